@@ -1,0 +1,1 @@
+"""Protocol roles without input or output: events in, effects out (ADR 0001)."""

@@ -1,0 +1,75 @@
+"""Every deliberate error; the cause decides the type and the exit code.
+
+Message form: what, then (got ...), then what is allowed.
+"""
+
+from enum import StrEnum
+
+
+class ExitCode:
+    """Exit codes of every command."""
+
+    OK = 0
+    UNEXPECTED = 1
+    BAD_INPUT = 2
+    NO_ENVIRONMENT = 3
+    PARTIAL = 4
+
+
+class FanfoldError(Exception):
+    """Root of all errors raised on purpose."""
+
+    exit_code: int = ExitCode.UNEXPECTED
+
+
+class WireReason(StrEnum):
+    """Why bytes of a peer were refused; the same word is counted, traced and reported."""
+
+    TRUNCATED = "truncated"
+    TRAILING = "trailing"
+    BAD_VERSION = "bad_version"
+    BAD_BSL = "bad_bsl"
+    BSL_MISMATCH = "bsl_mismatch"
+    BAD_NIBBLE = "bad_nibble"
+    BAD_KIND = "bad_kind"
+    BAD_FIELD = "bad_field"
+    BAD_CHECKSUM = "bad_checksum"
+    NOT_UDP = "not_udp"
+
+
+class WireError(FanfoldError):
+    """A peer's bytes are malformed: header, reason, and the value that was found."""
+
+    def __init__(self, header: str, reason: WireReason, got: object) -> None:
+        super().__init__(f"{header}: {reason} (got {got})")
+        self.header = header
+        self.reason = reason
+        self.got = got
+
+
+class MisuseError(FanfoldError):
+    """Our own caller used a machine wrongly; a bug in a driver."""
+
+
+class ConfigError(FanfoldError):
+    """An operator's file or flag: names the field, the value and what is allowed."""
+
+    exit_code = ExitCode.BAD_INPUT
+
+    def __init__(self, field: str, got: object, allowed: str) -> None:
+        super().__init__(f"{field}: got {got!r}, allowed: {allowed}")
+        self.field = field
+        self.got = got
+        self.allowed = allowed
+
+
+class EnvironmentLack(FanfoldError):
+    """The machine lacks something: what, how one sees it, what to do."""
+
+    exit_code = ExitCode.NO_ENVIRONMENT
+
+
+class CheckFailed(FanfoldError):
+    """The run ended, but not everything that was asked for came true."""
+
+    exit_code = ExitCode.PARTIAL

@@ -1,0 +1,61 @@
+"""The one door to numba (ADR 0004).
+
+Every flag lives here: nopython, cached, GIL released, Python's division, no fastmath, no
+parallel. numba watches only the file of the compiled function, so the cache folder's name is a
+digest of all kernel sources and the versions of numba and Python: a changed callee is never
+served stale.
+"""
+
+import hashlib
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import ParamSpec, TypeVar, cast
+
+import numba
+from numba import types
+from numba.core import config
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_PACKAGE = Path(__file__).parent.parent
+
+
+def _digest() -> str:
+    h = hashlib.blake2b(digest_size=8)
+    h.update(f"{numba.__version__} {sys.version_info[:3]}".encode())
+    for folder in ("kernels", "live"):
+        for file in sorted((_PACKAGE / folder).glob("*.py")):
+            h.update(file.name.encode())
+            h.update(file.read_bytes())
+    return h.hexdigest()
+
+
+def _cache_home() -> Path:
+    named = os.environ.get("FANFOLD_CACHE_DIR")
+    if named:
+        return Path(named)
+    return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "fanfold"
+
+
+CACHE_DIR = _cache_home() / _digest()
+setattr(config, "CACHE_DIR", str(CACHE_DIR))  # noqa: B010  (numba defines it at run time)
+
+JIT = not config.DISABLE_JIT
+
+
+def kernel(fn: Callable[P, R]) -> Callable[P, R]:
+    """Compile a pure array function: nopython, cached, GIL released."""
+    return cast("Callable[P, R]", numba.njit(cache=True, nogil=True)(fn))
+
+
+def extern(name: str, result: str, *args: str) -> Callable[..., int]:
+    """C function of the running process by symbol name, callable from a kernel.
+
+    Types are numba's names ("int64", "int32", "uint64"). Unlike a ctypes pointer it can be
+    cached. Without JIT there is no such door: callers supply their own twin.
+    """
+    signature = getattr(types, result)(*(getattr(types, a) for a in args))
+    return cast("Callable[..., int]", types.ExternalFunction(name, signature))

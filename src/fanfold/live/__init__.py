@@ -1,0 +1,1 @@
+"""Real sockets, clocks and processes around the core."""

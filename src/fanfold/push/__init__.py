@@ -1,0 +1,1 @@
+"""The file and tensor service: manifest, source, store, sender, receiver."""

@@ -1,0 +1,1 @@
+"""Fabrics as graphs, and the tables that follow from them."""
