@@ -30,11 +30,14 @@ class WireReason(StrEnum):
     BAD_VERSION = "bad_version"
     BAD_BSL = "bad_bsl"
     BSL_MISMATCH = "bsl_mismatch"
+    BAD_BIFT_ID = "bad_bift_id"
     BAD_NIBBLE = "bad_nibble"
     BAD_KIND = "bad_kind"
     BAD_FIELD = "bad_field"
     BAD_CHECKSUM = "bad_checksum"
+    BAD_PROTO = "bad_proto"
     NOT_UDP = "not_udp"
+    BAD_PORT = "bad_port"
 
 
 class WireError(FanfoldError):

@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
 from numba import types
@@ -47,8 +47,22 @@ JIT = not config.DISABLE_JIT
 
 
 def kernel(fn: Callable[P, R]) -> Callable[P, R]:
-    """Compile a pure array function: nopython, cached, GIL released."""
-    return cast("Callable[P, R]", numba.njit(cache=True, nogil=True)(fn))
+    """Compile a pure array function: nopython, cached, GIL released, no allocation.
+
+    Without numba's runtime (_nrt) an allocation fails to compile and arrays are not reference
+    counted, which halves the code. A constant argument is compiled as its plain type: numba
+    would make one copy of a kernel for each combination of constants it is called with.
+    """
+    jitted = numba.njit(cache=True, nogil=True, _nrt=False, no_cfunc_wrapper=True)(fn)
+    if JIT:
+        resolve = jitted.get_call_template
+
+        def resolve_plain(args: tuple[Any, ...], kws: dict[str, Any]) -> Any:
+            plain = tuple(types.unliteral(a) for a in args)
+            return resolve(plain, {k: types.unliteral(a) for k, a in kws.items()})
+
+        jitted.get_call_template = resolve_plain
+    return cast("Callable[P, R]", jitted)
 
 
 def extern(name: str, result: str, *args: str) -> Callable[..., int]:

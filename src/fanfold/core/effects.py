@@ -1,0 +1,101 @@
+"""What a machine asks its driver to do, and the words for what was dropped.
+
+Kernels count drops and folds by small integers (kernels/codes.py); these names, in the same
+order, are what counters, traces and reports show.
+"""
+
+from enum import StrEnum
+
+import msgspec
+
+
+class DropReason(StrEnum):
+    """Why a packet went no further; the member's place is the kernels' drop code."""
+
+    TRUNCATED = "truncated"
+    UNKNOWN_PEER = "unknown_peer"
+    UNKNOWN_BIFT = "unknown_bift"
+    BAD_VERSION = "bad_version"
+    BAD_BSL = "bad_bsl"
+    BSL_MISMATCH = "bsl_mismatch"
+    ZERO_BITSTRING = "zero_bitstring"
+    NULL_NBR = "null_nbr"
+    TTL_EXPIRED = "ttl_expired"
+    BAD_INNER = "bad_inner"
+    BAD_CHECKSUM = "bad_checksum"
+    BAD_FAN = "bad_fan"
+    BAD_FEEDBACK = "bad_feedback"
+    UNKNOWN_FLOW = "unknown_flow"
+    NO_BUFFER = "no_buffer"
+    DUPLICATE = "duplicate"
+    NOT_MINE = "not_mine"
+    SEND_FAILED = "send_failed"
+    IMPAIRED = "impaired"
+    SOCKET_FULL = "socket_full"
+    CORRUPT_CHUNK = "corrupt_chunk"
+    BAD_REPORT = "bad_report"
+    HELD_FULL = "held_full"
+    UNKNOWN_PROTO = "unknown_proto"
+
+
+class FoldEvent(StrEnum):
+    """What happened to feedback at a BFR; the member's place is the kernels' fold code."""
+
+    ARMED = "armed"
+    MERGED = "merged"
+    COMPLETE = "complete"
+    PARTIAL = "partial"
+    UNFOLDED = "unfolded"
+    FULL = "full"
+
+
+class TrafficClass(StrEnum):
+    """Columns of the link counters; the member's place is the kernels' class code."""
+
+    DATA = "data"
+    REPAIR = "repair"
+    FEEDBACK = "feedback"
+    CONTROL = "control"
+    OPAQUE = "opaque"
+
+
+class SendBlock(msgspec.Struct, frozen=True):
+    """Send PSNs of one block, each to its own BitString.
+
+    flow, block: which. psns: bit p set = send PSN p. bits: BitString of each PSN sent, as
+    integers, one for all when it has one entry. round: written into the packets.
+    """
+
+    flow: int
+    block: int
+    psns: int
+    bits: tuple[int, ...]
+    round: int
+    is_repair: bool
+    is_last: bool
+    lane: int
+
+
+class ReceiverLost(msgspec.Struct, frozen=True):
+    """A receiver was given up: its bit, why, and how long it had been silent."""
+
+    bit: int
+    reason: str
+    silent_ps: int
+
+
+class ReceiverSplit(msgspec.Struct, frozen=True):
+    """A receiver that held the others back now has a lane of its own."""
+
+    bit: int
+    reason: str
+
+
+class BlockDone(msgspec.Struct, frozen=True):
+    """Every receiver still wanted has this block."""
+
+    flow: int
+    block: int
+
+
+Effect = SendBlock | ReceiverLost | ReceiverSplit | BlockDone

@@ -1,0 +1,289 @@
+"""A receiver's side of DATA: place payloads into blocks being collected, notice what is due.
+
+R = blocks collected at once, C = bytes of one block at most, F = flows followed. A block is
+complete when all its PSNs are in; gaps are one word (docs/wire/fan.md).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fanfold.kernels.codes import (
+    CLASS_DATA,
+    CLASS_REPAIR,
+    DROP_BAD_CHECKSUM,
+    DROP_BAD_FAN,
+    DROP_DUPLICATE,
+    DROP_NO_BUFFER,
+    DROP_UNKNOWN_FLOW,
+)
+from fanfold.kernels.feedback import whole_block
+from fanfold.kernels.frame import is_inner_sound
+from fanfold.kernels.jit import kernel
+from fanfold.kernels.layout import (
+    BITS_AT,
+    FAN_BYTES,
+    FLAG_LAST,
+    FLAG_POLL,
+    INNER_BYTES,
+    IP_BYTES,
+    MAX_PSN,
+)
+from fanfold.kernels.octets import ZERO, copy_octets, read_u16, read_u32
+from fanfold.kernels.replicate import bit
+from fanfold.kernels.slots import NEVER_PS
+from fanfold.kernels.state import I64, U8, Plan, Rows
+
+FREE = 0
+FILLING = 1
+WHOLE = 2
+
+FOLLOW_ROW = np.dtype(
+    [
+        ("used", np.int64),
+        ("bfir_id", np.int64),
+        ("flow", np.int64),
+        ("stride", np.int64),  # 0: learn it from the first packet
+        ("n_psn", np.int64),  # packets of every block but the last; 0: learn it
+        ("n_blocks", np.int64),  # 0: unknown, the packet flagged LAST tells
+        ("last_n_psn", np.int64),
+        ("last_bytes", np.int64),  # payload bytes of the very last packet, 0: any
+        ("map_at", np.int64),  # where this flow's have-map starts
+        ("map_len", np.int64),
+        ("newest", np.int64),  # highest block seen
+        ("flow_port", np.int64),
+        ("bfir_addr", np.int64),
+        ("bift_id", np.int64),
+        ("heard_ps", np.int64),
+        ("again", np.int64),  # duplicates of whole blocks that asked for a report
+    ]
+)
+BLOCK_ROW = np.dtype(
+    [
+        ("state", np.int64),
+        ("follow", np.int64),
+        ("block", np.int64),
+        ("n_psn", np.int64),
+        ("have", np.uint64),
+        ("tail", np.int64),  # payload bytes of the last packet, -1 until it came
+        ("round", np.int64),
+        ("last_ps", np.int64),
+        ("report_ps", np.int64),  # when its gaps are reported, NEVER_PS when not due
+        ("polled", np.int64),  # the sender asked for a word on this block
+    ]
+)
+EVENT_WHOLE = 1
+EVENT_AGAIN = 2
+EVENT_UNKNOWN = 3
+
+
+class Collect(NamedTuple):
+    """What a receiver holds: blocks (R,), room (R, C), follow (F,), have (map bytes,).
+
+    events: (N, 3), rows (kind, block row or offset, block number); n_events: (1,).
+    timing: (2,) reorder and idle time in ps.
+    """
+
+    blocks: NDArray[np.void]
+    room: U8
+    follow: NDArray[np.void]
+    have: U8
+    events: I64
+    n_events: I64
+    timing: I64
+
+
+def build_collect(n_blocks: int, block_bytes: int, n_follow: int, map_bytes: int) -> Collect:
+    """Empty receiver state; memory is touched only when used."""
+    return Collect(
+        blocks=np.zeros(n_blocks, BLOCK_ROW),
+        room=np.zeros((n_blocks, block_bytes), np.uint8),
+        follow=np.zeros(n_follow, FOLLOW_ROW),
+        have=np.zeros(map_bytes, np.uint8),
+        events=np.zeros((1024, 3), np.int64),
+        n_events=np.zeros(1, np.int64),
+        timing=np.array([2_000_000_000, 20_000_000_000], np.int64),
+    )
+
+
+@kernel
+def note(collect: Collect, kind: int, what: int, block: int) -> None:
+    """Add an event; past the end it is lost, and the sender's poll brings it back."""
+    i = collect.n_events[0]
+    if i < collect.events.shape[0]:
+        collect.events[i, 0] = kind
+        collect.events[i, 1] = what
+        collect.events[i, 2] = block
+        collect.n_events[0] = i + 1
+
+
+@kernel
+def find_follow(follow: Rows, bfir_id: int, flow: int) -> int:
+    """Row of a followed flow, or -1."""
+    for f in range(follow.shape[0]):
+        row = follow[f]
+        if row["used"] != 0 and row["flow"] == flow and row["bfir_id"] == bfir_id:
+            return f
+    return -1
+
+
+@kernel
+def find_block(collect: Collect, f: int, block: int, hint: int) -> int:
+    """Row collecting a block; else a free row; else -1. ``hint`` is looked at first."""
+    rows = collect.blocks
+    row = rows[hint]
+    if row["state"] != FREE and row["follow"] == f and row["block"] == block:
+        return hint
+    free = -1
+    for r in range(rows.shape[0]):
+        row = rows[r]
+        if row["state"] == FREE:
+            if free < 0:
+                free = r
+        elif row["follow"] == f and row["block"] == block:
+            return r
+    return free
+
+
+@kernel
+def is_fan_sound(row: Rows, buf: U8, fan: int, size: int, collect: Collect) -> bool:
+    """Fields of a DATA header agree with what is known of its flow."""
+    n_psn = np.int64(buf[fan + 2])
+    psn = np.int64(buf[fan + 3])
+    block = read_u32(buf, fan + 8)
+    stride = read_u16(buf, fan + 14)
+    if n_psn < 1 or n_psn > MAX_PSN or psn >= n_psn or block >= row["map_len"]:
+        return False
+    if stride < 1 or size < 1 or size > stride or n_psn * stride > collect.room.shape[1]:
+        return False
+    if row["stride"] != 0 and row["stride"] != stride:
+        return False
+    last = (buf[fan + 1] & FLAG_LAST) != 0
+    if row["n_blocks"] != 0 and (block >= row["n_blocks"] or last != (block == row["n_blocks"] - 1)):
+        return False
+    if not last:
+        return size == stride and (row["n_psn"] == 0 or n_psn == row["n_psn"])
+    if row["last_n_psn"] != 0 and n_psn != row["last_n_psn"]:
+        return False
+    if psn < n_psn - 1:
+        return size == stride
+    return row["last_bytes"] == 0 or size == row["last_bytes"]
+
+
+@kernel
+def place(buf: U8, fan: int, size: int, f: int, now_ps: int, hint: int, collect: Collect) -> int:
+    """Place one sound DATA packet.
+
+    Returns:
+        Block row it went to, or -(2 + drop code).
+    """
+    follow = collect.follow[f]
+    block = read_u32(buf, fan + 8)
+    psn = np.int64(buf[fan + 3])
+    poll = (buf[fan + 1] & FLAG_POLL) != 0
+    if collect.have[follow["map_at"] + block]:
+        if poll:
+            note(collect, EVENT_AGAIN, f, block)
+        return -2 - DROP_DUPLICATE
+    r = find_block(collect, f, block, hint)
+    if r < 0:
+        return -2 - DROP_NO_BUFFER
+    row = collect.blocks[r]
+    if row["state"] == FREE:
+        row["state"], row["follow"], row["block"] = FILLING, f, block
+        row["n_psn"], row["have"], row["tail"] = np.int64(buf[fan + 2]), ZERO, -1
+        row["round"], row["report_ps"] = np.int64(buf[fan + 12]), NEVER_PS
+        row["polled"] = 0
+    if row["n_psn"] != np.int64(buf[fan + 2]):
+        return -2 - DROP_BAD_FAN
+    row["round"] = max(row["round"], np.int64(buf[fan + 12]))
+    row["last_ps"] = now_ps
+    if poll:
+        row["polled"] = 1
+        row["report_ps"] = min(row["report_ps"], now_ps + collect.timing[0])
+    elif row["polled"] == 0:
+        row["report_ps"] = now_ps + collect.timing[1]
+    follow["newest"] = max(follow["newest"], block)
+    if row["have"] & bit(psn) != ZERO:
+        return -2 - DROP_DUPLICATE
+    stride = read_u16(buf, fan + 14)
+    copy_octets(collect.room[r], psn * stride, buf, fan + FAN_BYTES, size)
+    row["have"] |= bit(psn)
+    if psn == row["n_psn"] - 1:
+        row["tail"] = size
+    if row["have"] == whole_block(row["n_psn"]) and row["state"] == FILLING:
+        row["state"] = WHOLE
+        row["report_ps"] = NEVER_PS
+        note(collect, EVENT_WHOLE, r, block)
+    return r
+
+
+@kernel
+def collect_pass(
+    buf: U8, first: int, seg: int, n: int, now_ps: int, plan: Plan, collect: Collect, drops: I64
+) -> None:
+    """Place the packets that a pass planned for the node itself (port 0).
+
+    Args:
+        buf, first, seg, n: the block as given to ``plan_pass``. plan: its result.
+        collect: updated, events appended. drops: counters by drop code.
+    """
+    hint = 0
+    unknown = 0
+    for i in range(plan.count[0]):
+        k = plan.index[0, i]
+        if plan.kind[k] != CLASS_DATA and plan.kind[k] != CLASS_REPAIR:
+            continue
+        at = first + k * seg
+        size = min(seg, n - at)
+        words = plan.words[k]
+        fan = at + BITS_AT + 8 * words + INNER_BYTES
+        if not is_inner_sound(buf, at, size, words):
+            drops[DROP_BAD_CHECKSUM] += 1
+            continue
+        f = find_follow(collect.follow, read_u16(buf, at + 10), read_u32(buf, fan + 4))
+        if f < 0:
+            drops[DROP_UNKNOWN_FLOW] += 1
+            if unknown == 0:
+                note(collect, EVENT_UNKNOWN, at, 0)
+            unknown = 1
+            continue
+        payload = size - (fan - at) - FAN_BYTES
+        follow = collect.follow[f]
+        if not is_fan_sound(follow, buf, fan, payload, collect):
+            drops[DROP_BAD_FAN] += 1
+            continue
+        follow["heard_ps"] = now_ps
+        follow["bift_id"] = read_u32(buf, at) >> 12
+        follow["flow_port"] = read_u16(buf, at + BITS_AT + 8 * words + IP_BYTES)
+        follow["bfir_addr"] = read_u32(buf, at + BITS_AT + 8 * words + 12)
+        r = place(buf, fan, payload, f, now_ps, hint, collect)
+        if r >= 0:
+            hint = r
+        else:
+            drops[-2 - r] += 1
+
+
+@kernel
+def due_reports(collect: Collect, now_ps: int, out: I64) -> int:
+    """Rows whose gaps are to be reported now.
+
+    A block is due when its report time has come, or when a block two further on has begun: its
+    last packets are then lost, not late.
+
+    Returns:
+        Rows written to ``out``; the caller sets their next report time.
+    """
+    n = 0
+    rows = collect.blocks
+    for r in range(rows.shape[0]):
+        row = rows[r]
+        if row["state"] != FILLING:
+            continue
+        if collect.follow[row["follow"]]["newest"] >= row["block"] + 2:
+            row["report_ps"] = min(row["report_ps"], row["last_ps"] + collect.timing[0])
+        if row["report_ps"] <= now_ps and n < out.shape[0]:
+            out[n] = r
+            n += 1
+    return n

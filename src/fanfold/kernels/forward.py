@@ -1,0 +1,243 @@
+"""One pass of a BFR over a block of packets: check, arm or fold, replicate, plan the copies.
+
+A block is up to 64 KB of packets of ``seg`` bytes each, the last may be shorter, as UDP_GRO
+delivers it. Nothing is sent here: the plan says which packets go to which port with which
+BitString, ``patch`` writes those BitStrings into the headers just before a send.
+"""
+
+import numpy as np
+
+from fanfold.kernels.codes import (
+    CLASS_CONTROL,
+    CLASS_DATA,
+    CLASS_FEEDBACK,
+    CLASS_OPAQUE,
+    CLASS_REPAIR,
+    DROP_NULL_NBR,
+    DROP_TTL_EXPIRED,
+    DROP_ZERO_BITSTRING,
+)
+from fanfold.kernels.feedback import PASS, fold_packet
+from fanfold.kernels.frame import check_bier, classify
+from fanfold.kernels.jit import kernel
+from fanfold.kernels.layout import BIER_PORT, BITS_AT, INNER_BYTES, IP_BYTES
+from fanfold.kernels.octets import ZERO, read_bits, read_u16, read_u32, write_bits
+from fanfold.kernels.replicate import NULL_NBR, replicate
+from fanfold.kernels.slots import NEVER_PS, NO_SLOT, expect, find_slot, is_complete, open_slot
+from fanfold.kernels.slots import settle
+from fanfold.kernels.state import MAX_FLOWS, MAX_PKTS, U8, U64, Counters, Fold, Plan, Ports, Rows
+from fanfold.kernels.tables import Bifts
+
+TTL_AT = 3
+NO_FLOW = -1
+
+
+@kernel
+def flow_index(counters: Counters, key: int, now_ps: int) -> int:
+    """Row of a flow's own counters; the row idle longest is given to a new flow."""
+    oldest = 0
+    for f in range(MAX_FLOWS):
+        if counters.flow_key[f] == key:
+            counters.flow_used[f] = now_ps
+            return f
+        if counters.flow_used[f] < counters.flow_used[oldest]:
+            oldest = f
+    counters.flow_key[oldest] = key
+    counters.flow_used[oldest] = now_ps
+    counters.flow_tx[oldest] = 0
+    return oldest
+
+
+@kernel
+def arm(
+    buf: U8, at: int, table: int, port: int, now_ps: int, node: Rows, bifts: Bifts, fold: Fold,
+    bits: U64, last: int,
+) -> int:
+    """Arm the slot of a DATA packet that passes down; ``last`` is the slot armed before it.
+
+    The deadline grows with height above the leaves, so children flush before their parent:
+    depth below the BFIR is first_ttl - ttl + 1 hops.
+    """
+    words = bifts.n_words[table]
+    fan = at + BITS_AT + 8 * words + INNER_BYTES
+    bfir = read_u16(buf, at + 10)
+    flow = read_u32(buf, fan + 4)
+    block = read_u32(buf, fan + 8)
+    slot = last
+    if (
+        slot == NO_SLOT
+        or fold.rows[slot]["armed"] == 0
+        or fold.rows[slot]["block"] != block
+        or fold.rows[slot]["flow"] != flow
+        or fold.rows[slot]["bfir_id"] != bfir
+    ):
+        slot = find_slot(fold, bfir, flow, block)
+    if slot == NO_SLOT:
+        slot = open_slot(fold, bfir, flow, block)
+        if slot == NO_SLOT:
+            return NO_SLOT
+        row = fold.rows[slot]
+        ip = at + BITS_AT + 8 * words
+        row["bift_id"], row["n_words"], row["port"] = bifts.ids[table], words, port
+        row["n_psn"] = min(max(np.int64(buf[fan + 2]), 1), 64)
+        row["bfir_addr"], row["flow_port"] = read_u32(buf, ip + 12), read_u16(buf, ip + IP_BYTES)
+    row = fold.rows[slot]
+    height = node[0]["depth"] - (np.int64(buf[fan + 13]) - np.int64(buf[at + TTL_AT]))
+    row["deadline_ps"] = now_ps + node[0]["fold_ps"] * min(max(height, 1), node[0]["depth"])
+    node[0]["next_ps"] = min(node[0]["next_ps"], row["deadline_ps"])
+    if row["bift_id"] == bifts.ids[table]:
+        expect(fold, slot, bits, words)
+    return slot
+
+
+@kernel
+def last_hop_port(buf: U8, at: int, words: int, kind: int, is_last_hop: bool) -> int:
+    """Outer UDP port of a copy: a host may run several BFIRs, told apart by the inner port."""
+    if is_last_hop and (kind == CLASS_FEEDBACK or kind == CLASS_CONTROL):
+        ip = at + BITS_AT + 8 * words
+        if buf[ip + 16] < 224:  # inner destination is not multicast
+            return read_u16(buf, ip + IP_BYTES + 2)
+    return BIER_PORT
+
+
+@kernel
+def spread(
+    buf: U8, at: int, k: int, table: int, n_copies: int, ttl: int, ports: Ports,
+    counters: Counters, plan: Plan,
+) -> None:
+    """Enter the copies of packet ``k`` into the plan."""
+    words = plan.words[k]
+    for c in range(n_copies):
+        nbr = plan.copy_nbr[c]
+        some = ZERO
+        for w in range(words):
+            some |= plan.copy_bits[c, w]
+        if some == ZERO:
+            continue
+        if nbr == NULL_NBR:
+            counters.drops[DROP_NULL_NBR] += 1
+            continue
+        if nbr != 0 and ttl < 1:
+            counters.drops[DROP_TTL_EXPIRED] += 1
+            continue
+        i = plan.count[nbr]
+        plan.index[nbr, i] = k
+        for w in range(words):
+            plan.bits[nbr, i, w] = plan.copy_bits[c, w]
+        plan.dport[nbr, i] = BIER_PORT
+        if nbr != 0:
+            plan.dport[nbr, i] = last_hop_port(
+                buf, at, words, plan.kind[k], is_only(plan.bits[nbr, i], words, ports.bfr_id[nbr])
+            )
+        plan.count[nbr] = i + 1
+
+
+@kernel
+def is_only(bits: U64, words: int, bfr_id: int) -> bool:
+    """The BitString names this BFR-id's bit and no other."""
+    if bfr_id == 0:
+        return False
+    index = (bfr_id - 1) % (64 * words)
+    for w in range(words):
+        mine = np.uint64(1) << np.uint64(index % 64) if w == index // 64 else ZERO
+        if bits[w] != mine:
+            return False
+    return True
+
+
+@kernel
+def plan_pass(
+    buf: U8, first: int, n: int, seg: int, port: int, now_ps: int, node: Rows, bifts: Bifts,
+    ports: Ports, fold: Fold, counters: Counters, plan: Plan,
+) -> int:
+    """Plan up to MAX_PKTS packets of a block.
+
+    Args:
+        buf: the block. first: byte offset of the first packet. n: bytes of the block.
+        seg: bytes of every packet but the last. port: where it came from, 0 = imposed here.
+        now_ps: time. node, bifts, ports: this BFR. fold, counters: updated. plan: overwritten.
+
+    Returns:
+        Byte offset of the first packet not looked at (>= n when done).
+    """
+    plan.count[:] = 0
+    at = first
+    k = 0
+    slot = NO_SLOT
+    while at < n and k < MAX_PKTS:
+        size = min(seg, n - at)
+        slot = plan_packet(buf, at, size, k, port, now_ps, node, bifts, ports, fold, counters, plan, slot)
+        at += seg
+        k += 1
+    return at
+
+
+@kernel
+def plan_packet(
+    buf: U8, at: int, size: int, k: int, port: int, now_ps: int, node: Rows, bifts: Bifts,
+    ports: Ports, fold: Fold, counters: Counters, plan: Plan, slot: int,
+) -> int:
+    """Plan one packet; returns the slot it armed, to save the next packet the search."""
+    table = check_bier(buf, at, size, bifts.ids, bifts.n_words)
+    plan.kind[k] = CLASS_OPAQUE
+    plan.flow[k] = NO_FLOW
+    if table < 0:
+        counters.drops[-2 - table] += 1
+        return slot
+    words = bifts.n_words[table]
+    plan.words[k] = words
+    bits = plan.scratch[0]
+    if read_bits(buf, at + BITS_AT, words, bits) == 0:
+        counters.drops[DROP_ZERO_BITSTRING] += 1
+        return slot
+    kind = classify(buf, at, size, words)
+    plan.kind[k] = kind
+    ttl = np.int64(buf[at + TTL_AT])
+    if ttl == 0:
+        counters.drops[DROP_TTL_EXPIRED] += 1
+        return slot
+    if kind != CLASS_OPAQUE:
+        fan = at + BITS_AT + 8 * words + INNER_BYTES
+        bfir = read_u16(buf, at + 10)
+        if kind != CLASS_CONTROL:
+            plan.flow[k] = flow_index(counters, (bfir << 32) | read_u32(buf, fan + 4), now_ps)
+        if node[0]["folds"]:
+            if kind == CLASS_FEEDBACK:
+                folded = fold_packet(buf, at, size, words, fold, plan.scratch)
+                if folded >= 0:
+                    if is_complete(fold, folded - 2, fold.rows[folded - 2]["n_words"]):
+                        settle_once(fold, folded - 2)
+                    return slot
+                if folded != PASS:
+                    counters.drops[-2 - folded] += 1
+                    return slot
+                read_bits(buf, at + BITS_AT, words, bits)
+            elif kind == CLASS_DATA or kind == CLASS_REPAIR:
+                slot = arm(buf, at, table, port, now_ps, node, bifts, fold, bits, slot)
+    if port != 0:
+        ttl -= 1
+        buf[at + TTL_AT] = ttl
+    entropy = read_u32(buf, at + 4) & 0xFFFFF
+    which = bifts.first[table] + entropy % bifts.n_ecmp[table]
+    copies = replicate(
+        bits, words, bifts.nbr_of[which], bifts.f_bm[which], plan.copy_nbr, plan.copy_bits
+    )
+    spread(buf, at, k, table, max(copies, 0), ttl, ports, counters, plan)
+    return slot
+
+
+@kernel
+def settle_once(fold: Fold, slot: int) -> None:
+    """Note a complete slot, unless this pass noted it already."""
+    for i in range(fold.ready[0]):
+        if fold.ready[1 + i] == slot:
+            return
+    settle(fold, slot)
+
+
+@kernel
+def patch(buf: U8, first: int, seg: int, port: int, plan: Plan) -> None:
+    """Write the BitStrings meant for ``port`` into the headers of its packets."""
+    for i in range(plan.count[port]):
+        k = plan.index[port, i]
+        write_bits(buf, first + k * seg + BITS_AT, plan.words[k], plan.bits[port, i])

@@ -1,0 +1,30 @@
+"""Byte offsets that kernels touch; tests hold them against the tables of wire/.
+
+``L`` is the BitString's length in bytes: IPv4 starts at 12 + L, UDP 20 later, the fanfold
+header 8 later.
+"""
+
+BITS_AT = 12  # RFC 8296 2.1: three words before the BitString
+IP_BYTES = 20
+UDP_BYTES = 8
+INNER_BYTES = IP_BYTES + UDP_BYTES
+FAN_BYTES = 16
+FEEDBACK_BYTES = 24
+UNDERLAY_BYTES = 28  # outer IPv4 and UDP, counted in link bytes
+
+PROTO_IPV4 = 4
+IP_UDP = 17
+FANFOLD_PORT = 8139
+BIER_PORT = 8138
+
+VERSION = 1
+KIND_DATA = 1
+KIND_FEEDBACK = 2
+
+FLAG_POLL = 1
+FLAG_LAST = 2
+FLAG_REPAIR = 4
+FLAG_PARTIAL = 1
+
+MAX_PSN = 64
+"""Packets in one block: a receiver's gaps are one 64-bit word."""

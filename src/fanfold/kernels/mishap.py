@@ -1,0 +1,161 @@
+"""Impairments of an arriving block: drop, duplicate, reorder, corrupt, delay, limit.
+
+Chances are out of 2**32. One counter-based random word for each decision (SplitMix64), seeded
+from a named stream, so a port's mishaps depend on its own packets only.
+H = packets that can be held at once.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fanfold.kernels.codes import DROP_HELD_FULL, DROP_IMPAIRED
+from fanfold.kernels.jit import kernel
+from fanfold.kernels.octets import copy_octets
+from fanfold.kernels.slots import NEVER_PS
+from fanfold.kernels.state import I64, U8, Rows
+
+MISHAP_ROW = np.dtype(
+    [
+        ("active", np.int64),
+        ("drop", np.int64),
+        ("duplicate", np.int64),
+        ("reorder", np.int64),
+        ("corrupt", np.int64),
+        ("delay_ps", np.int64),
+        ("reorder_ps", np.int64),  # how long a reordered packet is held back
+        ("rate_bps", np.int64),  # 0: no limit
+        ("burst_ps", np.int64),
+        ("free_ps", np.int64),  # when the limited link is free again
+        ("rng", np.uint64),
+    ]
+)
+HELD_ROW = np.dtype(
+    [("used", np.int64), ("port", np.int64), ("size", np.int64), ("due_ps", np.int64)]
+)
+PS_PER_SECOND = 1_000_000_000_000
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_MUL1, _MUL2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_S30, _S27, _S31, _S32 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(32)
+
+
+class Mishaps(NamedTuple):
+    """Impairments by port (P,), held packets (H,) and their bytes (H, bytes); n_held: (1,)."""
+
+    ports: NDArray[np.void]
+    held: NDArray[np.void]
+    bytes: U8
+    n_held: I64
+
+
+def build_mishaps(n_ports: int, n_held: int = 2048, packet_bytes: int = 9216) -> Mishaps:
+    """No impairment on any port."""
+    return Mishaps(
+        ports=np.zeros(n_ports, MISHAP_ROW),
+        held=np.zeros(n_held, HELD_ROW),
+        bytes=np.zeros((n_held, packet_bytes), np.uint8),
+        n_held=np.zeros(1, np.int64),
+    )
+
+
+@kernel
+def draw(row: Rows) -> np.uint64:
+    """Next random word of a port."""
+    row["rng"] += _GOLDEN
+    z = row["rng"]
+    z = (z ^ (z >> _S30)) * _MUL1
+    z = (z ^ (z >> _S27)) * _MUL2
+    return z ^ (z >> _S31)
+
+
+@kernel
+def chance(row: Rows, out_of_2_32: int) -> bool:
+    """True with the given chance; draws nothing when it is 0."""
+    return out_of_2_32 > 0 and np.int64(draw(row) >> _S32) < out_of_2_32
+
+
+@kernel
+def hold(mishaps: Mishaps, buf: U8, at: int, size: int, port: int, due_ps: int) -> bool:
+    """Keep a copy of a packet until ``due_ps``; False when there is no room."""
+    if size > mishaps.bytes.shape[1]:
+        return False
+    for h in range(mishaps.held.shape[0]):
+        row = mishaps.held[h]
+        if row["used"] == 0:
+            row["used"], row["port"], row["size"], row["due_ps"] = 1, port, size, due_ps
+            copy_octets(mishaps.bytes[h], 0, buf, at, size)
+            mishaps.n_held[0] += 1
+            return True
+    return False
+
+
+@kernel
+def impair(buf: U8, n: int, seg: int, port: int, now_ps: int, mishaps: Mishaps, drops: I64) -> int:
+    """Let mishaps befall a block in place; what is left is moved together.
+
+    Returns:
+        Bytes left in the block; held packets come out of ``release`` later.
+    """
+    row = mishaps.ports[port]
+    kept = 0
+    at = 0
+    while at < n:
+        size = min(seg, n - at)
+        due = now_ps + row["delay_ps"]
+        gone = chance(row, row["drop"])
+        if not gone and row["rate_bps"] > 0:
+            row["free_ps"] = max(row["free_ps"], now_ps)
+            gone = row["free_ps"] - now_ps > row["burst_ps"]
+            if not gone:
+                row["free_ps"] += size * 8 * PS_PER_SECOND // row["rate_bps"]
+        if gone:
+            drops[DROP_IMPAIRED] += 1
+            at += seg
+            continue
+        if chance(row, row["corrupt"]):
+            word = draw(row)
+            where = at + np.int64(word >> _S32) % size
+            buf[where] = np.int64(buf[where]) ^ (1 << np.int64(word & np.uint64(7)))
+        if chance(row, row["duplicate"]):
+            hold(mishaps, buf, at, size, port, due)
+        if chance(row, row["reorder"]):
+            due += row["reorder_ps"]
+        if due > now_ps:
+            if not hold(mishaps, buf, at, size, port, due):
+                drops[DROP_HELD_FULL] += 1
+        else:
+            if kept != at:
+                copy_octets(buf, kept, buf, at, size)
+            kept += size
+        at += seg
+    return kept
+
+
+@kernel
+def release(buf: U8, now_ps: int, mishaps: Mishaps, found: I64) -> int:
+    """Move held packets of one port and one size that are due into ``buf``.
+
+    Args:
+        found: (3,), filled with port, packet size, and the next due time of what stays held.
+
+    Returns:
+        Bytes moved, 0 when nothing is due.
+    """
+    found[0], found[1], found[2] = -1, 0, NEVER_PS
+    n = 0
+    for h in range(mishaps.held.shape[0]):
+        row = mishaps.held[h]
+        if row["used"] == 0:
+            continue
+        same = found[0] < 0 or (row["port"] == found[0] and row["size"] == found[1])
+        if row["due_ps"] > now_ps or not same or n + row["size"] > 65000:
+            found[2] = min(found[2], row["due_ps"])
+            continue
+        found[0], found[1] = row["port"], row["size"]
+        copy_octets(buf, n, mishaps.bytes[h], 0, row["size"])
+        n += row["size"]
+        row["used"] = 0
+        mishaps.n_held[0] -= 1
+    return n

@@ -1,0 +1,126 @@
+"""Network-order integers and BitString words in byte arrays.
+
+Letters: buf = uint8 (n,), at = byte offset. Integers are int64, BitString words uint64.
+"""
+
+import numpy as np
+
+from fanfold.kernels.jit import kernel
+from fanfold.kernels.state import U8, U64
+
+ZERO = np.uint64(0)
+ONE = np.uint64(1)
+_BYTE = np.uint64(8)
+_LOW = np.uint64(0xFF)
+_LANE = np.uint64(0xFFFFFFFF)
+_HALF = np.uint64(32)
+
+
+@kernel
+def read_u16(buf: U8, at: int) -> int:
+    """Unsigned 16-bit integer at ``at``."""
+    return (np.int64(buf[at]) << 8) | np.int64(buf[at + 1])
+
+
+@kernel
+def read_u32(buf: U8, at: int) -> int:
+    """Unsigned 32-bit integer at ``at``."""
+    return (
+        (np.int64(buf[at]) << 24)
+        | (np.int64(buf[at + 1]) << 16)
+        | (np.int64(buf[at + 2]) << 8)
+        | np.int64(buf[at + 3])
+    )
+
+
+@kernel
+def write_u16(buf: U8, at: int, value: int) -> None:
+    """Store the low 16 bits of ``value``."""
+    buf[at] = (value >> 8) & 0xFF
+    buf[at + 1] = value & 0xFF
+
+
+@kernel
+def write_u32(buf: U8, at: int, value: int) -> None:
+    """Store the low 32 bits of ``value``."""
+    buf[at] = (value >> 24) & 0xFF
+    buf[at + 1] = (value >> 16) & 0xFF
+    buf[at + 2] = (value >> 8) & 0xFF
+    buf[at + 3] = value & 0xFF
+
+
+@kernel
+def read_word(buf: U8, at: int) -> np.uint64:
+    """64-bit word, most significant byte first."""
+    word = ZERO
+    for i in range(8):
+        word = (word << _BYTE) | np.uint64(buf[at + i])
+    return word
+
+
+@kernel
+def write_word(buf: U8, at: int, word: np.uint64) -> None:
+    """Store a 64-bit word, most significant byte first."""
+    for i in range(8):
+        buf[at + 7 - i] = np.uint8(word & _LOW)
+        word = word >> _BYTE
+
+
+@kernel
+def read_bits(buf: U8, at: int, n_words: int, bits: U64) -> int:
+    """BitString at ``at`` into words, word 0 = positions 1..64 (RFC 8296 2.1: last bytes).
+
+    Returns:
+        1 when any bit is set, else 0.
+    """
+    seen = ZERO
+    for w in range(n_words):
+        bits[w] = read_word(buf, at + 8 * (n_words - 1 - w))
+        seen |= bits[w]
+    return 1 if seen != ZERO else 0
+
+
+@kernel
+def write_bits(buf: U8, at: int, n_words: int, bits: U64) -> None:
+    """Words to a BitString at ``at``; the inverse of ``read_bits``."""
+    for w in range(n_words):
+        write_word(buf, at + 8 * (n_words - 1 - w), bits[w])
+
+
+@kernel
+def sum_octets(buf: U8, at: int, n: int) -> int:
+    """Ones-complement sum of ``n`` bytes (RFC 1071), folded to 16 bits in network order.
+
+    Added as 32-bit lanes in native order and swapped at the end: the sum does not depend on
+    byte order (RFC 1071 2 (B)), and the loop vectorises (2 us for 64 KB).
+    """
+    total = ZERO
+    lanes = buf[at : at + (n & ~3)].view(np.uint32)
+    for i in range(lanes.shape[0]):
+        total += np.uint64(lanes[i])
+    sum16 = 0
+    for i in range(n & ~3, n):
+        sum16 += np.int64(buf[at + i]) << (8 if i & 1 == 0 else 0)
+    native = np.int64(total & _LANE) + np.int64(total >> _HALF)
+    native = fold_sum(native)
+    return fold_sum(sum16 + ((native & 0xFF) << 8) + (native >> 8))
+
+
+@kernel
+def fold_sum(total: int) -> int:
+    """Partial sum folded to 16 bits, end-around carry (RFC 1071)."""
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return total
+
+
+@kernel
+def copy_octets(dst: U8, dst_at: int, src: U8, src_at: int, n: int) -> None:
+    """Copy ``n`` bytes between arrays, eight at a time."""
+    words = n >> 3
+    to = dst[dst_at : dst_at + 8 * words].view(np.uint64)
+    here = src[src_at : src_at + 8 * words].view(np.uint64)
+    for i in range(words):
+        to[i] = here[i]
+    for i in range(8 * words, n):
+        dst[dst_at + i] = src[src_at + i]

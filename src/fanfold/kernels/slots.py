@@ -1,0 +1,174 @@
+"""Slots: expected (A-BM), heard (P-BM), done, gaps. Arm, merge, complete, expire.
+
+A data packet that passes down arms the slot of its block; its BitString joins the A-BM.
+Feedback joins by OR, so hearing twice changes nothing. design.md section 1, docs/wire/feedback.md.
+"""
+
+import numpy as np
+
+from fanfold.kernels.codes import FOLD_ARMED, FOLD_COMPLETE, FOLD_FULL, FOLD_MERGED, FOLD_PARTIAL
+from fanfold.kernels.jit import kernel
+from fanfold.kernels.octets import ONE, ZERO
+from fanfold.kernels.replicate import bit
+from fanfold.kernels.state import A_BM, DONE_BM, FIRST_ROW, P_BM, U64, Fold
+
+NO_SLOT = -1
+PROBES = 16
+"""Places a key may stand in; when all are taken the packet passes unfolded."""
+NEVER_PS = np.iinfo(np.int64).max
+
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+_SHIFT = np.uint64(29)
+
+
+@kernel
+def slot_home(bfir_id: int, flow: int, block: int) -> int:
+    """First place of a key: a mix whose result is never negative."""
+    word = np.uint64(block) * _MIX
+    word = (word ^ (word >> _SHIFT) ^ np.uint64(flow)) * _MIX
+    word = (word ^ (word >> _SHIFT) ^ np.uint64(bfir_id)) * _MIX
+    return np.int64(word >> np.uint64(1))
+
+
+@kernel
+def find_slot(fold: Fold, bfir_id: int, flow: int, block: int) -> int:
+    """Armed slot of a block, or NO_SLOT."""
+    rows = fold.rows
+    mask = rows.shape[0] - 1
+    home = slot_home(bfir_id, flow, block)
+    for i in range(PROBES):
+        at = (home + i) & mask
+        row = rows[at]
+        if (
+            row["armed"] != 0
+            and row["block"] == block
+            and row["flow"] == flow
+            and row["bfir_id"] == bfir_id
+        ):
+            return at
+    return NO_SLOT
+
+
+@kernel
+def open_slot(fold: Fold, bfir_id: int, flow: int, block: int) -> int:
+    """Free slot made ready for a block, or NO_SLOT when its places are taken (counted)."""
+    rows = fold.rows
+    mask = rows.shape[0] - 1
+    home = slot_home(bfir_id, flow, block)
+    for i in range(PROBES):
+        at = (home + i) & mask
+        row = rows[at]
+        if row["armed"] == 0:
+            row["armed"] = 1
+            row["bfir_id"], row["flow"], row["block"] = bfir_id, flow, block
+            row["round"], row["queue"], row["room"] = 255, 0, 255
+            row["worst"], row["n_merged"], row["partial"] = 0, 0, 0
+            row["gaps"] = ZERO
+            for plane in range(FIRST_ROW):
+                for w in range(fold.words.shape[2]):
+                    fold.words[at, plane, w] = ZERO
+            fold.events[FOLD_ARMED] += 1
+            return at
+    fold.events[FOLD_FULL] += 1
+    return NO_SLOT
+
+
+@kernel
+def expect(fold: Fold, at: int, bits: U64, n_words: int) -> None:
+    """Join the BitString that passed down to the A-BM."""
+    for w in range(n_words):
+        fold.words[at, A_BM, w] |= bits[w]
+
+
+@kernel
+def hear(fold: Fold, at: int, heard: U64, done: U64, n_words: int) -> None:
+    """Join who was heard and who has the whole block."""
+    for w in range(n_words):
+        fold.words[at, P_BM, w] |= heard[w]
+        fold.words[at, DONE_BM, w] |= done[w]
+    fold.events[FOLD_MERGED] += 1
+
+
+@kernel
+def lack(fold: Fold, at: int, psn: int, bits: U64, n_words: int) -> None:
+    """Join those who lack one PSN; the row is cleared when first used."""
+    row = fold.rows[at]
+    plane = FIRST_ROW + psn
+    if row["gaps"] & bit(psn) == ZERO:
+        row["gaps"] |= bit(psn)
+        for w in range(n_words):
+            fold.words[at, plane, w] = ZERO
+    for w in range(n_words):
+        fold.words[at, plane, w] |= bits[w]
+
+
+@kernel
+def signal(fold: Fold, at: int, queue: int, room: int, worst: int) -> None:
+    """Worst branch wins: largest queue, smallest room, and whose it was."""
+    row = fold.rows[at]
+    if max(queue, 255 - room) > max(row["queue"], 255 - row["room"]):
+        row["worst"] = worst
+    row["queue"] = max(row["queue"], queue)
+    row["room"] = min(row["room"], room)
+
+
+@kernel
+def is_complete(fold: Fold, at: int, n_words: int) -> bool:
+    """Everyone expected was heard: A-BM is inside P-BM."""
+    for w in range(n_words):
+        if fold.words[at, A_BM, w] & ~fold.words[at, P_BM, w] != ZERO:
+            return False
+    return True
+
+
+@kernel
+def settle(fold: Fold, at: int) -> None:
+    """Note a complete slot for sending up."""
+    fold.events[FOLD_COMPLETE] += 1
+    fold.ready[0] += 1
+    fold.ready[fold.ready[0]] = at
+
+
+@kernel
+def expire(fold: Fold, now_ps: int) -> int:
+    """Note every slot past its deadline for sending up, partial.
+
+    Slots that heard nobody are freed at once: silence is the sender's to notice.
+
+    Returns:
+        Earliest deadline still ahead, NEVER_PS when nothing is armed.
+    """
+    nearest = NEVER_PS
+    for at in range(fold.rows.shape[0]):
+        row = fold.rows[at]
+        if row["armed"] == 0:
+            continue
+        if row["deadline_ps"] > now_ps:
+            nearest = min(nearest, row["deadline_ps"])
+            continue
+        heard = ZERO
+        for w in range(row["n_words"]):
+            heard |= fold.words[at, P_BM, w]
+        if heard == ZERO:
+            row["armed"] = 0
+            continue
+        row["partial"] = 1
+        fold.events[FOLD_PARTIAL] += 1
+        fold.ready[0] += 1
+        fold.ready[fold.ready[0]] = at
+    return nearest
+
+
+@kernel
+def clear_done_gaps(fold: Fold, at: int, n_words: int) -> None:
+    """Those who have the whole block lack nothing, whatever they said before."""
+    row = fold.rows[at]
+    for psn in range(row["n_psn"]):
+        if row["gaps"] & bit(psn) == ZERO:
+            continue
+        left = ZERO
+        for w in range(n_words):
+            fold.words[at, FIRST_ROW + psn, w] &= ~fold.words[at, DONE_BM, w]
+            left |= fold.words[at, FIRST_ROW + psn, w]
+        if left == ZERO:
+            row["gaps"] &= ~(ONE << np.uint64(psn))

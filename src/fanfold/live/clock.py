@@ -1,0 +1,22 @@
+"""The only clock: picoseconds since this process' first reading of it."""
+
+import time
+
+from fanfold.units import Ps
+
+_START_NS = time.monotonic_ns()
+
+
+def now_ps() -> Ps:
+    """Monotonic time, picoseconds since start."""
+    return Ps((time.monotonic_ns() - _START_NS) * 1000)
+
+
+def unix_ns() -> int:
+    """Wall clock for captures and state files, nanoseconds since 1970."""
+    return time.time_ns()
+
+
+def start_ps() -> int:
+    """What CLOCK_MONOTONIC showed at the start, for compiled loops."""
+    return _START_NS * 1000

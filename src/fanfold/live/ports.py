@@ -1,0 +1,125 @@
+"""A node's socket and the arrays around it, made from a fabric description."""
+
+import errno
+import socket
+import struct
+
+import numpy as np
+
+from fanfold.errors import ConfigError, EnvironmentLack
+from fanfold.kernels.collect import build_collect
+from fanfold.kernels.mishap import build_mishaps
+from fanfold.kernels.slots import NEVER_PS
+from fanfold.kernels.state import MAX_PKTS, Ports, build_counters, build_fold, build_node, build_plan
+from fanfold.live import pump as p
+from fanfold.live.clock import start_ps
+from fanfold.live.syscalls import SOL_UDP, UDP_GRO, UDP_SEGMENT
+from fanfold.topo.bift import build_bifts
+from fanfold.topo.fabric import Fabric
+from fanfold.topo.graph import Paths
+from fanfold.wire.inner import address_of
+
+SOCKET_BYTES = 8 << 20
+"""Receive buffer asked for; without root the kernel grants net.core.rmem_max at most."""
+SO_RCVBUFFORCE = 33
+N_SLOTS = 1024
+FOLD_PS = 60_000_000_000
+"""Deadline of a slot just above the leaves: 60 ms, above what a busy 2-core lab needs."""
+IP_MTU_DISCOVER = 10
+IP_PMTUDISC_PROBE = 3
+"""DF set, path MTU ignored: a packet too large is an error, never fragments."""
+
+
+class Limits:
+    """Bounds of a node's memory; a receiver collects blocks, a BFR keeps slots."""
+
+    def __init__(self, *, blocks: int = 1, block_bytes: int = 64, follows: int = 1, chunks: int = 1) -> None:
+        self.blocks, self.block_bytes = blocks, block_bytes
+        self.follows, self.chunks = follows, chunks
+
+
+def open_socket(address: str, port: int, what: str) -> socket.socket:
+    """UDP socket bound to one address, with the largest buffers the kernel grants."""
+    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    try:
+        sock.bind((address, port))
+    except OSError as error:
+        sock.close()
+        if error.errno == errno.EADDRINUSE:
+            raise EnvironmentLack(
+                f"{what}: UDP port {port} of {address} is in use; "
+                f"see `ss -ulpn 'src {address}'`, stop it or choose another lab or config"
+            ) from error
+        if error.errno == errno.EADDRNOTAVAIL:
+            raise ConfigError(f"{what}.address", address, "an address of this machine") from error
+        raise EnvironmentLack(f"{what}: cannot bind {address}:{port}: {error.strerror}") from error
+    for forced, plain in ((SO_RCVBUFFORCE, socket.SO_RCVBUF),):
+        try:
+            sock.setsockopt(socket.SOL_SOCKET, forced, SOCKET_BYTES)
+        except OSError:
+            sock.setsockopt(socket.SOL_SOCKET, plain, SOCKET_BYTES)
+    sock.setsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE)
+    sock.setblocking(True)
+    return sock
+
+
+def enable_offload(sock: socket.socket) -> bool:
+    """Turn UDP_GRO on and try UDP_SEGMENT; False where the kernel lacks either."""
+    try:
+        sock.setsockopt(SOL_UDP, UDP_GRO, 1)
+        sock.setsockopt(SOL_UDP, UDP_SEGMENT, 1000)
+        sock.setsockopt(SOL_UDP, UDP_SEGMENT, 0)
+    except OSError:
+        return False
+    return True
+
+
+def build_sock(sock: socket.socket, *, offload: bool = True, tap_bytes: int = 64) -> p.Sock:
+    """Arrays for one socket's calls; addresses of arrays are written into the headers once."""
+    name_in, name_out = np.zeros(16, np.uint8), np.zeros(16, np.uint8)
+    name_out[:2] = np.frombuffer(struct.pack("=H", socket.AF_INET), np.uint8)
+    ctl_in, ctl_out = np.zeros(64, np.uint8), np.zeros(24, np.uint8)
+    ctl_out[:16] = np.frombuffer(struct.pack("=QII", 18, SOL_UDP, UDP_SEGMENT), np.uint8)
+    buf = np.zeros(p.BUF_BYTES, np.uint8)
+    iov_in, iov_out = np.zeros(2, np.uint64), np.zeros(2 * (MAX_PKTS + 2), np.uint64)
+    iov_in[0] = buf.ctypes.data
+    msg_in, msg_out = np.zeros(7, np.uint64), np.zeros(7, np.uint64)
+    msg_in[:6] = name_in.ctypes.data, 16, iov_in.ctypes.data, 1, ctl_in.ctypes.data, 64
+    msg_out[:4] = name_out.ctypes.data, 16, iov_out.ctypes.data, 1
+    ints = np.zeros(p.N_INTS, np.int64)
+    ints[p.FD] = sock.fileno()
+    ints[p.GSO] = int(offload and enable_offload(sock))
+    ints[p.START_PS] = start_ps()
+    ints[p.HELD_DUE] = NEVER_PS
+    return p.Sock(
+        ints=ints, buf=buf, out=np.zeros(1 << 16, np.uint8), msg_in=msg_in, msg_out=msg_out,
+        iov_in=iov_in, iov_out=iov_out, name_in=name_in, name_out=name_out, ctl_in=ctl_in,
+        ctl_out=ctl_out, spec=np.zeros(2, np.int64), mem=np.zeros(10, np.int64),
+        found=np.zeros(3, np.int64), tap=np.zeros(tap_bytes, np.uint8),
+    )
+
+
+def build_node_state(fabric: Fabric, name: str, limits: Limits) -> p.Node:
+    """Tables, slots and counters of one node; only BFRs keep slots."""
+    paths = Paths(fabric)
+    me = fabric.by_name[name]
+    ports = fabric.port_nodes(name)
+    n_words = fabric.bitstring_bits // 64
+    is_bfr = me.role == "bfr"
+    depth = max(paths.hops(a.name, b.name) or 0 for a in fabric.nodes for b in (me,)) + 1
+    return p.Node(
+        row=build_node(
+            me.bfr_id, address_of(me.address), folds=is_bfr, fold_ps=FOLD_PS,
+            depth=max(depth, 2), mtu=fabric.mtu,
+        ),
+        bifts=build_bifts(paths, name),
+        ports=Ports(
+            addr=np.array([address_of(n.address) for n in ports], np.int64),
+            bfr_id=np.array([n.bfr_id for n in ports], np.int64),
+        ),
+        fold=build_fold(N_SLOTS if is_bfr else 1, n_words),
+        counters=build_counters(len(ports)),
+        plan=build_plan(len(ports), n_words),
+        collect=build_collect(limits.blocks, limits.block_bytes, limits.follows, limits.chunks),
+        mishaps=build_mishaps(len(ports), 2048, fabric.mtu),
+    )

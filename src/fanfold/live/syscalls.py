@@ -1,0 +1,69 @@
+"""The C library's socket calls, callable from kernels, and from Python when JIT is off.
+
+msghdr, iovec and sockaddr_in are kept in numpy arrays whose addresses never change, as
+``struct msghdr`` of Linux on 64-bit machines: name, namelen, iov, iovlen, control,
+controllen, flags; seven 8-byte words.
+"""
+
+import ctypes
+
+import numpy as np
+
+from fanfold.kernels.jit import JIT, extern, kernel
+from fanfold.kernels.state import I64
+
+MSG_DONTWAIT = 0x40
+MSG_TRUNC = 0x20
+SOL_SOCKET = 1
+SO_MEMINFO = 55  # u32 x 9: rmem_alloc, rcvbuf, ..., drops last
+MEMINFO_WORDS = 9
+SOL_UDP = 17
+UDP_SEGMENT = 103
+UDP_GRO = 104
+CLOCK_MONOTONIC = 1
+EAGAIN = 11
+
+if JIT:
+    _recvmsg = extern("recvmsg", "int64", "int32", "uint64", "int32")
+    _sendmsg = extern("sendmsg", "int64", "int32", "uint64", "int32")
+    _getsockopt = extern("getsockopt", "int32", "int32", "int32", "int32", "uint64", "uint64")
+    _clock_gettime = extern("clock_gettime", "int32", "int32", "uint64")
+else:
+    _libc = ctypes.CDLL(None, use_errno=True)
+
+    def _twin(name: str, result: type, *args: type) -> "ctypes._NamedFuncPointer":
+        fn = getattr(_libc, name)
+        fn.restype = result
+        fn.argtypes = args
+        return fn  # type: ignore[no-any-return]  # ctypes types functions as Any
+
+    _i32, _u64, _i64 = ctypes.c_int32, ctypes.c_uint64, ctypes.c_int64
+    _recvmsg = _twin("recvmsg", _i64, _i32, _u64, _i32)
+    _sendmsg = _twin("sendmsg", _i64, _i32, _u64, _i32)
+    _getsockopt = _twin("getsockopt", _i32, _i32, _i32, _i32, _u64, _u64)
+    _clock_gettime = _twin("clock_gettime", _i32, _i32, _u64)
+
+
+@kernel
+def recvmsg(fd: int, msg: np.uint64, flags: int) -> int:
+    """Bytes received, or -1."""
+    return _recvmsg(fd, msg, flags)
+
+
+@kernel
+def sendmsg(fd: int, msg: np.uint64, flags: int) -> int:
+    """Bytes sent, or -1."""
+    return _sendmsg(fd, msg, flags)
+
+
+@kernel
+def getsockopt(fd: int, level: int, name: int, value: np.uint64, length: np.uint64) -> int:
+    """0, or -1."""
+    return _getsockopt(fd, level, name, value, length)
+
+
+@kernel
+def monotonic_ps(timespec: I64) -> int:
+    """CLOCK_MONOTONIC in picoseconds; ``timespec`` is scratch, (2,)."""
+    _clock_gettime(CLOCK_MONOTONIC, np.uint64(timespec.ctypes.data))
+    return timespec[0] * 1_000_000_000_000 + timespec[1] * 1000

@@ -1,0 +1,144 @@
+"""A receiver's disk: a root folder that takes any number of pushes, several at once.
+
+Below the root stand the files that arrived, and STAGING_DIR while something is unfinished. What
+a killed or failed push left there is picked up when the same push is opened again, or removed
+by sweep.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from fanfold.errors import WireError
+from fanfold.push.incoming import Incoming, Progress
+from fanfold.push.manifest import STAGING_DIR, Manifest, check, digest
+from fanfold.push.staging import Staging, lock_folder
+from fanfold.push.target import StoreError, Target, names_in, open_dir, reported
+from fanfold.wire.report import ReportError
+
+__all__ = ["Incoming", "Leftover", "ReportError", "Store", "StoreError"]
+
+DAY_NS = 86_400 * 10**9
+DIGEST_HEX = re.compile("[0-9a-f]{64}")
+
+
+class Leftover(NamedTuple):
+    """The staging folder of a push that nobody has open; newest_ns is its last change."""
+
+    digest: str
+    n_bytes: int
+    newest_ns: int
+
+
+class Store:
+    """Takes pushes below one root.
+
+    Args:
+        root: made when absent; may be a symbolic link itself, nothing below it may.
+        fsync: finish survives a power cut.
+        recheck: finish reads the files back and compares each with its own BLAKE3.
+        max_bytes: largest push to accept; None accepts what fits on the disk.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        *,
+        fsync: bool = False,
+        recheck: bool = True,
+        max_bytes: int | None = None,
+    ) -> None:
+        self.root = root
+        self._fsync = fsync
+        self._recheck = recheck
+        self._max_bytes = max_bytes
+
+    def open_push(self, manifest: Manifest, progress: Progress | None = None) -> Incoming:
+        """Lock the push's staging folder; what is there already is found by check_some.
+
+        Raises:
+            StoreError: BAD_MANIFEST, TOO_LARGE, COLLISION when the same push is open already,
+                or what the system says.
+        """
+        self._refuse_bad(manifest)
+        with self._opened_root() as root_fd:
+            folder = lock_folder(root_fd, digest(manifest).hex())
+        return Incoming(
+            manifest,
+            Staging(folder, manifest.entries),
+            Target(folder.root_fd, fsync=self._fsync),
+            is_fsynced=self._fsync,
+            is_rechecked=self._recheck,
+            progress=progress,
+        )
+
+    def sweep(
+        self, now_ns: int, older_than_days: int, *, is_dry: bool = False
+    ) -> list[Leftover]:
+        """Remove what unfinished pushes left that did not change for so many days.
+
+        Args:
+            now_ns: wall clock, nanoseconds since 1970.
+            older_than_days: 0 removes all that is not open.
+            is_dry: only list.
+
+        Returns:
+            What was removed, or would be.
+        """
+        before_ns = now_ns - older_than_days * DAY_NS
+        with self._opened_root() as root_fd:
+            names = _staged_names(root_fd)
+            leftovers = [_sweep_one(root_fd, name, before_ns, is_dry) for name in names]
+        return [leftover for leftover in leftovers if leftover]
+
+    @contextmanager
+    def _opened_root(self) -> Iterator[int]:
+        with reported(str(self.root)):
+            self.root.mkdir(parents=True, exist_ok=True)
+            fd = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            yield fd
+        finally:
+            os.close(fd)
+
+    def _refuse_bad(self, manifest: Manifest) -> None:
+        try:
+            check(manifest)
+        except WireError as error:
+            raise StoreError(ReportError.BAD_MANIFEST, str(error)) from error
+        if self._max_bytes is not None and manifest.total_bytes > self._max_bytes:
+            message = f"{manifest.total_bytes} bytes, allowed: {self._max_bytes}"
+            raise StoreError(ReportError.TOO_LARGE, message)
+
+
+def _staged_names(root_fd: int) -> list[str]:
+    with reported(STAGING_DIR):
+        try:
+            fd = open_dir(STAGING_DIR, root_fd, STAGING_DIR)
+        except FileNotFoundError:
+            return []
+        try:
+            return sorted(name for name in names_in(fd) if DIGEST_HEX.fullmatch(name))
+        finally:
+            os.close(fd)
+
+
+def _sweep_one(root_fd: int, name: str, before_ns: int, is_dry: bool) -> Leftover | None:
+    try:
+        folder = lock_folder(root_fd, name)
+    except StoreError as error:
+        if error.code is ReportError.COLLISION:  # open
+            return None
+        raise
+    try:
+        leftover = Leftover(name, *folder.usage())
+        if leftover.newest_ns > before_ns:
+            return None
+        if not is_dry:
+            folder.remove()
+        return leftover
+    finally:
+        folder.close()

@@ -1,0 +1,165 @@
+"""The tree below a receiver's root, reached name by name so that no link can lead outside.
+
+Every folder is opened relative to its parent with O_NOFOLLOW, and files are opened and renamed
+relative to such a folder: whoever swaps a name for a symbolic link meanwhile gets an error.
+"""
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from fanfold.errors import ExitCode, FanfoldError
+from fanfold.push.fds import FdCache
+from fanfold.wire.report import ReportError
+
+DIR_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+FILE_FLAGS = os.O_NOFOLLOW | os.O_NONBLOCK  # never waits for a pipe
+DIR_MODE = 0o755
+
+
+class StoreError(FanfoldError):
+    """The receiver's disk refuses: the code for the report, and the words for the operator."""
+
+    exit_code = ExitCode.PARTIAL
+
+    def __init__(self, code: ReportError, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+CODES = {
+    errno.ENOSPC: ReportError.DISK_FULL,
+    errno.EDQUOT: ReportError.DISK_FULL,
+    errno.EEXIST: ReportError.COLLISION,
+    errno.EISDIR: ReportError.COLLISION,
+    errno.ENOTDIR: ReportError.COLLISION,
+    errno.ENOTEMPTY: ReportError.COLLISION,
+    errno.ENXIO: ReportError.COLLISION,
+    errno.EACCES: ReportError.PERMISSION,
+    errno.EPERM: ReportError.PERMISSION,
+    errno.EROFS: ReportError.PERMISSION,
+    errno.ELOOP: ReportError.BAD_PATH,
+    errno.ENAMETOOLONG: ReportError.BAD_PATH,
+    errno.EFBIG: ReportError.TOO_LARGE,
+}
+
+
+@contextmanager
+def reported(what: str) -> Iterator[None]:
+    """Turn an error of the system into a StoreError that says what was being done."""
+    try:
+        yield
+    except OSError as error:
+        code = CODES.get(error.errno or 0, ReportError.IO)
+        raise StoreError(code, f"{what}: {error.strerror}") from error
+
+
+class Target:
+    """The final places of the files; keeps the folders it used last open."""
+
+    def __init__(self, root_fd: int, *, fsync: bool) -> None:
+        self._root_fd = root_fd
+        self._fsync = fsync
+        self._dirs = FdCache(self._open_parent)
+
+    def open_file(self, path: str) -> int | None:
+        """Open what stands in the file's place; None when nothing does or it is unreadable.
+
+        Raises:
+            StoreError: a directory, a special file or a symbolic link is in the way.
+        """
+        parent, _, name = path.rpartition("/")
+        with reported(path):
+            try:
+                return open_regular(name, os.O_RDONLY, self._dirs.fd(parent), path)
+            except FileNotFoundError:
+                return None
+            except PermissionError:
+                info = os.stat(name, dir_fd=self._dirs.fd(parent), follow_symlinks=False)
+                _refuse_unfit(info.st_mode, path)
+                return None
+
+    def prepare(self, path: str) -> None:
+        """Make the folders above the file, and see that nothing unfit stands in its place."""
+        with reported(path):
+            os.close(self._walk(path.rpartition("/")[0], is_made=True))
+        fd = self.open_file(path)
+        if fd is not None:
+            os.close(fd)
+
+    def replace(self, from_dir_fd: int, from_name: str, path: str) -> None:
+        """Rename a file into its final place: the old file or the new one, never a part."""
+        parent, _, name = path.rpartition("/")
+        with reported(path):
+            dir_fd = self._dirs.fd(parent)
+            os.replace(from_name, name, src_dir_fd=from_dir_fd, dst_dir_fd=dir_fd)
+            if self._fsync:
+                os.fsync(dir_fd)
+
+    def close(self) -> None:
+        """Close the folders; the target can be used again."""
+        self._dirs.close()
+
+    def _open_parent(self, folder: str) -> int:
+        return self._walk(folder, is_made=False)
+
+    def _walk(self, folder: str, *, is_made: bool) -> int:
+        fd = os.dup(self._root_fd)
+        for name in folder.split("/") if folder else ():
+            try:
+                if is_made and make_dir(name, DIR_MODE, fd) and self._fsync:
+                    os.fsync(fd)
+                below = open_dir(name, fd, folder)
+            finally:
+                os.close(fd)
+            fd = below
+        return fd
+
+
+def make_dir(name: str, mode: int, dir_fd: int) -> bool:
+    """Make a folder unless the name is taken; return whether it was made."""
+    try:
+        os.mkdir(name, mode, dir_fd=dir_fd)
+    except FileExistsError:
+        return False
+    return True
+
+
+def names_in(dir_fd: int) -> list[str]:
+    """List an open folder."""
+    with os.scandir(dir_fd) as children:
+        return [child.name for child in children]
+
+
+def open_dir(name: str, dir_fd: int, path: str) -> int:
+    """Open a folder, not through a symbolic link; path is for the message."""
+    try:
+        return os.open(name, DIR_FLAGS, dir_fd=dir_fd)
+    except NotADirectoryError:
+        info = os.stat(name, dir_fd=dir_fd, follow_symlinks=False)
+        if stat.S_ISLNK(info.st_mode):
+            raise StoreError(
+                ReportError.BAD_PATH, f"{path}: {name} is a symbolic link"
+            ) from None
+        raise
+
+
+def open_regular(name: str, flags: int, dir_fd: int, path: str) -> int:
+    """Open a regular file, not through a symbolic link; path is for the message."""
+    fd = os.open(name, flags | FILE_FLAGS, 0o600, dir_fd=dir_fd)
+    try:
+        _refuse_unfit(os.fstat(fd).st_mode, path)
+    except StoreError:
+        os.close(fd)
+        raise
+    return fd
+
+
+def _refuse_unfit(mode: int, path: str) -> None:
+    if stat.S_ISLNK(mode):
+        raise StoreError(ReportError.BAD_PATH, f"{path}: a symbolic link is in its place")
+    if not stat.S_ISREG(mode):
+        what = "directory" if stat.S_ISDIR(mode) else "special file"
+        raise StoreError(ReportError.COLLISION, f"{path}: a {what} is in its place")

@@ -1,0 +1,172 @@
+"""A fabric: nodes, links and the BIER numbers that all of them share; and its TOML file.
+
+A ``host`` sends and receives and never passes traffic on; a ``bfr`` forwards, and has a BFR-id
+only where it is a BFER as well (RFC 8279 section 2). Ports of a node are its neighbours in the
+order of their names, from 1; port 0 is the node itself.
+
+    [fabric]   name, sub_domain, bitstring_bits, mtu, port, n_ecmp
+    [[node]]   name, address, role, bfr_id
+    [[link]]   between, a pair of node names
+"""
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal
+
+import msgspec
+from msgspec.structs import FieldInfo, fields
+
+from fanfold.errors import ConfigError
+from fanfold.topo.fabric_rules import check_fabric
+
+Role = Literal["host", "bfr"]
+
+
+class Node(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One BFR: a name, a loopback address (its BFR-prefix) and, for a BFER, a BFR-id."""
+
+    name: str
+    address: str
+    role: Role
+    bfr_id: int = 0
+
+
+class Link(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One link between two nodes, both ways."""
+
+    a: str
+    b: str
+
+
+class Fabric(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
+    """Nodes and links of one sub-domain, in the order of the file."""
+
+    name: str
+    nodes: tuple[Node, ...]
+    links: tuple[Link, ...]
+    sub_domain: int = 0
+    bitstring_bits: int = 256
+    mtu: int = 9000
+    port: int = 8138
+    n_ecmp: int = 1
+
+    @cached_property
+    def by_name(self) -> Mapping[str, Node]:
+        """Nodes by name."""
+        return MappingProxyType({node.name: node for node in self.nodes})
+
+    @cached_property
+    def by_address(self) -> Mapping[str, Node]:
+        """Nodes by IPv4 address."""
+        return MappingProxyType({node.address: node for node in self.nodes})
+
+    @cached_property
+    def by_bfr_id(self) -> Mapping[int, Node]:
+        """BFERs by BFR-id, in rising order."""
+        bfers = sorted((n for n in self.nodes if n.bfr_id), key=lambda n: n.bfr_id)
+        return MappingProxyType({node.bfr_id: node for node in bfers})
+
+    @cached_property
+    def neighbours(self) -> Mapping[str, tuple[str, ...]]:
+        """Neighbours by node name, sorted by name: the one at index i is behind port i + 1."""
+        found: dict[str, set[str]] = {node.name: set() for node in self.nodes}
+        for link in self.links:
+            found[link.a].add(link.b)
+            found[link.b].add(link.a)
+        return MappingProxyType({name: tuple(sorted(them)) for name, them in found.items()})
+
+    def port_to(self, name: str, neighbour: str) -> int:
+        """Port of a node that leads to a neighbour; 0 to itself."""
+        return 0 if name == neighbour else self.neighbours[name].index(neighbour) + 1
+
+    def port_nodes(self, name: str) -> tuple[Node, ...]:
+        """Nodes by port, the node itself first."""
+        return tuple(self.by_name[n] for n in (name, *self.neighbours[name]))
+
+
+class _Between(msgspec.Struct, frozen=True):
+    between: tuple[str, str]
+
+
+class _File(msgspec.Struct, frozen=True):
+    fabric: dict[str, Any]
+    node: list[dict[str, Any]]
+    link: list[dict[str, Any]] = []
+
+
+_NUMBERS = tuple(f for f in fields(Fabric) if f.name not in ("nodes", "links"))
+_EXPECTED = {
+    str: "text in quotes",
+    int: "a whole number",
+    Role: "host, bfr",
+    tuple[str, str]: "two names",
+    dict[str, Any]: "one table, [fabric]",
+    list[dict[str, Any]]: "tables, each under its [[name]]",
+}
+
+
+def load_fabric(path: Path) -> Fabric:
+    """Fabric of a TOML file, checked.
+
+    Raises:
+        ConfigError: no such file, no TOML, or the first fault, as "FILE: node[3].bfr_id".
+    """
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as err:
+        raise ConfigError(str(path), err.strerror, "a fabric file that can be read") from err
+    except ValueError as err:  # not TOML, with its line; or not UTF-8
+        raise ConfigError(str(path), str(err), "TOML") from err
+    file = _File(**_values(table, fields(_File), f"{path}: "))
+    numbers = _values(file.fabric, _NUMBERS, f"{path}: fabric.")
+    nodes, links = [], []
+    for i, row in enumerate(file.node):
+        nodes.append(Node(**_values(row, fields(Node), f"{path}: node[{i}].")))
+    for i, row in enumerate(file.link):
+        pair = _Between(**_values(row, fields(_Between), f"{path}: link[{i}]."))
+        links.append(Link(*pair.between))
+    fabric = Fabric(nodes=tuple(nodes), links=tuple(links), **numbers)
+    check_fabric(fabric, str(path))
+    return fabric
+
+
+def save_fabric(fabric: Fabric, path: Path) -> None:
+    """Write the file that ``load_fabric`` reads back as an equal fabric."""
+    check_fabric(fabric, str(path))  # names need no escapes afterwards
+    numbers = [f"{f.name} = {_toml(getattr(fabric, f.name))}" for f in _NUMBERS]
+    blocks = ["\n".join(["[fabric]", *numbers])]
+    for node in fabric.nodes:
+        rows = msgspec.structs.asdict(node).items()
+        blocks.append("\n".join(["[[node]]", *(f"{k} = {_toml(v)}" for k, v in rows)]))
+    for link in fabric.links:
+        blocks.append(f"[[link]]\nbetween = [{_toml(link.a)}, {_toml(link.b)}]")
+    path.write_text("\n\n".join(blocks) + "\n", encoding="utf-8")
+
+
+def _toml(value: str | int) -> str:
+    return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+def _values(table: dict[str, Any], known: Iterable[FieldInfo], prefix: str) -> dict[str, Any]:
+    """Values of one table by field, converted one by one, so that each fault has its key."""
+    wanted = {field.name: field for field in known}
+    for key in table:
+        if key not in wanted:
+            close = get_close_matches(key, wanted, n=1)
+            allowed = f"{close[0]}?" if close else ", ".join(wanted)
+            raise ConfigError(prefix + key, "an unknown key", allowed)
+    for name, field in wanted.items():
+        if field.required and name not in table:
+            raise ConfigError(prefix + name, "nothing", _EXPECTED[field.type])
+    return {key: _value(value, wanted[key].type, prefix + key) for key, value in table.items()}
+
+
+def _value(value: object, kind: Any, field: str) -> Any:
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as err:
+        raise ConfigError(field, value, _EXPECTED[kind]) from err

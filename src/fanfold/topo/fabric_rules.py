@@ -1,0 +1,133 @@
+"""What makes a fabric usable: one ConfigError for the first rule that is broken.
+
+Field names are those of the file after ``source``: "lab.toml: node[3].bfr_id", from node[0] on.
+"""
+
+import re
+from collections.abc import Iterator
+from ipaddress import IPv4Address
+from typing import TYPE_CHECKING
+
+from fanfold.errors import ConfigError
+from fanfold.ids import check_bfr_id
+from fanfold.wire.bitstring import (
+    ALLOWED_BITS,
+    MAX_BSL,
+    MAX_SI,
+    MAX_SUB_DOMAIN,
+    MIN_BSL,
+    bitstring_bits,
+)
+
+if TYPE_CHECKING:  # fabric.py calls these rules; only their types look back
+    from fanfold.topo.fabric import Fabric, Node
+
+MAX_ECMP = 256
+"""Tables of one BIFT-id."""
+MTU_RANGE = (576, 65535)
+"""RFC 791 section 3.2: what every IPv4 host takes, and what its length field can say."""
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", re.ASCII)
+_NAME_RULE = "a letter or digit, then up to 62 of letters, digits, '.', '_', '-'"
+
+
+def check_fabric(fabric: "Fabric", source: str) -> None:
+    """Raise ConfigError naming ``source`` and the field where a rule is broken."""
+    _check_numbers(fabric, source)
+    _check_nodes(fabric, source)
+    _check_links(fabric, source)
+    _check_reach(fabric, source)
+
+
+def _check_numbers(fabric: "Fabric", source: str) -> None:
+    _check_name(fabric.name, f"{source}: fabric.name")
+    if fabric.bitstring_bits not in map(bitstring_bits, range(MIN_BSL, MAX_BSL + 1)):
+        raise ConfigError(
+            f"{source}: fabric.bitstring_bits", fabric.bitstring_bits, ALLOWED_BITS
+        )
+    bounds = (
+        ("sub_domain", fabric.sub_domain, 0, MAX_SUB_DOMAIN),
+        ("mtu", fabric.mtu, *MTU_RANGE),
+        ("port", fabric.port, 1, 65535),
+        ("n_ecmp", fabric.n_ecmp, 1, MAX_ECMP),
+    )
+    for key, value, low, high in bounds:
+        if not low <= value <= high:
+            raise ConfigError(f"{source}: fabric.{key}", value, f"{low}..{high}")
+
+
+def _check_nodes(fabric: "Fabric", source: str) -> None:
+    seen: dict[tuple[str, str | int], int] = {}
+    if not fabric.nodes:
+        raise ConfigError(f"{source}: node", "none", "at least one [[node]]")
+    for index, node in enumerate(fabric.nodes):
+        where = f"{source}: node[{index}]"
+        _check_name(node.name, f"{where}.name")
+        _check_address(node.address, f"{where}.address")
+        _check_node_id(node, fabric.bitstring_bits, f"{where}.bfr_id")
+        for key, value in _unique_values(node):
+            if (first := seen.setdefault((key, value), index)) != index:
+                raise ConfigError(f"{where}.{key}", value, f"one that node[{first}] has not")
+
+
+def _unique_values(node: "Node") -> Iterator[tuple[str, str | int]]:
+    yield "name", node.name
+    yield "address", node.address
+    if node.bfr_id:
+        yield "bfr_id", node.bfr_id
+
+
+def _check_name(name: str, field: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise ConfigError(field, name, _NAME_RULE)
+
+
+def _check_address(address: str, field: str) -> None:
+    try:
+        IPv4Address(address)
+    except ValueError as err:
+        raise ConfigError(field, address, "an IPv4 address such as 127.81.0.1") from err
+
+
+def _check_node_id(node: "Node", n_bits: int, field: str) -> None:
+    """Hosts are BFERs and need a BFR-id; its set must fit the SI (RFC 8279 section 3)."""
+    if node.role == "bfr" and node.bfr_id == 0:
+        return
+    highest = (MAX_SI + 1) * n_bits
+    if check_bfr_id(node.bfr_id, field) > highest:
+        raise ConfigError(field, node.bfr_id, f"1..{highest}, {MAX_SI + 1} sets of {n_bits}")
+
+
+def _check_links(fabric: "Fabric", source: str) -> None:
+    seen: dict[frozenset[str], int] = {}
+    for index, link in enumerate(fabric.links):
+        where = f"{source}: link[{index}].between"
+        for end in (link.a, link.b):
+            if end not in fabric.by_name:
+                raise ConfigError(where, end, "the name of a [[node]]")
+        if link.a == link.b:
+            raise ConfigError(where, link.a, "two different nodes")
+        if (first := seen.setdefault(frozenset((link.a, link.b)), index)) != index:
+            raise ConfigError(where, [link.a, link.b], f"a pair that link[{first}] has not")
+
+
+def _check_reach(fabric: "Fabric", source: str) -> None:
+    """Every node reaches every other; hosts pass nothing on."""
+    bfrs = [node.name for node in fabric.nodes if node.role == "bfr"]
+    for start in bfrs[:1] or fabric.by_name:
+        reached = _reached(fabric, start)
+        for index, node in enumerate(fabric.nodes):
+            if node.name not in reached:
+                allowed = f"a node that {start} reaches over links, not through hosts"
+                raise ConfigError(f"{source}: node[{index}]", node.name, allowed)
+
+
+def _reached(fabric: "Fabric", start: str) -> set[str]:
+    reached, todo = {start}, [start]
+    while todo:
+        name = todo.pop()
+        if name == start or fabric.by_name[name].role == "bfr":
+            new = set(fabric.neighbours[name]) - reached
+            reached |= new
+            todo.extend(new)
+    return reached

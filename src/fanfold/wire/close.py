@@ -1,0 +1,70 @@
+"""CLOSE: the sender is through with a flow; docs/wire/fan.md section 5.
+
+    bits       field      meaning
+    0-3        version    always 1
+    4-7        kind       always 5
+    8-15       reason     0 done, 1 aborted
+    16-31      reserved   ignored, sent as 0
+    32-63      flow       flow of the push
+    64-127     reserved   ignored, sent as 0
+
+A reason that is not known is refused.
+"""
+
+from enum import IntEnum
+from struct import Struct
+
+import msgspec
+
+from fanfold.errors import WireError, WireReason
+from fanfold.wire.kinds import Kind, first_byte, require, require_end
+from fanfold.wire.width import pack, within
+
+HEADER = "close"
+FIXED_BYTES = 16
+
+_LAYOUT = Struct("!BBHIQ")
+
+
+class CloseReason(IntEnum):
+    """Why the sender closes."""
+
+    DONE = 0
+    ABORTED = 1
+
+
+class Close(msgspec.Struct, frozen=True, gc=False):
+    """One farewell."""
+
+    flow: int
+    reason: int = CloseReason.DONE
+
+    @property
+    def size_bytes(self) -> int:
+        """Length of the whole message."""
+        return FIXED_BYTES
+
+
+def decode(buf: bytes) -> Close:
+    """Read a message that fills `buf` exactly.
+
+    Raises:
+        WireError: TRUNCATED, TRAILING, BAD_VERSION, BAD_KIND, BAD_FIELD; nothing else
+            escapes.
+    """
+    require(HEADER, buf, Kind.CLOSE, FIXED_BYTES)
+    require_end(HEADER, buf, FIXED_BYTES)
+    _, reason, _, flow, _ = _LAYOUT.unpack(buf)
+    if reason > CloseReason.ABORTED:
+        raise WireError(HEADER, WireReason.BAD_FIELD, f"reason {reason}")
+    return Close(flow, CloseReason(reason))
+
+
+def encode(close: Close) -> bytes:
+    """Write the message.
+
+    Raises:
+        MisuseError: a value does not fit its field.
+    """
+    reason = within(HEADER, "reason", close.reason, CloseReason.DONE, CloseReason.ABORTED)
+    return pack(HEADER, _LAYOUT, first_byte(Kind.CLOSE), reason, 0, close.flow, 0)

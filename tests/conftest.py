@@ -1,0 +1,18 @@
+"""Puts tests/ on the import path, for ``naive``, and sets the profiles of hypothesis."""
+
+from hypothesis import HealthCheck, settings
+
+SLOW_MACHINE = [HealthCheck.too_slow]
+
+settings.register_profile(
+    "gate",
+    derandomize=True,
+    max_examples=60,
+    deadline=None,
+    database=None,
+    suppress_health_check=SLOW_MACHINE,
+)
+settings.register_profile(
+    "hunt", max_examples=20_000, deadline=None, suppress_health_check=SLOW_MACHINE
+)
+settings.load_profile("gate")

@@ -1,0 +1,279 @@
+"""The sender's disk: what is listed, what is refused, and the chunks that are read."""
+
+import os
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import numpy as np
+import pytest
+from blake3 import blake3
+from safetensors.numpy import save_file
+
+from fanfold.errors import ConfigError, MisuseError
+from fanfold.push import fds, source
+from fanfold.push.manifest import Manifest, chunk_hash, decode, encode
+from fanfold.push.scan import scan
+from fanfold.push.source import SourceChangedError, SourceReader, build_manifest
+
+Plant = Callable[..., Path]
+Content = Callable[[str, int], bytes]
+
+
+def stream_of(reader: SourceReader) -> bytes:
+    buffer = bytearray(reader.layout.chunk_bytes)
+    sizes = ((i, reader.read_chunk(i, buffer)) for i in range(reader.layout.n_chunks))
+    return b"".join(bytes(buffer[:size]) for _, size in sizes)
+
+
+def n_open_fds() -> int:
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+def fault(path: Path) -> ConfigError:
+    with pytest.raises(ConfigError) as caught:
+        build_manifest(path, 10, 4)
+    return caught.value
+
+
+@pytest.mark.parametrize("size", [1, 39, 40, 41, 80, 1000])
+def test_a_file_is_one_entry(plant: Plant, content: Content, size: int) -> None:
+    data = content("one", size)
+    path = plant({"w.bin": data}) / "w.bin"
+    manifest, reader = build_manifest(path, 10, 4)
+    entry = manifest.entries[0]
+    assert (manifest.name, manifest.stride, manifest.n_psn) == ("w.bin", 10, 4)
+    assert (manifest.chunk_bytes, manifest.total_bytes) == (40, size)
+    assert (entry.path, entry.size, entry.blake3) == ("w.bin", size, blake3(data).digest())
+    pieces = [data[at : at + 40] for at in range(0, size, 40)]
+    assert manifest.chunks == b"".join(blake3(piece).digest() for piece in pieces)
+    assert stream_of(reader) == data
+    assert decode(encode(manifest)) == manifest
+    reader.close()
+
+
+def test_a_tree_is_one_stream_in_order_of_names(plant: Plant, content: Content) -> None:
+    sizes = {"b": 7, "a/z": 1, "a/y/x": 2, "a/empty": 0, "é/ü 🎉": 50, "A": 3, "c/-rf": 40}
+    files = {path: content(path, size) for path, size in sizes.items()}
+    manifest, reader = build_manifest(plant(files), 10, 4)
+    paths = [entry.path for entry in manifest.entries]
+    assert paths == ["A", "b", "a/empty", "a/z", "a/y/x", "c/-rf", "é/ü 🎉"]
+    stream = b"".join(files[path] for path in paths)
+    assert stream_of(reader) == stream
+    assert [e.blake3 for e in manifest.entries] == [blake3(files[p]).digest() for p in paths]
+    assert chunk_hash(manifest, 1) == blake3(stream[40:80]).digest()
+    reader.close()
+
+
+def test_same_tree_same_bytes(plant: Plant) -> None:
+    one, reader = build_manifest(plant({"b": b"1", "a": b"2"}), 10, 4)
+    other, other_reader = build_manifest(plant({"a": b"2", "b": b"1"}), 10, 4)
+    assert encode(one) == encode(other)
+    reader.close()
+    other_reader.close()
+
+
+def test_a_chunk_spans_five_files(plant: Plant) -> None:
+    files = {name: name.encode() * 3 for name in "abcdefg"}
+    _, reader = build_manifest(plant(files), 15, 1)
+    buffer = bytearray(20)
+    assert reader.read_chunk(0, buffer) == 15
+    assert buffer == b"aaabbbcccdddeee" + bytes(5)
+    assert reader.read_chunk(1, buffer) == 6
+    assert buffer[:6] == b"fffggg"
+    reader.close()
+
+
+def test_only_the_executable_bit_is_kept(plant: Plant) -> None:
+    top = plant({"run": b"1", "text": b"2"})
+    (top / "run").chmod(0o4710)
+    (top / "text").chmod(0o666)
+    files = scan(top).files
+    assert [file.mode for file in files] == [0o755, 0o644]
+
+
+def test_empty_directories_are_left_out_and_said(plant: Plant) -> None:
+    top = plant({"a": b"1", ".fanfold/left": b"2"})
+    (top / "b/c").mkdir(parents=True)
+    found = scan(top)
+    assert [file.path for file in found.files] == ["a"]
+    assert found.ignored == (".fanfold/", "b/c/")
+
+
+def test_every_byte_is_read_once(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+    top = plant({"a": bytes(100), "b": bytes(55)})
+    n_read = []
+
+    def count(fd: int, view: memoryview, offset: int) -> int:
+        n_read.append(len(view))
+        return fds.read_full(fd, view, offset)
+
+    monkeypatch.setattr(source, "read_full", count)
+    told: list[tuple[int, int]] = []
+    _, reader = build_manifest(top, 10, 4, lambda done, total: told.append((done, total)))
+    assert sum(n_read) == 155
+    assert told == [(40, 155), (80, 155), (120, 155), (155, 155)]
+    reader.close()
+
+
+def test_at_most_64_files_are_open(plant: Plant) -> None:
+    files = {f"{n:03}": bytes([n]) * 3 for n in range(200)}
+    before = n_open_fds()
+    _, reader = build_manifest(plant(files), 10, 1)
+    assert n_open_fds() - before == 64
+    assert stream_of(reader) == b"".join(files.values())
+    reader.close()
+    assert n_open_fds() == before
+
+
+def test_empty_sources_are_refused(plant: Plant) -> None:
+    top = plant({"zero": b""})
+    assert str(fault(top / "zero")) == (
+        f"{top / 'zero'}: got 'empty file', allowed: at least one byte"
+    )
+    assert fault(top).got == "empty directory"
+    assert fault(plant({}, "bare")).got == "empty directory"
+    assert "No such file" in str(fault(top / "absent"))
+
+
+def test_links_are_refused_by_name(plant: Plant) -> None:
+    top = plant({"a/real": b"1"})
+    (top / "a/link").symlink_to("real")
+    assert fault(top).field == str(top / "a/link")
+    assert fault(top / "a/link").got == "symbolic link"
+    (top / "a/link").unlink()
+    (top / "b").symlink_to("a")
+    assert fault(top).field == str(top / "b")
+
+
+def test_special_files_are_refused_without_waiting(plant: Plant) -> None:
+    top = plant({"a": b"1"})
+    os.mkfifo(top / "pipe")
+    assert (fault(top).field, fault(top).got) == (str(top / "pipe"), "special file")
+    assert fault(Path("/dev/null")).got == "special file"
+
+
+@pytest.mark.parametrize("name", [b"back\\slash", b"\xff\xfe", b"/".join([b"d"] * 65)])
+def test_names_no_receiver_takes_are_refused(plant: Plant, name: bytes) -> None:
+    top = plant({"a": b"1"})
+    path = top / os.fsdecode(name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"2")
+    assert fault(top).field == str(path)
+
+
+def test_unreadable_files_and_folders_are_named(
+    open_dir: Path, as_nobody: Callable[[], AbstractContextManager[None]]
+) -> None:
+    (open_dir / "d").mkdir()
+    (open_dir / "d/shut").write_bytes(b"1")
+    (open_dir / "d/shut").chmod(0)
+    with as_nobody():
+        assert fault(open_dir).field == str(open_dir / "d/shut")
+    (open_dir / "d/shut").chmod(0o644)
+    (open_dir / "d").chmod(0)
+    with as_nobody():
+        assert fault(open_dir).field == str(open_dir / "d")
+    (open_dir / "d").chmod(0o700)
+
+
+@pytest.mark.parametrize(("stride", "n_psn"), [(0, 4), (4, 0), (-1, -1), (2**24 + 1, 1)])
+def test_impossible_chunks_are_refused(plant: Plant, stride: int, n_psn: int) -> None:
+    with pytest.raises(ConfigError, match="chunk_bytes"):
+        build_manifest(plant({"a": b"1"}), stride, n_psn)
+
+
+def touch_later(path: Path) -> None:
+    info = path.stat()
+    os.utime(path, ns=(info.st_atime_ns, info.st_mtime_ns + 1))
+
+
+def truncate(path: Path) -> None:
+    info = path.stat()
+    os.truncate(path, info.st_size - 1)
+    os.utime(path, ns=(info.st_atime_ns, info.st_mtime_ns))
+
+
+def replace(path: Path) -> None:
+    info = path.stat()
+    other = path.with_name("other")
+    other.write_bytes(path.read_bytes())
+    os.utime(other, ns=(info.st_atime_ns, info.st_mtime_ns))
+    other.replace(path)
+
+
+def append(path: Path) -> None:
+    path.write_bytes(path.read_bytes() + b"more")
+
+
+@pytest.mark.parametrize("change", [touch_later, truncate, append])
+def test_change_while_hashing_is_named(plant: Plant, change: Callable[[Path], None]) -> None:
+    top = plant({"a": bytes(100), "b": bytes(100)})
+
+    def disturb(done: int, _total: int) -> None:
+        if done == 40:
+            change(top / "b")
+
+    with pytest.raises(SourceChangedError) as caught:
+        build_manifest(top, 10, 4, disturb)
+    assert caught.value.field == str(top / "b")
+
+
+@pytest.mark.parametrize("change", [touch_later, truncate, append, replace])
+def test_change_after_hashing_is_named(plant: Plant, change: Callable[[Path], None]) -> None:
+    top = plant({"a": bytes(100)})
+    _, reader = build_manifest(top, 10, 4)
+    reader.close()  # else a replaced file would be read on through its open descriptor
+    change(top / "a")
+    with pytest.raises(SourceChangedError):
+        reader.read_chunk(2, bytearray(40))
+    reader.close()
+
+
+def test_a_file_that_went_away_is_named(plant: Plant) -> None:
+    top = plant({"a": bytes(100)})
+    _, reader = build_manifest(top, 10, 4)
+    reader.close()
+    (top / "a").unlink()
+    with pytest.raises(ConfigError, match="a: got 'No such file"):
+        reader.read_chunk(0, bytearray(40))
+
+
+@pytest.mark.parametrize("i", [-1, 3])
+def test_no_such_chunk_is_misuse(plant: Plant, i: int) -> None:
+    _, reader = build_manifest(plant({"a": bytes(100)}), 10, 4)
+    with pytest.raises(MisuseError):
+        reader.read_chunk(i, bytearray(40))
+    with pytest.raises(MisuseError):
+        reader.read_chunk(0, bytearray(39))
+    reader.close()
+
+
+def test_tensors_are_found_in_the_stream(plant: Plant) -> None:
+    top = plant({"a.txt": b"before"})
+    weights = {"w": np.arange(6, dtype=np.float32), "b": np.arange(3, dtype=np.int8)}
+    save_file(weights, top / "m.safetensors", metadata={"format": "np"})
+    manifest, reader = build_manifest(top, 10, 4)
+    stream = stream_of(reader)
+    assert list(reader.tensors) == ["m.safetensors"]
+    found = reader.tensors["m.safetensors"]
+    assert {name: stream[first:last] for name, (first, last) in found.items()} == {
+        name: array.tobytes() for name, array in weights.items()
+    }
+    assert isinstance(manifest, Manifest)
+    reader.close()
+
+
+@pytest.mark.parametrize("data", [b"", b"\x05", b"\xff" * 50, b"\x02" + bytes(7) + b"[]"])
+def test_bad_safetensors_are_refused_by_name(plant: Plant, data: bytes) -> None:
+    top = plant({"a": b"1", "d/bad.safetensors": data})
+    assert fault(top).field == str(top / "d/bad.safetensors")
+    assert fault(top).allowed == "a valid safetensors file"
+
+
+def test_cut_safetensors_are_refused_by_name(plant: Plant) -> None:
+    top = plant({})
+    path = top / "m.safetensors"
+    save_file({"w": np.arange(6, dtype=np.float32)}, path)
+    os.truncate(path, path.stat().st_size - 1)
+    assert fault(path).field == str(path)
