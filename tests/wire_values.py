@@ -79,7 +79,7 @@ def datas(draw: st.DrawFn) -> Data:
         block=draw(uint(32)),
         n_psn=n_psn,
         psn=draw(st.integers(0, n_psn - 1)),
-        stride=draw(uint(16)),
+        stride=draw(uint(16, low=1)),
         first_ttl=draw(uint(8)),
         flags=draw(uint(3)),
         round=draw(uint(8)),

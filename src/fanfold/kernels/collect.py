@@ -20,7 +20,7 @@ from fanfold.kernels.codes import (
 )
 from fanfold.kernels.feedback import whole_block
 from fanfold.kernels.frame import is_inner_sound
-from fanfold.kernels.jit import kernel
+from fanfold.kernels.jit import i64, kernel
 from fanfold.kernels.layout import (
     BITS_AT,
     FAN_BYTES,
@@ -149,8 +149,8 @@ def find_block(collect: Collect, f: int, block: int, hint: int) -> int:
 @kernel
 def is_fan_sound(row: Rows, buf: U8, fan: int, size: int, collect: Collect) -> bool:
     """Fields of a DATA header agree with what is known of its flow."""
-    n_psn = np.int64(buf[fan + 2])
-    psn = np.int64(buf[fan + 3])
+    n_psn = i64(buf[fan + 2])
+    psn = i64(buf[fan + 3])
     block = read_u32(buf, fan + 8)
     stride = read_u16(buf, fan + 14)
     if n_psn < 1 or n_psn > MAX_PSN or psn >= n_psn or block >= row["map_len"]:
@@ -172,6 +172,18 @@ def is_fan_sound(row: Rows, buf: U8, fan: int, size: int, collect: Collect) -> b
 
 
 @kernel
+def learn(row: Rows, buf: U8, fan: int) -> None:
+    """Take over what a sound DATA header tells of a flow's geometry."""
+    n_psn = i64(buf[fan + 2])
+    row["stride"] = read_u16(buf, fan + 14)
+    if buf[fan + 1] & FLAG_LAST:
+        row["n_blocks"] = read_u32(buf, fan + 8) + 1
+        row["last_n_psn"] = n_psn
+    else:
+        row["n_psn"] = n_psn
+
+
+@kernel
 def place(buf: U8, fan: int, size: int, f: int, now_ps: int, hint: int, collect: Collect) -> int:
     """Place one sound DATA packet.
 
@@ -180,7 +192,7 @@ def place(buf: U8, fan: int, size: int, f: int, now_ps: int, hint: int, collect:
     """
     follow = collect.follow[f]
     block = read_u32(buf, fan + 8)
-    psn = np.int64(buf[fan + 3])
+    psn = i64(buf[fan + 3])
     poll = (buf[fan + 1] & FLAG_POLL) != 0
     if collect.have[follow["map_at"] + block]:
         if poll:
@@ -192,12 +204,12 @@ def place(buf: U8, fan: int, size: int, f: int, now_ps: int, hint: int, collect:
     row = collect.blocks[r]
     if row["state"] == FREE:
         row["state"], row["follow"], row["block"] = FILLING, f, block
-        row["n_psn"], row["have"], row["tail"] = np.int64(buf[fan + 2]), ZERO, -1
-        row["round"], row["report_ps"] = np.int64(buf[fan + 12]), NEVER_PS
+        row["n_psn"], row["have"], row["tail"] = i64(buf[fan + 2]), ZERO, -1
+        row["round"], row["report_ps"] = i64(buf[fan + 12]), NEVER_PS
         row["polled"] = 0
-    if row["n_psn"] != np.int64(buf[fan + 2]):
+    if row["n_psn"] != i64(buf[fan + 2]):
         return -2 - DROP_BAD_FAN
-    row["round"] = max(row["round"], np.int64(buf[fan + 12]))
+    row["round"] = max(row["round"], i64(buf[fan + 12]))
     row["last_ps"] = now_ps
     if poll:
         row["polled"] = 1
@@ -231,8 +243,8 @@ def collect_pass(
     """
     hint = 0
     unknown = 0
-    for i in range(plan.count[0]):
-        k = plan.index[0, i]
+    for i in range(plan.n[0]):
+        k = plan.pkt[0, i]
         if plan.kind[k] != CLASS_DATA and plan.kind[k] != CLASS_REPAIR:
             continue
         at = first + k * seg
@@ -254,6 +266,7 @@ def collect_pass(
         if not is_fan_sound(follow, buf, fan, payload, collect):
             drops[DROP_BAD_FAN] += 1
             continue
+        learn(follow, buf, fan)
         follow["heard_ps"] = now_ps
         follow["bift_id"] = read_u32(buf, at) >> 12
         follow["flow_port"] = read_u16(buf, at + BITS_AT + 8 * words + IP_BYTES)

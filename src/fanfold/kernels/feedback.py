@@ -8,7 +8,7 @@ import numpy as np
 
 from fanfold.kernels.codes import DROP_BAD_CHECKSUM, DROP_BAD_FEEDBACK, FOLD_UNFOLDED
 from fanfold.kernels.frame import is_inner_sound, seal_inner
-from fanfold.kernels.jit import kernel
+from fanfold.kernels.jit import i64, kernel
 from fanfold.kernels.layout import (
     BITS_AT,
     FANFOLD_PORT,
@@ -45,15 +45,15 @@ def bsl_words(bift_id: int) -> int:
 def is_feedback_sound(buf: U8, fan: int, n: int) -> bool:
     """Lengths and counts of a FEEDBACK header at ``fan`` that has ``n`` bytes."""
     n_words = bsl_words(read_u32(buf, fan + 16) >> 12)
-    n_psn = np.int64(buf[fan + 2])
-    n_rows = np.int64(buf[fan + 3])
+    n_psn = i64(buf[fan + 2])
+    n_rows = i64(buf[fan + 3])
     if n_words == 0 or n_psn < 1 or n_psn > MAX_PSN or n_rows > n_psn:
         return False
     if n != FEEDBACK_BYTES + 16 * n_words + n_rows * (4 + 8 * n_words):
         return False
     last = -1
     for r in range(n_rows):
-        psn = np.int64(buf[fan + FEEDBACK_BYTES + 16 * n_words + r * (4 + 8 * n_words)])
+        psn = i64(buf[fan + FEEDBACK_BYTES + 16 * n_words + r * (4 + 8 * n_words)])
         if psn <= last or psn >= n_psn:
             return False
         last = psn
@@ -82,7 +82,7 @@ def fold_packet(buf: U8, at: int, n: int, outer_words: int, fold: Fold, scratch:
         fold.events[FOLD_UNFOLDED] += 1
         return PASS
     row = fold.rows[slot]
-    if row["bift_id"] != read_u32(buf, fan + 16) >> 12 or row["n_psn"] != np.int64(buf[fan + 2]):
+    if row["bift_id"] != read_u32(buf, fan + 16) >> 12 or row["n_psn"] != i64(buf[fan + 2]):
         fold.events[FOLD_UNFOLDED] += 1
         return PASS
     merge_feedback(buf, fan, fold, slot, scratch)
@@ -98,14 +98,18 @@ def merge_feedback(buf: U8, fan: int, fold: Fold, slot: int, scratch: U64) -> No
     at = fan + FEEDBACK_BYTES
     read_bits(buf, at, n_words, scratch[1])
     read_bits(buf, at + step, n_words, scratch[2])
+    for w in range(n_words):
+        scratch[2, w] &= scratch[1, w]  # one bad child must not spoil what its siblings said
     hear(fold, slot, scratch[1], scratch[2], n_words)
-    row["round"] = min(row["round"], np.int64(buf[fan + 12]))
+    row["round"] = min(row["round"], i64(buf[fan + 12]))
     row["n_merged"] = min(row["n_merged"] + read_u16(buf, fan + 22), 0xFFFF)
-    signal(fold, slot, np.int64(buf[fan + 13]), np.int64(buf[fan + 14]), read_u16(buf, fan + 20))
+    signal(fold, slot, i64(buf[fan + 13]), i64(buf[fan + 14]), read_u16(buf, fan + 20))
     at += 2 * step
-    for _ in range(np.int64(buf[fan + 3])):
+    for _ in range(i64(buf[fan + 3])):
         read_bits(buf, at + 4, n_words, scratch[3])
-        lack(fold, slot, np.int64(buf[at]), scratch[3], n_words)
+        for w in range(n_words):
+            scratch[3, w] &= scratch[1, w]
+        lack(fold, slot, i64(buf[at]), scratch[3], n_words)
         at += 4 + step
 
 

@@ -19,7 +19,7 @@ from fanfold.kernels.codes import (
 )
 from fanfold.kernels.feedback import PASS, fold_packet
 from fanfold.kernels.frame import check_bier, classify
-from fanfold.kernels.jit import kernel
+from fanfold.kernels.jit import i64, kernel
 from fanfold.kernels.layout import BIER_PORT, BITS_AT, INNER_BYTES, IP_BYTES
 from fanfold.kernels.octets import ZERO, read_bits, read_u16, read_u32, write_bits
 from fanfold.kernels.replicate import NULL_NBR, replicate
@@ -79,10 +79,10 @@ def arm(
         row = fold.rows[slot]
         ip = at + BITS_AT + 8 * words
         row["bift_id"], row["n_words"], row["port"] = bifts.ids[table], words, port
-        row["n_psn"] = min(max(np.int64(buf[fan + 2]), 1), 64)
+        row["n_psn"] = min(max(i64(buf[fan + 2]), 1), 64)
         row["bfir_addr"], row["flow_port"] = read_u32(buf, ip + 12), read_u16(buf, ip + IP_BYTES)
     row = fold.rows[slot]
-    height = node[0]["depth"] - (np.int64(buf[fan + 13]) - np.int64(buf[at + TTL_AT]))
+    height = node[0]["depth"] - (i64(buf[fan + 13]) - i64(buf[at + TTL_AT]))
     row["deadline_ps"] = now_ps + node[0]["fold_ps"] * min(max(height, 1), node[0]["depth"])
     node[0]["next_ps"] = min(node[0]["next_ps"], row["deadline_ps"])
     if row["bift_id"] == bifts.ids[table]:
@@ -120,8 +120,8 @@ def spread(
         if nbr != 0 and ttl < 1:
             counters.drops[DROP_TTL_EXPIRED] += 1
             continue
-        i = plan.count[nbr]
-        plan.index[nbr, i] = k
+        i = plan.n[nbr]
+        plan.pkt[nbr, i] = k
         for w in range(words):
             plan.bits[nbr, i, w] = plan.copy_bits[c, w]
         plan.dport[nbr, i] = BIER_PORT
@@ -129,7 +129,7 @@ def spread(
             plan.dport[nbr, i] = last_hop_port(
                 buf, at, words, plan.kind[k], is_only(plan.bits[nbr, i], words, ports.bfr_id[nbr])
             )
-        plan.count[nbr] = i + 1
+        plan.n[nbr] = i + 1
 
 
 @kernel
@@ -160,7 +160,7 @@ def plan_pass(
     Returns:
         Byte offset of the first packet not looked at (>= n when done).
     """
-    plan.count[:] = 0
+    plan.n[:] = 0
     at = first
     k = 0
     slot = NO_SLOT
@@ -192,7 +192,7 @@ def plan_packet(
         return slot
     kind = classify(buf, at, size, words)
     plan.kind[k] = kind
-    ttl = np.int64(buf[at + TTL_AT])
+    ttl = i64(buf[at + TTL_AT])
     if ttl == 0:
         counters.drops[DROP_TTL_EXPIRED] += 1
         return slot
@@ -238,6 +238,6 @@ def settle_once(fold: Fold, slot: int) -> None:
 @kernel
 def patch(buf: U8, first: int, seg: int, port: int, plan: Plan) -> None:
     """Write the BitStrings meant for ``port`` into the headers of its packets."""
-    for i in range(plan.count[port]):
-        k = plan.index[port, i]
+    for i in range(plan.n[port]):
+        k = plan.pkt[port, i]
         write_bits(buf, first + k * seg + BITS_AT, plan.words[k], plan.bits[port, i])

@@ -18,7 +18,7 @@ from fanfold.kernels.codes import (
     DROP_TRUNCATED,
     DROP_UNKNOWN_BIFT,
 )
-from fanfold.kernels.jit import kernel
+from fanfold.kernels.jit import i64, kernel
 from fanfold.kernels.layout import (
     BITS_AT,
     FAN_BYTES,
@@ -59,7 +59,7 @@ def check_bier(buf: U8, at: int, n: int, ids: I64, n_words: I64) -> int:
         return -2 - DROP_UNKNOWN_BIFT
     if buf[at + 4] & 0xF:
         return -2 - DROP_BAD_VERSION
-    bsl = np.int64(buf[at + 5]) >> 4
+    bsl = i64(buf[at + 5]) >> 4
     if bsl < 1 or bsl > 7:
         return -2 - DROP_BAD_BSL
     if 1 << (bsl - 1) != n_words[t]:
@@ -76,9 +76,9 @@ def classify(buf: U8, at: int, n: int, n_words: int) -> int:
     fan = ip + INNER_BYTES
     if n < fan - at + FAN_BYTES or buf[at + 9] & 0x3F != PROTO_IPV4:
         return CLASS_OPAQUE
-    if buf[ip] != 0x45 or buf[ip + 9] != IP_UDP or np.int64(buf[fan]) >> 4 != VERSION:
+    if buf[ip] != 0x45 or buf[ip + 9] != IP_UDP or i64(buf[fan]) >> 4 != VERSION:
         return CLASS_OPAQUE
-    kind = np.int64(buf[fan]) & 0xF
+    kind = i64(buf[fan]) & 0xF
     down = read_u16(buf, ip + IP_BYTES + 2) == FANFOLD_PORT
     if not down and read_u16(buf, ip + IP_BYTES) != FANFOLD_PORT:
         return CLASS_OPAQUE

@@ -6,7 +6,7 @@ One packet for each PSN asked for, equal sizes, so that UDP_SEGMENT can carry th
 import numpy as np
 
 from fanfold.kernels.frame import seal_inner
-from fanfold.kernels.jit import kernel
+from fanfold.kernels.jit import i64, kernel
 from fanfold.kernels.layout import BITS_AT, FAN_BYTES, FLAG_POLL, FLAG_REPAIR, INNER_BYTES
 from fanfold.kernels.octets import ZERO, copy_octets, write_bits
 from fanfold.kernels.replicate import bit
@@ -32,8 +32,8 @@ def impose(
     """
     head_bytes = BITS_AT + 8 * n_words + INNER_BYTES + FAN_BYTES
     fan = head_bytes - FAN_BYTES
-    n_psn = np.int64(head[fan + 2])
-    flags = np.int64(head[fan + 1])
+    n_psn = i64(head[fan + 2])
+    flags = i64(head[fan + 1])
     at = 0
     while psn < n_psn:
         if wanted & bit(psn) == ZERO:

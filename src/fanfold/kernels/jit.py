@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
+import numpy as np
 from numba import types
 from numba.core import config
 
@@ -21,15 +22,17 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _PACKAGE = Path(__file__).parent.parent
+_OUTSIDE = (_PACKAGE / "live" / "syscalls.py", _PACKAGE / "live" / "pump.py")
+"""Compiled code that is not in kernels/: the socket loop."""
 
 
 def _digest() -> str:
     h = hashlib.blake2b(digest_size=8)
     h.update(f"{numba.__version__} {sys.version_info[:3]}".encode())
-    for folder in ("kernels", "live"):
-        for file in sorted((_PACKAGE / folder).glob("*.py")):
-            h.update(file.name.encode())
-            h.update(file.read_bytes())
+    compiled = [*sorted((_PACKAGE / "kernels").glob("*.py")), *_OUTSIDE]
+    for file in compiled:
+        h.update(file.name.encode())
+        h.update(file.read_bytes())
     return h.hexdigest()
 
 
@@ -45,6 +48,9 @@ setattr(config, "CACHE_DIR", str(CACHE_DIR))  # noqa: B010  (numba defines it at
 
 JIT = not config.DISABLE_JIT
 
+i64 = cast("Callable[[Any], int]", np.int64)
+"""Widen an array element or a word to a signed integer, inside kernels."""
+
 
 def kernel(fn: Callable[P, R]) -> Callable[P, R]:
     """Compile a pure array function: nopython, cached, GIL released, no allocation.
@@ -53,13 +59,15 @@ def kernel(fn: Callable[P, R]) -> Callable[P, R]:
     counted, which halves the code. A constant argument is compiled as its plain type: numba
     would make one copy of a kernel for each combination of constants it is called with.
     """
-    jitted = numba.njit(cache=True, nogil=True, _nrt=False, no_cfunc_wrapper=True)(fn)
+    flags: dict[str, Any] = {"_nrt": False, "no_cfunc_wrapper": True}  # not in numba's stubs
+    jitted = cast("Any", numba.njit(cache=True, nogil=True, **flags)(fn))
     if JIT:
         resolve = jitted.get_call_template
 
         def resolve_plain(args: tuple[Any, ...], kws: dict[str, Any]) -> Any:
-            plain = tuple(types.unliteral(a) for a in args)
-            return resolve(plain, {k: types.unliteral(a) for k, a in kws.items()})
+            unliteral = cast("Callable[[Any], Any]", types.unliteral)
+            plain = tuple(unliteral(a) for a in args)
+            return resolve(plain, {k: unliteral(a) for k, a in kws.items()})
 
         jitted.get_call_template = resolve_plain
     return cast("Callable[P, R]", jitted)

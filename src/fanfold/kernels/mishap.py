@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fanfold.kernels.codes import DROP_HELD_FULL, DROP_IMPAIRED
-from fanfold.kernels.jit import kernel
+from fanfold.kernels.jit import i64, kernel
 from fanfold.kernels.octets import copy_octets
 from fanfold.kernels.slots import NEVER_PS
 from fanfold.kernels.state import I64, U8, Rows
@@ -73,7 +73,7 @@ def draw(row: Rows) -> np.uint64:
 @kernel
 def chance(row: Rows, out_of_2_32: int) -> bool:
     """True with the given chance; draws nothing when it is 0."""
-    return out_of_2_32 > 0 and np.int64(draw(row) >> _S32) < out_of_2_32
+    return out_of_2_32 > 0 and i64(draw(row) >> _S32) < out_of_2_32
 
 
 @kernel
@@ -116,8 +116,8 @@ def impair(buf: U8, n: int, seg: int, port: int, now_ps: int, mishaps: Mishaps, 
             continue
         if chance(row, row["corrupt"]):
             word = draw(row)
-            where = at + np.int64(word >> _S32) % size
-            buf[where] = np.int64(buf[where]) ^ (1 << np.int64(word & np.uint64(7)))
+            where = at + i64(word >> _S32) % size
+            buf[where] = i64(buf[where]) ^ (1 << i64(word & np.uint64(7)))
         if chance(row, row["duplicate"]):
             hold(mishaps, buf, at, size, port, due)
         if chance(row, row["reorder"]):

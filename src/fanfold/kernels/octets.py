@@ -5,7 +5,7 @@ Letters: buf = uint8 (n,), at = byte offset. Integers are int64, BitString words
 
 import numpy as np
 
-from fanfold.kernels.jit import kernel
+from fanfold.kernels.jit import i64, kernel
 from fanfold.kernels.state import U8, U64
 
 ZERO = np.uint64(0)
@@ -19,17 +19,17 @@ _HALF = np.uint64(32)
 @kernel
 def read_u16(buf: U8, at: int) -> int:
     """Unsigned 16-bit integer at ``at``."""
-    return (np.int64(buf[at]) << 8) | np.int64(buf[at + 1])
+    return (i64(buf[at]) << 8) | i64(buf[at + 1])
 
 
 @kernel
 def read_u32(buf: U8, at: int) -> int:
     """Unsigned 32-bit integer at ``at``."""
     return (
-        (np.int64(buf[at]) << 24)
-        | (np.int64(buf[at + 1]) << 16)
-        | (np.int64(buf[at + 2]) << 8)
-        | np.int64(buf[at + 3])
+        (i64(buf[at]) << 24)
+        | (i64(buf[at + 1]) << 16)
+        | (i64(buf[at + 2]) << 8)
+        | i64(buf[at + 3])
     )
 
 
@@ -100,8 +100,8 @@ def sum_octets(buf: U8, at: int, n: int) -> int:
         total += np.uint64(lanes[i])
     sum16 = 0
     for i in range(n & ~3, n):
-        sum16 += np.int64(buf[at + i]) << (8 if i & 1 == 0 else 0)
-    native = np.int64(total & _LANE) + np.int64(total >> _HALF)
+        sum16 += i64(buf[at + i]) << (8 if i & 1 == 0 else 0)
+    native = i64(total & _LANE) + i64(total >> _HALF)
     native = fold_sum(native)
     return fold_sum(sum16 + ((native & 0xFF) << 8) + (native >> 8))
 

@@ -7,7 +7,7 @@ Feedback joins by OR, so hearing twice changes nothing. design.md section 1, doc
 import numpy as np
 
 from fanfold.kernels.codes import FOLD_ARMED, FOLD_COMPLETE, FOLD_FULL, FOLD_MERGED, FOLD_PARTIAL
-from fanfold.kernels.jit import kernel
+from fanfold.kernels.jit import i64, kernel
 from fanfold.kernels.octets import ONE, ZERO
 from fanfold.kernels.replicate import bit
 from fanfold.kernels.state import A_BM, DONE_BM, FIRST_ROW, P_BM, U64, Fold
@@ -15,7 +15,7 @@ from fanfold.kernels.state import A_BM, DONE_BM, FIRST_ROW, P_BM, U64, Fold
 NO_SLOT = -1
 PROBES = 16
 """Places a key may stand in; when all are taken the packet passes unfolded."""
-NEVER_PS = np.iinfo(np.int64).max
+NEVER_PS = 2**63 - 1
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT = np.uint64(29)
@@ -27,7 +27,7 @@ def slot_home(bfir_id: int, flow: int, block: int) -> int:
     word = np.uint64(block) * _MIX
     word = (word ^ (word >> _SHIFT) ^ np.uint64(flow)) * _MIX
     word = (word ^ (word >> _SHIFT) ^ np.uint64(bfir_id)) * _MIX
-    return np.int64(word >> np.uint64(1))
+    return i64(word >> np.uint64(1))
 
 
 @kernel

@@ -99,13 +99,13 @@ class Counters(NamedTuple):
 class Plan(NamedTuple):
     """Copies of one pass: what goes to which port, with which BitString.
 
-    count: (P,) packets to each port; index: (P, K) packet in the pass; bits: (P, K, W);
+    n: (P,) packets to each port; pkt: (P, K) which packets of the pass; bits: (P, K, W);
     dport: (P, K) outer UDP port. kind, flow, words: (K,) of each packet. scratch: (4, W).
     copy_nbr, copy_bits: (P,), (P, W), the copies of one packet.
     """
 
-    count: I64
-    index: I64
+    n: I64
+    pkt: I64
     bits: U64
     dport: I64
     kind: I64
@@ -152,8 +152,8 @@ def build_counters(n_ports: int) -> Counters:
 def build_plan(n_ports: int, n_words: int) -> Plan:
     """Room for one pass over ports 0..n_ports-1."""
     return Plan(
-        count=np.zeros(n_ports, np.int64),
-        index=np.zeros((n_ports, MAX_PKTS), np.int64),
+        n=np.zeros(n_ports, np.int64),
+        pkt=np.zeros((n_ports, MAX_PKTS), np.int64),
         bits=np.zeros((n_ports, MAX_PKTS, n_words), np.uint64),
         dport=np.zeros((n_ports, MAX_PKTS), np.int64),
         kind=np.zeros(MAX_PKTS, np.int64),

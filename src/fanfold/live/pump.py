@@ -18,7 +18,7 @@ from fanfold.kernels.codes import (
 from fanfold.kernels.collect import Collect, collect_pass
 from fanfold.kernels.feedback import write_feedback
 from fanfold.kernels.forward import patch, plan_pass
-from fanfold.kernels.jit import kernel
+from fanfold.kernels.jit import i64, kernel
 from fanfold.kernels.layout import BIER_PORT, MAX_PSN, UNDERLAY_BYTES
 from fanfold.kernels.mishap import Mishaps, impair, release
 from fanfold.kernels.octets import copy_octets
@@ -121,13 +121,13 @@ def receive(sock: Sock) -> int:
     sock.ints[SEG] = max(n, 1)
     ctl = sock.ctl_in
     if sock.msg_in[5] >= np.uint64(20):
-        level = np.int64(ctl[8]) | (np.int64(ctl[9]) << 8)
-        kind = np.int64(ctl[12]) | (np.int64(ctl[13]) << 8)
+        level = i64(ctl[8]) | (i64(ctl[9]) << 8)
+        kind = i64(ctl[12]) | (i64(ctl[13]) << 8)
         if level == SOL_UDP and kind == UDP_GRO:
-            sock.ints[SEG] = max(np.int64(ctl[16]) | (np.int64(ctl[17]) << 8), 1)
+            sock.ints[SEG] = max(i64(ctl[16]) | (i64(ctl[17]) << 8), 1)
     a = sock.name_in
     sock.ints[PEER_ADDR] = (
-        (np.int64(a[4]) << 24) | (np.int64(a[5]) << 16) | (np.int64(a[6]) << 8) | np.int64(a[7])
+        (i64(a[4]) << 24) | (i64(a[5]) << 16) | (i64(a[6]) << 8) | i64(a[7])
     )
     return n
 
@@ -244,8 +244,8 @@ def count_sent(counters: Counters, port: int, kind: int, flow: int, size: int) -
 def send_plan(sock: Sock, buf: U8, first: int, seg: int, n: int, node: Node) -> None:
     """Send every planned copy, one call for each run of packets to one port."""
     plan = node.plan
-    for port in range(1, plan.count.shape[0]):
-        total = plan.count[port]
+    for port in range(1, plan.n.shape[0]):
+        total = plan.n[port]
         if total == 0:
             continue
         patch(buf, first, seg, port, plan)
@@ -254,18 +254,18 @@ def send_plan(sock: Sock, buf: U8, first: int, seg: int, n: int, node: Node) -> 
             hi = lo
             size = 0
             while hi < total and hi - lo < GSO_PKTS and plan.dport[port, hi] == plan.dport[port, lo]:
-                step = min(seg, n - first - plan.index[port, hi] * seg)
+                step = min(seg, n - first - plan.pkt[port, hi] * seg)
                 if hi > lo and size + step > SEND_BYTES:
                     break
                 size += step
-                k = plan.index[port, hi]
+                k = plan.pkt[port, hi]
                 count_sent(node.counters, port, plan.kind[k], plan.flow[k], step)
                 if sock.ints[TAPPING] != 0:
                     at = first + k * seg
                     tap_packets(sock, buf, at, step, seg, port, TAP_OUT, plan.dport[port, lo], node.ports.addr[port])
                 hi += 1
             aim(sock, node.ports.addr[port], plan.dport[port, lo])
-            send_run(sock, buf, plan.index[port], lo, hi, first, seg, n, node.counters)
+            send_run(sock, buf, plan.pkt[port], lo, hi, first, seg, n, node.counters)
             lo = hi
 
 
@@ -389,7 +389,7 @@ def pump(sock: Sock, node: Node, turns: int) -> int:
         send_plan(sock, sock.buf, first, ints[SEG], ints[END], node)
         if node.fold.ready[0] > 0:
             send_ready(sock, node)
-        if node.plan.count[0] > 0:
+        if node.plan.n[0] > 0:
             collect_pass(
                 sock.buf, first, ints[SEG], ints[END], when, node.plan, node.collect,
                 node.counters.drops,
@@ -408,8 +408,8 @@ def pump(sock: Sock, node: Node, turns: int) -> int:
 @kernel
 def has_other(plan: Plan) -> bool:
     """Something other than DATA is planned for the node itself."""
-    for i in range(plan.count[0]):
-        if plan.kind[plan.index[0, i]] >= CLASS_FEEDBACK:
+    for i in range(plan.n[0]):
+        if plan.kind[plan.pkt[0, i]] >= CLASS_FEEDBACK:
             return True
     return False
 
@@ -430,7 +430,29 @@ def transmit(sock: Sock, node: Node, buf: U8, n: int, seg: int) -> int:
             node.plan,
         )
         send_plan(sock, buf, at, seg, n, node)
-        for port in range(1, node.plan.count.shape[0]):
-            sent += node.plan.count[port]
+        for port in range(1, node.plan.n.shape[0]):
+            sent += node.plan.n[port]
         at = following
     return sent
+
+
+@kernel
+def send_one(sock: Sock, node: Node, packet: U8, port: int, dport: int, kind: int) -> None:
+    """Send one packet through a port, counted under ``kind``."""
+    size = packet.shape[0]
+    aim(sock, node.ports.addr[port], dport)
+    sock.iov_out[0] = np.uint64(packet.ctypes.data)
+    sock.iov_out[1] = np.uint64(size)
+    if sock.ints[TAPPING] != 0:
+        tap_packets(sock, packet, 0, size, size, port, TAP_OUT, dport, node.ports.addr[port])
+    if send_iov(sock, 1, 1, size):
+        count_sent(node.counters, port, kind, -1, size)
+    else:
+        node.counters.drops[DROP_SEND_FAILED] += 1
+
+
+def load_send_one(sock: Sock, node: Node, packet: U8) -> None:
+    """Compile or load ``send_one`` without sending: its socket is closed for the call."""
+    fd, sock.ints[FD] = sock.ints[FD], -1
+    send_one(sock, node, packet, 1, BIER_PORT, CLASS_FEEDBACK)
+    sock.ints[FD] = fd

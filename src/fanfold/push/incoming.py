@@ -151,10 +151,11 @@ class Incoming:
         self._require_open()
         spent = 0
         try:
-            for n_bytes in steps:
-                spent += n_bytes
-                if spent >= max_bytes:
-                    return False
+            with reported(self.manifest.name):
+                for n_bytes in steps:
+                    spent += n_bytes
+                    if spent >= max_bytes:
+                        return False
         except StoreError:
             self.close()
             raise

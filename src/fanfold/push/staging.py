@@ -73,7 +73,8 @@ class Staging:
         self.folder = folder
         self._entries = entries
         self._fds = FdCache(self._open)
-        self._present = {int(n) for n in names_in(folder.dir_fd) if n.isdecimal()}
+        with reported(f"{STAGING_DIR}/{folder.name}"):
+            self._present = {int(n) for n in names_in(folder.dir_fd) if n.isdecimal()}
 
     def has(self, entry: int) -> bool:
         """Whether the entry has a file here."""

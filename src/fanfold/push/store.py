@@ -2,7 +2,7 @@
 
 Below the root stand the files that arrived, and STAGING_DIR while something is unfinished. What
 a killed or failed push left there is picked up when the same push is opened again, or removed
-by sweep.
+by sweep. A file gets exactly the mode of its entry, whatever the umask.
 """
 
 import os
@@ -66,14 +66,18 @@ class Store:
         self._refuse_bad(manifest)
         with self._opened_root() as root_fd:
             folder = lock_folder(root_fd, digest(manifest).hex())
-        return Incoming(
-            manifest,
-            Staging(folder, manifest.entries),
-            Target(folder.root_fd, fsync=self._fsync),
-            is_fsynced=self._fsync,
-            is_rechecked=self._recheck,
-            progress=progress,
-        )
+        try:
+            return Incoming(
+                manifest,
+                Staging(folder, manifest.entries),
+                Target(folder.root_fd, fsync=self._fsync),
+                is_fsynced=self._fsync,
+                is_rechecked=self._recheck,
+                progress=progress,
+            )
+        except BaseException:
+            folder.close()
+            raise
 
     def sweep(
         self, now_ns: int, older_than_days: int, *, is_dry: bool = False

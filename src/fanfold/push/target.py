@@ -37,6 +37,7 @@ CODES = {
     errno.ENOTDIR: ReportError.COLLISION,
     errno.ENOTEMPTY: ReportError.COLLISION,
     errno.ENXIO: ReportError.COLLISION,
+    errno.EXDEV: ReportError.COLLISION,
     errno.EACCES: ReportError.PERMISSION,
     errno.EPERM: ReportError.PERMISSION,
     errno.EROFS: ReportError.PERMISSION,
@@ -82,9 +83,13 @@ class Target:
                 return None
 
     def prepare(self, path: str) -> None:
-        """Make the folders above the file, and see that nothing unfit stands in its place."""
+        """Make the folders above the file, and see that it can be renamed into its place."""
         with reported(path):
-            os.close(self._walk(path.rpartition("/")[0], is_made=True))
+            parent_fd = self._walk(path.rpartition("/")[0], is_made=True)
+            device = os.fstat(parent_fd).st_dev
+            os.close(parent_fd)
+            if device != os.fstat(self._root_fd).st_dev:
+                raise OSError(errno.EXDEV, "the folder is a disk of its own, unlike the root")
         fd = self.open_file(path)
         if fd is not None:
             os.close(fd)

@@ -11,7 +11,7 @@
     64-95      block      number of the block in the flow
     96-103     round      +1 each time the sender sends again into this block
     104-111    first_ttl  TTL the BFIR wrote; depth of a BFR = first_ttl - ttl
-    112-127    stride     payload bytes of a full packet; this one belongs at psn * stride
+    112-127    stride     payload bytes of a full packet, not 0; psn belongs at psn * stride
 
 The payload follows the header up to the end of the UDP datagram.
 """
@@ -70,6 +70,8 @@ def decode(buf: bytes) -> Data:
         raise WireError(HEADER, WireReason.BAD_FIELD, f"n_psn {n_psn}")
     if psn >= n_psn:
         raise WireError(HEADER, WireReason.BAD_FIELD, f"psn {psn} of {n_psn}")
+    if stride == 0:
+        raise WireError(HEADER, WireReason.BAD_FIELD, "stride 0")
     return Data(flow, block, n_psn, psn, stride, first_ttl, flags & 7, round_)
 
 
@@ -90,5 +92,5 @@ def encode(data: Data) -> bytes:
         data.block,
         data.round,
         data.first_ttl,
-        data.stride,
+        within(HEADER, "stride", data.stride, 1, 0xFFFF),
     )

@@ -1,6 +1,7 @@
 """What a receiver refuses: hostile paths, links, a full disk, missing rights, collisions."""
 
 import errno
+import fcntl
 import os
 import subprocess
 from collections.abc import Callable
@@ -278,6 +279,16 @@ def test_read_only_disk_is_a_permission(
     assert code_of(lambda: store.open_push(one[0])) is ReportError.PERMISSION
 
 
+def test_other_disk_below_the_root_is_a_collision_before_the_flip(
+    plant: Plant, checked: Checked, carry: Carry, small_disk: Path
+) -> None:
+    manifest, reader = build_manifest(plant({"a": b"1", "disk/w": b"2"}), 10, 4)
+    incoming = checked(Store(small_disk.parent).open_push(manifest))
+    carry(reader, incoming)
+    assert code_of(incoming.finish) is ReportError.COLLISION
+    assert not (small_disk.parent / "a").exists()
+
+
 def test_missing_rights_are_a_permission(
     one: tuple[Manifest, SourceReader],
     checked: Checked,
@@ -391,3 +402,62 @@ def test_file_hash_that_does_not_fit_its_chunks_is_a_bad_manifest(
     assert code_of(call) is ReportError.BAD_MANIFEST
     assert code_of(incoming.finish) is ReportError.CLOSED
     assert not (tmp_path / "root/d").exists()
+
+
+def test_lock_that_is_removed_meanwhile_is_taken_again(
+    one: tuple[Manifest, SourceReader], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, n_left = fcntl.flock, [2]
+
+    def remove_first(fd: int, flags: int) -> None:
+        if n_left[0]:
+            n_left[0] -= 1
+            (staging,) = (tmp_path / "root/.fanfold").iterdir()
+            (staging / "lock").unlink()
+            staging.rmdir()
+        real(fd, flags)
+
+    monkeypatch.setattr(fcntl, "flock", remove_first)
+    store = Store(tmp_path / "root")
+    with store.open_push(one[0]):
+        assert code_of(lambda: store.open_push(one[0])) is ReportError.COLLISION
+    n_left[0] = 10**6
+    assert code_of(lambda: store.open_push(one[0])) is ReportError.IO
+
+
+@pytest.mark.parametrize("function", ["scandir", "ftruncate", "fchmod", "statvfs"])
+def test_failing_system_call_is_told_and_leaks_no_file(
+    one: tuple[Manifest, SourceReader],
+    checked: Checked,
+    carry: Carry,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    function: str,
+) -> None:
+    def fail(*_args: object) -> None:
+        raise OSError(errno.EIO, "injected")
+
+    def push() -> None:
+        with Store(tmp_path / "root").open_push(one[0]) as incoming:
+            carry(one[1], checked(incoming))
+            incoming.finish()
+
+    carry(one[1], Store(tmp_path / "other").open_push(one[0]))  # the source is open from here
+    before = sum(1 for _ in Path("/proc/self/fd").iterdir())
+    monkeypatch.setattr(os, function, fail)
+    code = code_of(push)
+    monkeypatch.undo()
+    assert code is ReportError.IO
+    assert sum(1 for _ in Path("/proc/self/fd").iterdir()) == before
+
+
+def test_sweep_tells_what_stops_it(
+    one: tuple[Manifest, SourceReader],
+    open_dir: Path,
+    as_nobody: Callable[[], AbstractContextManager[None]],
+) -> None:
+    if os.geteuid():
+        pytest.skip("a second user needs root")
+    with as_nobody(), Store(open_dir).open_push(one[0]):
+        pass
+    assert code_of(lambda: Store(open_dir).sweep(2**62, 0)) is ReportError.PERMISSION

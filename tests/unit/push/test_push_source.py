@@ -12,6 +12,7 @@ from safetensors.numpy import save_file
 
 from fanfold.errors import ConfigError, MisuseError
 from fanfold.push import fds, source
+from fanfold.push import scan as scan_module
 from fanfold.push.manifest import Manifest, chunk_hash, decode, encode
 from fanfold.push.scan import scan
 from fanfold.push.source import SourceChangedError, SourceReader, build_manifest
@@ -277,3 +278,27 @@ def test_cut_safetensors_are_refused_by_name(plant: Plant) -> None:
     save_file({"w": np.arange(6, dtype=np.float32)}, path)
     os.truncate(path, path.stat().st_size - 1)
     assert fault(path).field == str(path)
+
+
+def test_too_many_files_and_too_large_a_manifest_are_refused(
+    plant: Plant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    top = plant({"a": b"1", "b": b"2", "d/c": b"3"})
+    monkeypatch.setattr(scan_module, "MAX_ENTRIES", 2)
+    assert fault(top).allowed == "at most 2 files"
+    monkeypatch.undo()
+    monkeypatch.setattr(source, "MAX_MANIFEST_BYTES", 100)
+    assert fault(top).allowed == "a manifest of 100 bytes"
+
+
+def test_bad_name_at_the_top_is_refused(plant: Plant) -> None:
+    assert fault(plant({"a": b"1"}, "back\\slash")).got == "back\\slash"
+    assert fault(Path("/")).got == ""
+
+
+def test_a_relative_path_gives_the_name(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(plant({"a": b"1"}, "model"))
+    manifest, reader = build_manifest(Path(), 10, 4)
+    assert manifest.name == "model"
+    assert reader.ignored == ()
+    reader.close()

@@ -152,6 +152,7 @@ def test_failure_text_ends_at_512_bytes() -> None:
         (fan.encode, msgspec.structs.replace(DATA, flags=8)),
         (fan.encode, msgspec.structs.replace(DATA, flow=1 << 32)),
         (fan.encode, msgspec.structs.replace(DATA, stride=-1)),
+        (fan.encode, msgspec.structs.replace(DATA, stride=0)),
         (feedback.encode, msgspec.structs.replace(FEEDBACK, done=4)),
         (feedback.encode, msgspec.structs.replace(FEEDBACK, heard=1 << 64)),
         (feedback.encode, msgspec.structs.replace(FEEDBACK, flags=2)),

@@ -1,0 +1,95 @@
+"""How fast one lane sends: a window set by folded feedback, spread out by token pacing.
+
+Signals, worst branch first: receive-queue fill and lost-by-overflow marks of BFRs and
+receivers (``queue``), room left in receivers (``room``), and growth of the round trip. Random
+loss without pressure is repaired but does not slow the lane; heavy loss does. Integers only.
+"""
+
+from fanfold.units import PS_PER_SECOND
+
+START_BLOCKS = 4
+MAX_BLOCKS = 48
+CALM = 90
+"""Pressure (0..255) below which the window grows."""
+HIGH = 150
+"""Pressure from which it shrinks; 255 means a queue overflowed."""
+HEAVY_LOSS_PER_MILLE = 150
+MIN_RTT_PS = 200_000_000
+
+
+class Pace:
+    """Window and rate of one lane.
+
+    block_bytes: payload of a full block. cap_bps: rate asked for by hand, 0 = none.
+    """
+
+    def __init__(self, block_bytes: int, cap_bps: int) -> None:
+        self.block_bytes = block_bytes
+        self.cap_bps = cap_bps
+        self.window_bytes = START_BLOCKS * block_bytes
+        self.flying_bytes = 0
+        self.srtt_ps = 0
+        self.min_rtt_ps = 0
+        self.is_starting = True
+        self.n_cuts = 0
+        self._cut_until_ps = 0
+
+    def can_send(self) -> bool:
+        """Room in the window for one more block."""
+        return self.flying_bytes < self.window_bytes
+
+    def on_sent(self, n_bytes: int) -> None:
+        """A new block went out."""
+        self.flying_bytes += n_bytes
+
+    def on_gone(self, n_bytes: int) -> None:
+        """A block is no longer waited for."""
+        self.flying_bytes = max(self.flying_bytes - n_bytes, 0)
+
+    def on_done(self, now_ps: int, rtt_ps: int, pressure: int, n_bytes: int) -> None:
+        """A block came through. ``rtt_ps`` is 0 when it was sent more than once."""
+        if rtt_ps > 0:
+            self.min_rtt_ps = min(self.min_rtt_ps or rtt_ps, rtt_ps)
+            self.srtt_ps += (rtt_ps - self.srtt_ps) // 8 if self.srtt_ps else rtt_ps
+        if pressure >= HIGH:
+            self._cut(now_ps, 2 if pressure == 255 else 1)
+            return
+        if pressure >= CALM or self._is_queueing():
+            self.is_starting = False
+            return
+        if self.flying_bytes + 2 * n_bytes < self.window_bytes:
+            return  # the window is not what limits this lane
+        gain = n_bytes if self.is_starting else n_bytes * n_bytes // self.window_bytes
+        self.window_bytes = min(self.window_bytes + gain, MAX_BLOCKS * self.block_bytes)
+
+    def on_loss(self, now_ps: int, per_mille: int) -> None:
+        """A block needed repair for this share of its packets, worst receiver."""
+        if per_mille >= HEAVY_LOSS_PER_MILLE:
+            self._cut(now_ps, 1)
+
+    def on_silence(self, now_ps: int) -> None:
+        """Nothing was heard for a whole timeout."""
+        self._cut(now_ps, 2)
+
+    def rate_bps(self) -> int:
+        """Pacing rate: a little above window / round trip, so the window stays the limit."""
+        rtt = max(self.srtt_ps, MIN_RTT_PS)
+        rate = self.window_bytes * 8 * PS_PER_SECOND // rtt
+        rate = rate * 2 if self.is_starting else rate * 5 // 4
+        return min(rate, self.cap_bps) if self.cap_bps else rate
+
+    def timeout_ps(self, floor_ps: int) -> int:
+        """How long to wait for word of a block before asking again."""
+        return max(floor_ps, 4 * self.srtt_ps)
+
+    def _is_queueing(self) -> bool:
+        return self.srtt_ps > 6 * self.min_rtt_ps + 20_000_000_000
+
+    def _cut(self, now_ps: int, strength: int) -> None:
+        self.is_starting = False
+        if now_ps < self._cut_until_ps:
+            return
+        self.n_cuts += 1
+        self._cut_until_ps = now_ps + max(self.srtt_ps, 1_000_000_000)
+        kept = self.window_bytes * (3 if strength == 1 else 2) // (4 if strength == 1 else 3)
+        self.window_bytes = max(kept, self.block_bytes)

@@ -1,0 +1,390 @@
+"""The sending end of one fan (a flow of blocks): window, repair, split, give up.
+
+Its own slot for each block is the root of the fold: ``need`` (A-BM without who is done) and
+``heard``. Feedback closes it, its deadline asks again, so every wait ends here. Missing =
+need: the BitString of a retransmission is exactly those who lack the bytes. BitStrings are
+Python integers, bit k = bit index k.
+"""
+
+from collections.abc import Sequence
+
+from fanfold.core.effects import BlockDone, Effect, ReceiverLost, ReceiverSplit, SendBlock
+from fanfold.core.pace import Pace
+from fanfold.units import NEVER
+from fanfold.wire.feedback import Feedback
+
+WAIT_PS = 250_000_000_000
+"""Shortest wait for word of a block: above the fold deadlines of a four-level fabric."""
+MAX_WAIT_PS = 800_000_000_000
+TICK_PS = 10_000_000_000
+SPLIT_AGE_PS = 400_000_000_000
+"""A block this old that only a minority lacks gets them a lane of their own."""
+SPLIT_LOSS_PER_MILLE = 300
+LOST_PS = 1_800_000_000_000
+"""Silence, in spite of being asked, after which a receiver is given up."""
+STALL_PS = 20_000_000_000_000
+"""Answers without one more finished block for this long: given up as well."""
+MAIN = 0
+MAX_LANES = 9
+MAX_ROUND = 255
+
+
+class Shape:
+    """Geometry of a fan: blocks 0..n_blocks-1 of n_psn packets, the last may be shorter."""
+
+    def __init__(self, n_bytes: int, stride: int, n_psn: int) -> None:
+        self.n_bytes, self.stride, self.n_psn = n_bytes, stride, n_psn
+        self.block_bytes = stride * n_psn
+        self.n_blocks = -(-n_bytes // self.block_bytes)
+        last_bytes = n_bytes - (self.n_blocks - 1) * self.block_bytes
+        self.last_n_psn = -(-last_bytes // stride)
+        self.last_bytes = last_bytes
+
+    def psns(self, block: int) -> int:
+        """Packets of a block."""
+        return self.last_n_psn if block == self.n_blocks - 1 else self.n_psn
+
+    def bytes(self, block: int) -> int:
+        """Payload bytes of a block."""
+        return self.last_bytes if block == self.n_blocks - 1 else self.block_bytes
+
+
+class Flight:
+    """One block on its way to those in ``need``."""
+
+    __slots__ = (
+        "clean", "due_ps", "first_ps", "heard", "need", "repaired", "round", "sent_ps", "tries"
+    )
+
+    def __init__(self, now_ps: int, need: int, due_ps: int) -> None:
+        self.need = need
+        self.heard = 0
+        self.first_ps = now_ps
+        self.sent_ps = now_ps  # when its last packet left
+        self.due_ps = due_ps
+        self.round = 0
+        self.tries = 0
+        self.clean = True
+        self.repaired: dict[int, tuple[int, int]] = {}  # psn -> (round, to whom)
+
+
+class Lane:
+    """Receivers that go at one pace; blocks from ``cursor`` to ``end`` are still to be sent."""
+
+    def __init__(self, members: int, pace: Pace, end: int) -> None:
+        self.members = members
+        self.pace = pace
+        self.cursor = 0
+        self.end = end
+        self.flights: dict[int, Flight] = {}
+
+
+class FanSender:
+    """One reliable fan to a changing set of receivers.
+
+    Args:
+        flow: flow id. shape: geometry. need: who lacks each block, one BitString for all when
+            it has one entry. cap_bps: rate asked for by hand, 0 = none.
+    """
+
+    def __init__(self, flow: int, shape: Shape, need: Sequence[int], cap_bps: int) -> None:
+        self.flow = flow
+        self.shape = shape
+        n = shape.n_blocks
+        self.need = list(need) * n if len(need) == 1 else list(need)
+        self.cap_bps = cap_bps
+        self.everyone = 0
+        for bits in self.need:
+            self.everyone |= bits
+        self.lanes = [Lane(self.everyone, Pace(shape.block_bytes, cap_bps), n)]
+        self.n_repairs = 0
+        self._recent = 0
+        self._heard_ps: dict[int, int] = {}
+        self._gained: int = 0  # who finished a block since the last tick
+        self._gained_ps: dict[int, int] = {}
+        self._lacked: dict[int, int] = {}  # receiver's missing packets, decaying
+        self._offered = 0
+        self._tick_ps = 0
+        self._left = sum(1 for bits in self.need if bits)
+
+    # What the driver asks.
+
+    def is_done(self) -> bool:
+        """Nobody lacks anything."""
+        return self._left == 0
+
+    def lacking(self) -> int:
+        """Everyone who still lacks a block."""
+        bits = 0
+        for need in self.need:
+            bits |= need
+        return bits
+
+    def deadline_ps(self) -> int:
+        """When ``on_timer`` has something to do."""
+        return NEVER if self.is_done() else self._tick_ps
+
+    def lane_rate_bps(self, lane: int) -> int:
+        """Pacing rate of a lane."""
+        return self.lanes[lane].pace.rate_bps()
+
+    # What happens.
+
+    def fill(self, now_ps: int, out: list[Effect]) -> None:
+        """Send at most one new block for each lane whose window has room."""
+        for index, lane in enumerate(self.lanes):
+            if not lane.pace.can_send():
+                continue
+            block = self._next_block(lane)
+            if block is None:
+                continue
+            need = self.need[block] & lane.members
+            wait = lane.pace.timeout_ps(WAIT_PS)
+            lane.flights[block] = Flight(now_ps, need, now_ps + wait)
+            for k in members_of(need):
+                self._heard_ps.setdefault(k, now_ps)
+            lane.pace.on_sent(self.shape.bytes(block))
+            n_psn = self.shape.psns(block)
+            self._offered += n_psn
+            out.append(self._send(block, (1 << n_psn) - 1, (need,), lane.flights[block], index))
+
+    def on_sent(self, now_ps: int, job: SendBlock) -> None:
+        """The last packet of a job left: waits and round trips count from here."""
+        flight = self.lanes[job.lane].flights.get(job.block)
+        if flight is not None:
+            flight.due_ps += now_ps - flight.sent_ps
+            flight.sent_ps = now_ps
+
+    def on_feedback(self, now_ps: int, feedback: Feedback, out: list[Effect]) -> None:
+        """Join what a branch says of one block; repair at once what it lacks."""
+        block = feedback.block
+        if block >= self.shape.n_blocks or feedback.n_psn != self.shape.psns(block):
+            return
+        self._recent |= feedback.heard & self.everyone
+        done = feedback.done & self.need[block]
+        if done:
+            self._gained |= done
+            self._clear(block, done)
+        for index, lane in enumerate(self.lanes):
+            flight = lane.flights.get(block)
+            if flight is not None:
+                self._join(now_ps, index, block, flight, feedback, out)
+        if done and self.need[block] == 0:
+            out.append(BlockDone(self.flow, block))
+
+    def on_timer(self, now_ps: int, out: list[Effect]) -> None:
+        """Ask again where a wait is over, split off who holds others back, give up the silent."""
+        if now_ps < self._tick_ps:
+            return
+        self._tick_ps = now_ps + TICK_PS
+        for k in members_of(self._recent):
+            self._heard_ps[k] = now_ps
+        for k in members_of(self._gained):
+            self._gained_ps[k] = now_ps
+        self._recent = self._gained = 0
+        for index, lane in enumerate(self.lanes):
+            for block in [b for b, f in lane.flights.items() if f.due_ps <= now_ps]:
+                self._ask_again(now_ps, index, block, out)
+        self._give_up_silent(now_ps, out)
+        self._split_slow(now_ps, out)
+
+    def add(self, now_ps: int, bit: int, lacks: Sequence[int]) -> None:
+        """Let a receiver join late; ``lacks`` are the blocks it has not.
+
+        What the main lane has still to send reaches it there; what went by, in a lane of its own.
+        """
+        mask = 1 << bit
+        self.everyone |= mask
+        for block in lacks:
+            if self.need[block] == 0:
+                self._left += 1
+            self.need[block] |= mask
+        main = self.lanes[MAIN]
+        main.members |= mask
+        self._to_own_lane(mask, main.cursor)
+        self._heard_ps[bit] = now_ps
+        self._gained_ps[bit] = now_ps
+
+    def remove(self, mask: int) -> None:
+        """Forget receivers: nothing is sent to them or waited for from them any more."""
+        for block, need in enumerate(self.need):
+            if need & mask:
+                self._clear(block, need & mask)
+        for lane in self.lanes:
+            lane.members &= ~mask
+            for block in list(lane.flights):
+                self._reduce(lane, block, lane.flights[block], mask)
+
+    # How it is done.
+
+    def _next_block(self, lane: Lane) -> int | None:
+        while lane.cursor < lane.end:
+            block = lane.cursor
+            lane.cursor += 1
+            if self.need[block] & lane.members and block not in lane.flights:
+                return block
+        return None
+
+    def _send(
+        self, block: int, psns: int, bits: tuple[int, ...], flight: Flight, lane: int
+    ) -> SendBlock:
+        is_last = block == self.shape.n_blocks - 1
+        return SendBlock(
+            self.flow, block, psns, bits, flight.round, flight.round > 0, is_last, lane
+        )
+
+    def _clear(self, block: int, done: int) -> None:
+        self.need[block] &= ~done
+        if self.need[block] == 0:
+            self._left -= 1
+
+    def _join(
+        self, now_ps: int, index: int, block: int, flight: Flight, feedback: Feedback,
+        out: list[Effect],
+    ) -> None:
+        lane = self.lanes[index]
+        flight.heard |= feedback.heard
+        flight.need &= self.need[block]
+        pressure = max(feedback.queue, 255 - feedback.room)
+        if flight.need == 0:
+            rtt = now_ps - flight.sent_ps if flight.clean else 0
+            lane.pace.on_gone(self.shape.bytes(block))
+            lane.pace.on_done(now_ps, rtt, pressure, self.shape.bytes(block))
+            del lane.flights[block]
+            return
+        gaps = self._fresh_gaps(flight, feedback)
+        if gaps:
+            self._repair(now_ps, index, block, flight, gaps, out)
+
+    def _fresh_gaps(self, flight: Flight, feedback: Feedback) -> dict[int, int]:
+        """Gaps of this lane not already repaired in a later round than the feedback knows."""
+        gaps: dict[int, int] = {}
+        for row in feedback.rows:
+            bits = row.lacking & flight.need
+            sent_round, sent_to = flight.repaired.get(row.psn, (-1, 0))
+            if sent_round > feedback.round:
+                bits &= ~sent_to
+            if bits:
+                gaps[row.psn] = bits
+        return gaps
+
+    def _repair(
+        self, now_ps: int, index: int, block: int, flight: Flight, gaps: dict[int, int],
+        out: list[Effect],
+    ) -> None:
+        self._note_loss(now_ps, self.lanes[index], block, flight, gaps)
+        flight.round = min(flight.round + 1, MAX_ROUND)
+        flight.clean = False
+        flight.sent_ps = now_ps
+        flight.due_ps = now_ps + self.lanes[index].pace.timeout_ps(WAIT_PS)
+        psns = 0
+        for psn, bits in gaps.items():
+            psns |= 1 << psn
+            flight.repaired[psn] = (flight.round, bits)
+        self.n_repairs += len(gaps)
+        out.append(self._send(block, psns, tuple(gaps[p] for p in sorted(gaps)), flight, index))
+
+    def _note_loss(
+        self, now_ps: int, lane: Lane, block: int, flight: Flight, gaps: dict[int, int]
+    ) -> None:
+        if flight.round == 0:
+            worst: dict[int, int] = {}
+            for bits in gaps.values():
+                for k in members_of(bits):
+                    worst[k] = worst.get(k, 0) + 1
+            for k, n in worst.items():
+                self._lacked[k] = self._lacked.get(k, 0) + n
+            lane.pace.on_loss(now_ps, max(worst.values()) * 1000 // self.shape.psns(block))
+
+    def _ask_again(self, now_ps: int, index: int, block: int, out: list[Effect]) -> None:
+        """Send the last packet again to all who still owe a word: it asks for a report."""
+        lane = self.lanes[index]
+        flight = lane.flights[block]
+        flight.tries += 1
+        flight.round = min(flight.round + 1, MAX_ROUND)
+        flight.clean = False
+        flight.heard = 0
+        wait = lane.pace.timeout_ps(WAIT_PS) << min(flight.tries, 2)
+        flight.sent_ps = now_ps
+        flight.due_ps = now_ps + min(wait, MAX_WAIT_PS)
+        if flight.tries == 1:
+            lane.pace.on_silence(now_ps)
+        last = self.shape.psns(block) - 1
+        flight.repaired[last] = (flight.round, flight.need)
+        self.n_repairs += 1
+        out.append(self._send(block, 1 << last, (flight.need,), flight, index))
+
+    def _give_up_silent(self, now_ps: int, out: list[Effect]) -> None:
+        owing = 0
+        for lane in self.lanes:
+            for flight in lane.flights.values():
+                if flight.tries >= 2:
+                    owing |= flight.need
+        for k in members_of(owing):
+            silent = now_ps - self._heard_ps.get(k, now_ps)
+            stalled = now_ps - self._gained_ps.setdefault(k, now_ps)
+            if silent >= LOST_PS:
+                self.remove(1 << k)
+                out.append(ReceiverLost(k, "silent", silent))
+            elif stalled >= STALL_PS:
+                self.remove(1 << k)
+                out.append(ReceiverLost(k, "stalled", stalled))
+
+    def _split_slow(self, now_ps: int, out: list[Effect]) -> None:
+        lane = self.lanes[MAIN]
+        n_members = lane.members.bit_count()
+        if n_members < 2:
+            return
+        late = 0
+        for flight in lane.flights.values():
+            if now_ps - flight.first_ps >= SPLIT_AGE_PS:
+                late |= flight.need
+        if late and late.bit_count() * 2 <= n_members:
+            self._split(late, "late", out)
+        self._split_lossy(lane, n_members, out)
+
+    def _split_lossy(self, lane: Lane, n_members: int, out: list[Effect]) -> None:
+        if self._offered < 8 * self.shape.n_psn:
+            return
+        lossy = 0
+        for k, lacked in self._lacked.items():
+            if lacked * 1000 >= self._offered * SPLIT_LOSS_PER_MILLE:
+                lossy |= 1 << k
+        lossy &= lane.members
+        if lossy and lossy.bit_count() * 2 <= n_members:
+            self._split(lossy, "lossy", out)
+        self._offered //= 2
+        self._lacked = {k: n // 2 for k, n in self._lacked.items() if n > 1}
+
+    def _split(self, mask: int, reason: str, out: list[Effect]) -> None:
+        main = self.lanes[MAIN]
+        main.members &= ~mask
+        for block in list(main.flights):
+            self._reduce(main, block, main.flights[block], mask)
+        self._to_own_lane(mask, self.shape.n_blocks)
+        out.extend(ReceiverSplit(k, reason) for k in members_of(mask))
+
+    def _to_own_lane(self, mask: int, end: int) -> None:
+        if len(self.lanes) < MAX_LANES:
+            self.lanes.append(Lane(mask, Pace(self.shape.block_bytes, self.cap_bps), end))
+            self.lanes[-1].pace.window_bytes = self.shape.block_bytes
+            return
+        lane = self.lanes[-1]
+        lane.members |= mask
+        lane.cursor, lane.end = 0, max(lane.end, end)
+
+    def _reduce(self, lane: Lane, block: int, flight: Flight, mask: int) -> None:
+        flight.need &= ~mask
+        if flight.need == 0:
+            lane.pace.on_gone(self.shape.bytes(block))
+            del lane.flights[block]
+
+
+def members_of(bits: int) -> list[int]:
+    """Bit indices set in a BitString, rising."""
+    found = []
+    while bits:
+        low = bits & -bits
+        found.append(low.bit_length() - 1)
+        bits ^= low
+    return found

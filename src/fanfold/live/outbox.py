@@ -1,0 +1,192 @@
+"""What a BFIR has still to send: jobs by lane, paced by tokens, one 64 KB piece at a time."""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+
+import msgspec
+import numpy as np
+
+from fanfold.core.effects import SendBlock
+from fanfold.kernels.impose import impose
+from fanfold.kernels.layout import BITS_AT, FAN_BYTES, FLAG_LAST, FLAG_POLL, FLAG_REPAIR, INNER_BYTES
+from fanfold.kernels.slots import NEVER_PS
+from fanfold.live import pump as p
+from fanfold.units import PS_PER_SECOND
+from fanfold.wire import bitstring
+from fanfold.wire.bier import PROTO_IPV4, BierHeader
+from fanfold.wire.fan import Data
+from fanfold.wire.inner import GROUP_ADDRESS
+from fanfold.wire.packet import build
+
+PIECE_BYTES = 65_000
+TTL = 64
+BURST_PS = 2_000_000_000
+"""A lane that was kept waiting may catch up this much."""
+
+Read = Callable[[int, memoryview], int]
+"""(block, room) -> bytes"""
+
+
+class Fan(msgspec.Struct, frozen=True):
+    """One fan's geometry and where its blocks come from."""
+
+    stride: int
+    n_psn: int
+    last_n_psn: int
+    read: Read
+
+
+class Outbox:
+    """Turns SendBlock effects into packets on the wire.
+
+    Args:
+        io, node: the BFIR's socket and arrays. bsl, sub_domain, bfr_id, addr, flow_port: what
+            its headers say. entropy: path of the whole push.
+    """
+
+    def __init__(
+        self, io: p.Sock, node: p.Node, *, bsl: int, sub_domain: int, bfr_id: int, addr: int,
+        flow_port: int, entropy: int,
+    ) -> None:
+        self.io, self.node = io, node
+        self.bsl, self.sub_domain, self.bfr_id = bsl, sub_domain, bfr_id
+        self.addr, self.flow_port, self.entropy = addr, flow_port, entropy
+        self.fans: dict[int, Fan] = {}
+        self.n_bits = bitstring.bitstring_bits(bsl)
+        self.n_words = self.n_bits // 64
+        self.head_bytes = BITS_AT + self.n_bits // 8 + INNER_BYTES + FAN_BYTES
+        self._lanes: dict[tuple[int, int], _Lane] = {}
+        self._out = np.zeros(p.BUF_BYTES, np.uint8)
+        self.on_sent: Callable[[SendBlock], None] = lambda job: None
+        """Told when the last packet of a job left."""
+        self.plain: dict[int, int] = {}  # first transmissions: bits -> packets
+        self.plain_bytes: dict[int, int] = {}
+
+    def add(self, job: SendBlock) -> None:
+        """Queue a job; repairs go before new blocks of the same lane."""
+        lane = self._lanes.setdefault((job.flow, job.lane), _Lane())
+        (lane.repairs if job.is_repair else lane.fresh).append(job)
+
+    def n_waiting(self) -> int:
+        """Jobs not fully sent."""
+        return sum(len(lane.repairs) + len(lane.fresh) + (lane.left is not None) for lane in self._lanes.values())
+
+    def flush(self, now_ps: int, rate_of: Callable[[int, int], int]) -> int:
+        """Send one piece of every lane whose time has come.
+
+        Args:
+            rate_of: (flow, lane) -> bits per second.
+
+        Returns:
+            When the next piece may go, NEVER_PS when nothing waits.
+        """
+        nearest = NEVER_PS
+        for (flow, index), lane in self._lanes.items():
+            if not lane.has_work():
+                continue
+            if lane.next_ps <= now_ps:
+                n_bytes = self._piece(lane)
+                took = n_bytes * 8 * PS_PER_SECOND // max(rate_of(flow, index), 1)
+                lane.next_ps = max(lane.next_ps, now_ps - BURST_PS) + took
+            if lane.has_work():
+                nearest = min(nearest, lane.next_ps)
+        return nearest
+
+    def _piece(self, lane: "_Lane") -> int:
+        if lane.left is None:
+            job = lane.repairs.popleft() if lane.repairs else lane.fresh.popleft()
+            lane.left = self._packets(job, lane)
+        n_bytes = next(lane.left, 0)
+        if n_bytes == 0:
+            lane.left = None
+        return n_bytes
+
+    def _packets(self, job: SendBlock, lane: "_Lane") -> Iterator[int]:
+        """Send a job piece by piece, yielding bytes: one packet set for each SI (RFC 8279 3)."""
+        fan = self.fans[job.flow]
+        if lane.room is None or len(lane.room) < fan.stride * fan.n_psn:
+            lane.room = np.zeros(fan.stride * fan.n_psn, np.uint8)
+        n_payload = fan.read(job.block, memoryview(lane.room))  # type: ignore[arg-type]  # numpy has the buffer protocol
+        n_psn = fan.last_n_psn if job.is_last else fan.n_psn
+        for si in sets_of(job.bits, self.n_bits):
+            head = self._head(job, fan, n_psn, si)
+            bits, wanted = self._rows(job, n_psn, si)
+            psn = 0
+            while psn < n_psn:
+                coded = impose(
+                    self._out, head, lane.room, n_payload, self.n_words, fan.stride, bits,
+                    np.uint64(wanted), psn, PIECE_BYTES,
+                )
+                size, psn = divmod(coded, 128)
+                if size:
+                    seg = min(self.head_bytes + fan.stride, size)
+                    self._note(job, si, size, seg)
+                    p.transmit(self.io, self.node, self._out, size, seg)
+                    yield size
+        self.on_sent(job)
+
+    def _note(self, job: SendBlock, si: int, size: int, seg: int) -> None:
+        if not job.is_repair and job.flow & 1:
+            key = job.bits[0] >> (si * self.n_bits) & ((1 << self.n_bits) - 1)
+            key <<= si * self.n_bits
+            n = -(-size // seg)
+            self.plain[key] = self.plain.get(key, 0) + n
+            self.plain_bytes[key] = self.plain_bytes.get(key, 0) + size + 28 * n
+
+    def _head(self, job: SendBlock, fan: Fan, n_psn: int, si: int) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
+        flags = FLAG_POLL | (FLAG_LAST if job.is_last else 0) | (FLAG_REPAIR if job.is_repair else 0)
+        data = Data(
+            flow=job.flow, block=job.block, n_psn=n_psn, psn=0, stride=fan.stride, first_ttl=TTL,
+            flags=flags, round=job.round,
+        )
+        header = BierHeader(
+            bift_id=bitstring.bift_id(self.bsl, self.sub_domain, si), ttl=TTL,
+            bfir_id=self.bfr_id, bitstring=1, entropy=self.entropy, proto=PROTO_IPV4,
+        )
+        packet = build(header, self.addr, GROUP_ADDRESS, self.flow_port, data, b"\0")
+        return np.frombuffer(packet[: self.head_bytes], np.uint8).copy()
+
+    def _rows(self, job: SendBlock, n_psn: int, si: int) -> tuple[np.ndarray[tuple[int, int], np.dtype[np.uint64]], int]:
+        """BitString of each PSN in one SI, and which PSNs anyone of that SI is to get."""
+        rows = np.zeros((n_psn, self.n_words), np.uint64)
+        wanted = 0
+        shift, mask = si * self.n_bits, (1 << self.n_bits) - 1
+        psns = [q for q in range(n_psn) if job.psns >> q & 1]
+        each: Sequence[int] = job.bits if len(job.bits) > 1 else job.bits * len(psns)
+        last, words = -1, np.zeros(self.n_words, np.uint64)
+        for psn, bits in zip(psns, each, strict=True):
+            if bits != last:
+                last = bits
+                part = bits >> shift & mask
+                words = np.frombuffer(part.to_bytes(self.n_bits // 8, "little"), "<u8")
+            rows[psn] = words
+            wanted |= int(bool(words.any())) << psn
+        return rows, wanted
+
+
+class _Lane:
+    """Jobs of one lane, the one in hand, and when it may send again."""
+
+    def __init__(self) -> None:
+        self.repairs: deque[SendBlock] = deque()
+        self.fresh: deque[SendBlock] = deque()
+        self.left: Iterator[int] | None = None
+        self.next_ps = 0
+        self.room: np.ndarray[tuple[int], np.dtype[np.uint8]] | None = None
+
+    def has_work(self) -> bool:
+        return self.left is not None or bool(self.repairs) or bool(self.fresh)
+
+
+def sets_of(bits: Sequence[int], n_bits: int) -> list[int]:
+    """SIs that hold any of the bits."""
+    every = 0
+    for b in bits:
+        every |= b
+    found = []
+    si = 0
+    while every >> (si * n_bits):
+        if every >> (si * n_bits) & ((1 << n_bits) - 1):
+            found.append(si)
+        si += 1
+    return found

@@ -1,0 +1,116 @@
+"""One node's process: wait, pump, hand to a role, ask for the deadline; nothing else.
+
+A role sees blocks, never single packets of a fan: local DATA was placed by the pump already.
+"""
+
+import select
+import socket
+from collections.abc import Callable
+from typing import Protocol
+
+from fanfold.core.effects import DropReason
+from fanfold.errors import WireError
+from fanfold.kernels.codes import CLASS_FEEDBACK, DROP_BAD_REPORT
+from fanfold.kernels.slots import NEVER_PS
+from fanfold.live import pump as p
+from fanfold.live.clock import now_ps
+from fanfold.units import PS_PER_SECOND
+from fanfold.wire.packet import Packet, parse
+
+TURNS = 64
+MAX_WAIT_PS = PS_PER_SECOND // 4
+DROP_CODES = {reason: code for code, reason in enumerate(DropReason)}
+
+
+class Role(Protocol):
+    """What a node does beyond forwarding."""
+
+    def on_packet(self, now: int, packet: Packet, port: int) -> None:
+        """A packet for this node that is not DATA of a followed flow."""
+
+    def on_events(self, now: int) -> None:
+        """Blocks of followed flows need attention; the pass in hand still stands."""
+
+    def on_timer(self, now: int) -> None:
+        """Time passed."""
+
+    def deadline_ps(self, now: int) -> int:
+        """When to be called at the latest."""
+
+
+class Station:
+    """Socket, arrays and role of one node, and the loop around them."""
+
+    def __init__(self, sock: socket.socket, io: p.Sock, node: p.Node, role: Role | None) -> None:
+        self.sock, self.io, self.node, self.role = sock, io, node, role
+        self.on_pump: list[Callable[[], None]] = []
+        self._wake, self._woken = socket.socketpair()
+        self._wake.setblocking(False)
+        self._woken.setblocking(False)
+
+    def run(self, is_over: Callable[[], bool]) -> None:
+        """Work until ``is_over``; wakes at least four times a second to ask."""
+        while not is_over():
+            if self.step() == p.IDLE:
+                self.wait()
+
+    def step(self) -> int:
+        """Pump once and let the role look; returns the pump's code."""
+        code = p.pump(self.io, self.node, TURNS)
+        if code == p.LOCAL:
+            self._hand_over()
+        if self.role is not None:
+            now = now_ps()
+            if self.node.collect.n_events[0]:
+                self.role.on_events(now)
+            self.role.on_timer(now)
+        for hook in self.on_pump:
+            hook()
+        return code
+
+    def wait(self, until_ps: int = NEVER_PS) -> None:
+        """Sleep until a packet, a wake-up, or the next deadline."""
+        now = now_ps()
+        until = min(
+            until_ps, now + MAX_WAIT_PS, int(self.node.row[0]["next_ps"]), int(self.io.ints[p.HELD_DUE])
+        )
+        if self.role is not None:
+            until = min(until, self.role.deadline_ps(now))
+        if until <= now:
+            return
+        ready, _, _ = select.select([self.sock, self._woken], [], [], (until - now) / PS_PER_SECOND)
+        if self._woken in ready:
+            self._woken.recv(4096)
+
+    def wake(self) -> None:
+        """End the current wait, from another thread or a signal handler."""
+        try:
+            self._wake.send(b"x")
+        except BlockingIOError:
+            return
+
+    def packet_at(self, at: int) -> Packet | None:
+        """Packet at an offset of the block in hand, or None when it is malformed (counted)."""
+        end = min(at + int(self.io.ints[p.SEG]), int(self.io.ints[p.END]))
+        try:
+            return parse(self.io.buf[at:end].tobytes())
+        except WireError:
+            self.node.counters.drops[DROP_BAD_REPORT] += 1
+            return None
+
+    def _hand_over(self) -> None:
+        plan, ints = self.node.plan, self.io.ints
+        if self.role is None:
+            return
+        for i in range(int(plan.n[0])):
+            k = int(plan.pkt[0, i])
+            if plan.kind[k] >= CLASS_FEEDBACK:
+                packet = self.packet_at(int(ints[p.FIRST]) + k * int(ints[p.SEG]))
+                if packet is not None:
+                    self.role.on_packet(now_ps(), packet, int(ints[p.PORT]))
+
+    def close(self) -> None:
+        """Give the socket back."""
+        self.sock.close()
+        self._wake.close()
+        self._woken.close()

@@ -1,0 +1,125 @@
+"""A BFER that takes pushes: the receiving machine on a live node."""
+
+import numpy as np
+
+from fanfold.kernels.codes import CLASS_CONTROL, CLASS_FEEDBACK
+from fanfold.kernels.collect import EVENT_UNKNOWN, collect_pass
+from fanfold.kernels.layout import BIER_PORT
+from fanfold.live import pump as p
+from fanfold.live.station import Station
+from fanfold.push.receiving import PushReceiver
+from fanfold.push.store import Store
+from fanfold.topo.fabric import Fabric
+from fanfold.wire import bitstring
+from fanfold.wire.ask import Ask
+from fanfold.wire.bier import PROTO_IPV4, BierHeader
+from fanfold.wire.close import Close
+from fanfold.wire.inner import address_of
+from fanfold.wire.packet import Packet, build
+from fanfold.wire.report import Report
+
+TTL = 64
+
+
+class ReceiverRole:
+    """Glue between a station and ``PushReceiver``: arrays in, packets out."""
+
+    def __init__(self, fabric: Fabric, name: str, station: Station, store: Store) -> None:
+        node = fabric.by_name[name]
+        self.fabric, self.station = fabric, station
+        self.bsl = bitstring.bsl_of_bits(fabric.bitstring_bits)
+        state = station.node
+        self.addr = address_of(node.address)
+        self.machine = PushReceiver(
+            node.bfr_id,
+            self.addr,
+            state.collect,
+            state.row,
+            state.counters.drops,
+            fabric.bitstring_bits // 64,
+            store,
+        )
+
+    def on_packet(self, now: int, packet: Packet, port: int) -> None:
+        """ASK and CLOSE; other kinds are not for a receiver."""
+        match packet.message:
+            case Ask():
+                self.machine.on_ask(now, packet, packet.message, port, self._reply)
+            case Close():
+                self.machine.on_close(packet, packet.message)
+            case _:
+                return
+
+    def on_events(self, now: int) -> None:
+        """Blocks that are whole, and flows not followed yet."""
+        self._follow_unknown(now)
+        self.machine.on_events(now, self._send_up)
+
+    def on_timer(self, now: int) -> None:
+        """Gaps that are due, disks to look at."""
+        for session in self.machine.on_timer(now, self._send_up):
+            self._send_report(
+                session.port,
+                session.bfir_id,
+                session.bfir_addr,
+                session.flow_port,
+                self.machine.report_of(now, session),
+            )
+
+    def deadline_ps(self, now: int) -> int:
+        """When ``on_timer`` has something to do."""
+        return self.machine.deadline_ps(now)
+
+    def _follow_unknown(self, now: int) -> None:
+        io, node = self.station.io, self.station.node
+        collect = node.collect
+        kinds = collect.events[: int(collect.n_events[0]), 0]
+        for i in np.flatnonzero(kinds == EVENT_UNKNOWN):
+            packet = self.station.packet_at(int(collect.events[i, 1]))
+            port = int(io.ints[p.PORT])
+            if packet is not None and self.machine.on_unknown(now, packet, port, self._reply):
+                collect_pass(
+                    io.buf,
+                    int(io.ints[p.FIRST]),
+                    int(io.ints[p.SEG]),
+                    int(io.ints[p.END]),
+                    now,
+                    node.plan,
+                    collect,
+                    node.counters.drops,
+                )
+
+    def _reply(self, port: int, packet: Packet, report: Report) -> None:
+        self._send_report(
+            port, packet.header.bfir_id, packet.inner.src, packet.inner.sport, report
+        )
+
+    def _send_report(
+        self, port: int, bfir_id: int, addr: int, flow_port: int, report: Report
+    ) -> None:
+        si, position = bitstring.place(bfir_id, self.bsl)
+        header = BierHeader(
+            bift_id=bitstring.bift_id(self.bsl, self.fabric.sub_domain, si),
+            ttl=TTL,
+            entropy=0,
+            proto=PROTO_IPV4,
+            bfir_id=report.bfr_id,
+            bitstring=1 << (position - 1),
+        )
+        packet = build(header, self.addr, addr, flow_port, report)
+        self._send(port, bfir_id, flow_port, packet, CLASS_CONTROL)
+
+    def _send_up(self, port: int, bfir_id: int, flow_port: int, packet: bytes) -> None:
+        self._send(port, bfir_id, flow_port, packet, CLASS_FEEDBACK)
+
+    def _send(self, port: int, bfir_id: int, flow_port: int, packet: bytes, kind: int) -> None:
+        ports = self.station.node.ports
+        dport = flow_port if ports.bfr_id[port] == bfir_id else BIER_PORT
+        p.send_one(
+            self.station.io,
+            self.station.node,
+            np.frombuffer(bytearray(packet), np.uint8),
+            port,
+            dport,
+            kind,
+        )

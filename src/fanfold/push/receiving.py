@@ -1,0 +1,446 @@
+"""The receiving end of pushes: manifest, look at the disk, collect, verify, flip, report.
+
+A machine around the arrays that ``collect_pass`` fills: events in, packets out. A chunk is
+acknowledged only after its BLAKE3 held and its bytes were given to the file system.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from blake3 import blake3
+
+from fanfold.errors import WireError
+from fanfold.kernels import collect as c
+from fanfold.kernels.codes import DROP_CORRUPT_CHUNK, DROP_UNKNOWN_FLOW
+from fanfold.kernels.feedback import own_report, write_feedback
+from fanfold.kernels.layout import MAX_PSN
+from fanfold.kernels.slots import NEVER_PS
+from fanfold.kernels.state import I64, Fold, Rows, build_fold
+from fanfold.push.manifest import Manifest, decode
+from fanfold.push.sending import SLICE_BYTES
+from fanfold.push.store import Incoming, Store, StoreError
+from fanfold.wire.packet import Packet
+from fanfold.wire.ask import Ask
+from fanfold.wire.close import Close
+from fanfold.wire.report import Report, ReportError, ReportState
+
+MANIFEST_BLOCKS = 4096
+"""Blocks a manifest may take: about 1 GB of jumbo packets."""
+MAX_PUSHES = 16
+"""Pushes followed at once; a further one is told so and fails by name."""
+AGAIN_PS = 60_000_000_000
+"""Gaps are reported again after this long without a repair."""
+IDLE_PS = 30_000_000_000_000
+"""A push whose sender says nothing for this long is let go; verified chunks stay on disk."""
+CHECK_BYTES = 8 << 20
+UNKNOWN_PS = 100_000_000_000
+
+SendUp = Callable[[int, int, int, bytes], None]
+"""(port, bfir_id, flow_port, packet)"""
+
+
+class Session:
+    """One push being received."""
+
+    def __init__(self, now_ps: int, bfir_id: int, flow: int) -> None:
+        self.bfir_id, self.flow = bfir_id, flow
+        self.start_ps = now_ps
+        self.heard_ps = now_ps
+        self.state = ReportState.UNKNOWN
+        self.port = 1
+        self.flow_port = 0
+        self.bfir_addr = 0
+        self.follow = {0: -1, 1: -1}  # manifest, data: rows of collect.follow
+        self.parts: dict[int, bytes] = {}
+        self.n_parts = 0
+        self.incoming: Incoming | None = None
+        self.digest = bytes(32)
+        self.error = 0
+        self.text = ""
+
+
+class PushReceiver:
+    """All pushes one BFER takes part in.
+
+    Args:
+        bfr_id, addr: this BFER. collect, node_row, drops: arrays of its node.
+        n_words: words of a BitString. store: where files go.
+    """
+
+    def __init__(
+        self,
+        bfr_id: int,
+        addr: int,
+        collect: c.Collect,
+        node_row: Rows,
+        drops: I64,
+        n_words: int,
+        store: Store,
+    ) -> None:
+        self.bfr_id, self.addr = bfr_id, addr
+        self.collect, self.node_row, self.drops = collect, node_row, drops
+        self.store = store
+        self.sessions: dict[tuple[int, int], Session] = {}
+        self._by_follow: dict[int, tuple[Session, int]] = {}
+        self._own: Fold = build_fold(1, n_words)
+        self._index = (bfr_id - 1) % (64 * n_words)
+        self._due = np.zeros(64, np.int64)
+        self._unknown_ps: dict[tuple[int, int], int] = {}
+        self._out = np.zeros(1 << 16, np.uint8)
+        self.n_feedback = 0
+
+    # Events.
+
+    def on_unknown(self, now_ps: int, packet: Packet, port: int, reply: "Reply") -> bool:
+        """DATA of a flow nobody follows. True: it is followed now, look at the block again."""
+        message = packet.message
+        flow = getattr(message, "flow", 0)
+        key = (packet.header.bfir_id, flow & ~1)
+        session = self.sessions.get(key)
+        if session is not None and session.state in (ReportState.DONE, ReportState.FAILED):
+            return False
+        if flow & 1 or (session is not None and session.follow[0] >= 0):
+            last = self._unknown_ps.get(key, -UNKNOWN_PS)
+            if now_ps - last >= UNKNOWN_PS:
+                if len(self._unknown_ps) > 256:
+                    self._unknown_ps.clear()
+                self._unknown_ps[key] = now_ps
+                reply(port, packet, Report(ReportState.UNKNOWN, self.bfr_id, key[1]))
+            return False
+        if len(self.sessions) >= MAX_PUSHES:
+            self._make_room(now_ps)
+        if len(self.sessions) >= MAX_PUSHES:
+            self.drops[DROP_UNKNOWN_FLOW] += 1
+            return False
+        session = Session(now_ps, *key)
+        session.port, session.flow_port = port, packet.inner.sport
+        session.bfir_addr = packet.inner.src
+        if not self._follow(session, 0, flow, MANIFEST_BLOCKS):
+            return False
+        self.sessions[key] = session
+        return True
+
+    def on_events(self, now_ps: int, send_up: SendUp) -> None:
+        """Blocks that are whole, and whole blocks that are asked about again."""
+        events = self.collect.events
+        for i in range(int(self.collect.n_events[0])):
+            kind, what, block = (int(x) for x in events[i])
+            if kind == c.EVENT_WHOLE:
+                self._on_whole(now_ps, what, send_up)
+            elif kind == c.EVENT_AGAIN:
+                found = self._by_follow.get(what)
+                if found is not None:
+                    self._say(found[0], found[1], block, None, send_up)
+        self.collect.n_events[0] = 0
+
+    def on_ask(self, now_ps: int, packet: Packet, ask: Ask, port: int, reply: "Reply") -> None:
+        """The sender wants to know where this receiver stands."""
+        session = self.sessions.get((packet.header.bfir_id, ask.flow))
+        if session is None:
+            report = Report(ReportState.UNKNOWN, self.bfr_id, ask.flow, nonce=ask.nonce)
+        else:
+            session.heard_ps = now_ps
+            report = self._report(now_ps, session, ask.cursor, ask.nonce)
+        reply(port, packet, report)
+
+    def on_close(self, packet: Packet, close: Close) -> None:
+        """The push is over; what is verified stays for the next one."""
+        session = self.sessions.get((packet.header.bfir_id, close.flow))
+        if session is not None:
+            self._end(session)
+
+    def on_timer(self, now_ps: int, send_up: SendUp) -> list[Session]:
+        """Report gaps that are due; look at disks; let idle pushes go.
+
+        Returns:
+            Sessions whose state changed on the way: their sender is to be told.
+        """
+        n = c.due_reports(self.collect, now_ps, self._due)
+        for r in self._due[:n]:
+            row = self.collect.blocks[r]
+            session, which = self._by_follow[int(row["follow"])]
+            row["report_ps"] = now_ps + AGAIN_PS
+            row["polled"] = 1
+            self._say(session, which, int(row["block"]), row, send_up)
+        changed = []
+        for session in list(self.sessions.values()):
+            if session.state == ReportState.CHECKING and self._check(now_ps, session):
+                changed.append(session)
+            if now_ps - self._heard_ps(session) > IDLE_PS:
+                self._end(session)
+        return changed
+
+    def deadline_ps(self, now_ps: int) -> int:
+        """When ``on_timer`` has something to do."""
+        if any(s.state == ReportState.CHECKING for s in self.sessions.values()):
+            return now_ps
+        filling = self.collect.blocks["state"] == c.FILLING
+        if filling.any():
+            return now_ps + int(self.collect.timing[0])
+        return now_ps + 1_000_000_000_000 if self.sessions else NEVER_PS
+
+    def report_of(self, now_ps: int, session: Session) -> Report:
+        """Where a push stands now."""
+        return self._report(now_ps, session, 0, 0)
+
+    def _heard_ps(self, session: Session) -> int:
+        rows = (f for f in session.follow.values() if f >= 0)
+        return max([session.heard_ps, *(int(self.collect.follow[f]["heard_ps"]) for f in rows)])
+
+    def close_all(self) -> None:
+        """Let every push go; verified chunks stay on disk."""
+        for session in list(self.sessions.values()):
+            self._end(session)
+
+    # Flows.
+
+    def _follow(self, session: Session, which: int, flow: int, n_blocks: int) -> bool:
+        rows = self.collect.follow
+        free = np.flatnonzero(rows["used"] == 0)
+        at = self._map_room(n_blocks)
+        if not free.size or at is None:
+            return False
+        f = int(free[0])
+        rows[f] = np.zeros((), rows.dtype)
+        row = rows[f]
+        row["used"], row["bfir_id"], row["flow"] = 1, session.bfir_id, flow
+        row["map_at"], row["map_len"], row["newest"] = at, n_blocks, -1
+        row["heard_ps"] = session.heard_ps
+        self.collect.have[at : at + n_blocks] = 0
+        session.follow[which] = f
+        self._by_follow[f] = (session, which)
+        return True
+
+    def _map_room(self, n: int) -> int | None:
+        """First place of ``n`` free bytes in the have-map."""
+        rows = self.collect.follow
+        at = 0
+        for f in sorted(self._by_follow, key=lambda f: int(rows[f]["map_at"])):
+            if int(rows[f]["map_at"]) - at >= n:
+                return at
+            at = int(rows[f]["map_at"] + rows[f]["map_len"])
+        return at if self.collect.have.shape[0] - at >= n else None
+
+    def _unfollow(self, session: Session, which: int) -> None:
+        f = session.follow[which]
+        if f < 0:
+            return
+        self.collect.blocks["state"][self.collect.blocks["follow"] == f] = c.FREE
+        self.collect.follow[f]["used"] = 0
+        del self._by_follow[f]
+        session.follow[which] = -1
+
+    def _end(self, session: Session) -> None:
+        for which in (0, 1):
+            self._unfollow(session, which)
+        if session.incoming is not None:
+            session.incoming.close()
+        self.sessions.pop((session.bfir_id, session.flow), None)
+
+    def _make_room(self, now_ps: int) -> None:
+        ended = (ReportState.DONE, ReportState.FAILED)
+        for session in [s for s in self.sessions.values() if s.state in ended]:
+            self._end(session)
+
+    # Blocks.
+
+    def _on_whole(self, now_ps: int, r: int, send_up: SendUp) -> None:
+        row = self.collect.blocks[r]
+        if row["state"] != c.WHOLE:
+            return
+        session, which = self._by_follow[int(row["follow"])]
+        block = int(row["block"])
+        follow = self.collect.follow[int(row["follow"])]
+        session.heard_ps = now_ps
+        n = self._block_bytes(row, follow)
+        view = memoryview(self.collect.room[r, :n])
+        kept = (
+            self._keep_manifest(session, block, view)
+            if which == 0
+            else self._keep(session, block, view)
+        )
+        if not kept:
+            self.drops[DROP_CORRUPT_CHUNK] += 1
+            row["state"], row["have"] = c.FILLING, 0
+            row["report_ps"] = now_ps + AGAIN_PS
+            self._say(session, which, block, row, send_up)
+            return
+        row["state"] = c.FREE
+        if session.state != ReportState.FAILED:
+            self.collect.have[int(follow["map_at"]) + block] = 1
+            self._say(session, which, block, None, send_up)
+        self._advance(now_ps, session, which)
+
+    def _block_bytes(self, row: Rows, follow: Rows) -> int:
+        return (int(row["n_psn"]) - 1) * int(follow["stride"]) + int(row["tail"])
+
+    def _keep_manifest(self, session: Session, block: int, view: memoryview) -> bool:
+        session.parts[block] = bytes(view)
+        return True
+
+    def _keep(self, session: Session, block: int, view: memoryview) -> bool:
+        if session.incoming is None:
+            return True
+        try:
+            return session.incoming.write_chunk(block, view)
+        except StoreError as error:
+            self._fail(session, error)
+            return True
+
+    def _advance(self, now_ps: int, session: Session, which: int) -> None:
+        if which == 0:
+            self._try_manifest(now_ps, session)
+        elif session.incoming is not None and session.incoming.is_complete:
+            self._finish(now_ps, session)
+
+    def _try_manifest(self, now_ps: int, session: Session) -> None:
+        last = int(self.collect.follow[session.follow[0]]["n_blocks"])
+        if last == 0 or len(session.parts) < last or session.incoming is not None:
+            return
+        whole = b"".join(session.parts[b] for b in sorted(session.parts))
+        session.parts = {}
+        try:
+            if blake3(whole[32:]).digest() != whole[:32]:
+                raise StoreError(
+                    ReportError.BAD_MANIFEST, "manifest: its own digest does not match"
+                )
+            manifest = decode(whole[32:])
+            self._open(session, manifest)
+        except WireError as error:
+            self._fail(session, StoreError(ReportError.BAD_MANIFEST, str(error)))
+        except StoreError as error:
+            self._fail(session, error)
+
+    def _open(self, session: Session, manifest: Manifest) -> None:
+        if manifest.chunk_bytes > self.collect.room.shape[1]:
+            raise StoreError(
+                ReportError.TOO_LARGE,
+                f"chunk of {manifest.chunk_bytes} bytes, allowed {self.collect.room.shape[1]}",
+            )
+        incoming = self.store.open_push(manifest)
+        session.incoming = incoming
+        n = incoming.layout.n_chunks
+        if not self._follow(session, 1, session.flow | 1, n):
+            incoming.close()
+            session.incoming = None
+            raise StoreError(
+                ReportError.TOO_LARGE, f"{n} chunks, allowed {self.collect.have.shape[0]}"
+            )
+        row = self.collect.follow[session.follow[1]]
+        last = incoming.layout.chunk_size(n - 1)
+        row["stride"], row["n_psn"], row["n_blocks"] = manifest.stride, manifest.n_psn, n
+        row["last_n_psn"] = -(-last // manifest.stride)
+        row["last_bytes"] = last - (int(row["last_n_psn"]) - 1) * manifest.stride
+        session.state = ReportState.CHECKING
+
+    def _check(self, now_ps: int, session: Session) -> bool:
+        incoming = session.incoming
+        assert incoming is not None
+        try:
+            if not incoming.check_some(CHECK_BYTES):
+                return False
+        except StoreError as error:
+            self._fail(session, error)
+            return True
+        row = self.collect.follow[session.follow[1]]
+        at, n = int(row["map_at"]), incoming.layout.n_chunks
+        have = np.unpackbits(np.frombuffer(bytes(incoming.have), np.uint8), bitorder="little")
+        self.collect.have[at : at + n] |= have[:n]
+        session.state = ReportState.READY
+        if incoming.is_complete:
+            self._finish(now_ps, session)
+        return True
+
+    def _finish(self, now_ps: int, session: Session) -> None:
+        incoming = session.incoming
+        assert incoming is not None
+        try:
+            session.digest = incoming.finish()
+        except StoreError as error:
+            self._fail(session, error)
+            return
+        session.state = ReportState.DONE
+
+    def _fail(self, session: Session, error: StoreError) -> None:
+        session.state = ReportState.FAILED
+        session.error, session.text = int(error.code), str(error)
+        if session.incoming is not None:
+            session.incoming.close()
+        self._unfollow(session, 1)
+
+    # Words.
+
+    def _say(
+        self, session: Session, which: int, block: int, row: Rows | None, send_up: SendUp
+    ) -> None:
+        """FEEDBACK on one block: all of it when ``row`` is None, else its gaps."""
+        f = session.follow[which]
+        if f < 0:
+            return
+        follow = self.collect.follow[f]
+        own = self._own.rows[0]
+        n_blocks = int(follow["n_blocks"])
+        is_last = n_blocks and block == n_blocks - 1
+        n_psn = (
+            int(row["n_psn"])
+            if row is not None
+            else int(follow["last_n_psn"] if is_last else follow["n_psn"])
+        )
+        own["bfir_id"], own["flow"], own["block"] = session.bfir_id, session.flow | which, block
+        own["bift_id"], own["n_words"] = follow["bift_id"], self._own.words.shape[2]
+        own["n_psn"], own["flow_port"] = n_psn, session.flow_port
+        own["bfir_addr"] = session.bfir_addr
+        own["round"] = int(row["round"]) if row is not None else 255
+        free = int((self.collect.blocks["state"] == c.FREE).sum())
+        own["room"] = free * 255 // self.collect.blocks.shape[0]
+        own["queue"] = int(self.node_row[0]["queue"])
+        own["worst"], own["partial"] = self.bfr_id, 0
+        have = np.uint64(row["have"]) if row is not None else ~np.uint64(0)
+        own_report(self._own, self._index, have)
+        psn = 0
+        while psn < MAX_PSN:
+            size, psn = divmod(
+                write_feedback(
+                    self._own, 0, self.addr, int(self.node_row[0]["mtu"]), psn, self._out
+                ),
+                128,
+            )
+            send_up(
+                session.port, session.bfir_id, session.flow_port, self._out[:size].tobytes()
+            )
+            self.n_feedback += 1
+
+    def _report(self, now_ps: int, session: Session, cursor: int, nonce: int) -> Report:
+        incoming = session.incoming
+        n_have = incoming.n_have if incoming is not None else 0
+        body = b""
+        if session.state == ReportState.READY and incoming is not None:
+            row = self.collect.follow[session.follow[1]]
+            at = int(row["map_at"]) + cursor * SLICE_BYTES * 8
+            end = int(row["map_at"]) + min(
+                incoming.layout.n_chunks, (cursor + 1) * SLICE_BYTES * 8
+            )
+            if 0 < n_have and at < end:
+                body = np.packbits(self.collect.have[at:end]).tobytes()
+        if session.state == ReportState.FAILED:
+            body = session.text.encode()[:480]
+            body = body.decode("utf-8", "ignore").encode()
+        state = session.state
+        if state == ReportState.UNKNOWN:
+            state = ReportState.CHECKING  # the manifest is on its way
+        return Report(
+            state,
+            self.bfr_id,
+            session.flow,
+            cursor=cursor,
+            nonce=nonce,
+            n_have=n_have,
+            error=session.error,
+            elapsed_us=(now_ps - session.start_ps) // 1_000_000,
+            digest=session.digest,
+            body=body,
+        )
+
+
+Reply = Callable[[int, Packet, Report], None]
+"""(port, packet answered, report)"""

@@ -1,0 +1,126 @@
+"""A BFIR that pushes: the sending machine on a live node."""
+
+from collections.abc import Callable
+
+import msgspec
+import numpy as np
+
+from fanfold.core.effects import SendBlock
+from fanfold.kernels.slots import NEVER_PS
+from fanfold.live import pump as p
+from fanfold.live.clock import now_ps
+from fanfold.live.outbox import TTL, Outbox, sets_of
+from fanfold.live.station import Station
+from fanfold.push.sending import PushEffect, PushSender, SendControl
+from fanfold.wire import bitstring
+from fanfold.wire.bier import PROTO_IPV4, BierHeader
+from fanfold.wire.feedback import Feedback, FeedbackRow
+from fanfold.wire.inner import GROUP_ADDRESS
+from fanfold.wire.packet import Packet, build
+from fanfold.wire.report import Report
+
+MAX_QUEUED = 4
+"""Jobs waiting in the outbox before new blocks are asked for."""
+
+
+class SenderRole:
+    """Glue between a station, its outbox and ``PushSender``."""
+
+    def __init__(self, station: Station, outbox: Outbox, machine: PushSender) -> None:
+        self.station, self.outbox, self.machine = station, outbox, machine
+        self.n_feedback = 0
+        self.n_merged = 0
+        self.n_control = 0
+        self._next_ps = 0
+        outbox.on_sent = self._on_sent
+
+    def on_packet(self, now: int, packet: Packet, port: int) -> None:
+        """FEEDBACK and REPORT; other kinds are not for a sender."""
+        out: list[PushEffect] = []
+        match packet.message:
+            case Feedback():
+                if packet.message.flow == self.machine.flow | 1:
+                    self.n_feedback += 1
+                    self.n_merged += packet.message.n_merged
+                self.machine.on_feedback(now, self._widen(packet.message), out)
+            case Report():
+                self.machine.on_report(now, packet.message, out)
+            case _:
+                return
+        self._perform(out)
+
+    def on_events(self, now: int) -> None:
+        """A sender follows no flow."""
+        self.station.node.collect.n_events[0] = 0
+
+    def on_timer(self, now: int) -> None:
+        """Timers, new blocks, pieces whose time has come."""
+        out: list[PushEffect] = []
+        if now >= self.machine.deadline_ps():
+            self.machine.on_timer(now, out)
+        if self.outbox.n_waiting() < MAX_QUEUED:
+            self.machine.fill(now, out)
+        self._perform(out)
+        self._next_ps = self.outbox.flush(now, self._rate)
+        if out and self._next_ps == NEVER_PS:
+            self._next_ps = now
+
+    def deadline_ps(self, now: int) -> int:
+        """When ``on_timer`` has something to do."""
+        return min(self._next_ps, self.machine.deadline_ps())
+
+    def send_control(self, effect: SendControl) -> None:
+        """Send an ASK or CLOSE to its receivers, one packet for each SI."""
+        box = self.outbox
+        for si in sets_of((effect.bits,), box.n_bits):
+            part = effect.bits >> (si * box.n_bits) & ((1 << box.n_bits) - 1)
+            header = BierHeader(
+                bift_id=bitstring.bift_id(box.bsl, box.sub_domain, si), ttl=TTL,
+                bfir_id=box.bfr_id, bitstring=part, entropy=box.entropy, proto=PROTO_IPV4,
+            )
+            packet = np.frombuffer(
+                build(header, box.addr, GROUP_ADDRESS, box.flow_port, effect.message), np.uint8
+            ).copy()
+            self.n_control += 1
+            p.transmit(box.io, box.node, packet, packet.shape[0], packet.shape[0])
+
+    def _perform(self, out: list[PushEffect]) -> None:
+        for effect in out:
+            match effect:
+                case SendBlock():
+                    self.outbox.add(effect)
+                case SendControl():
+                    self.send_control(effect)
+                case _:
+                    pass
+
+    def _on_sent(self, job: SendBlock) -> None:
+        for fan in self.machine.fans():
+            if fan.flow == job.flow:
+                fan.on_sent(now_ps(), job)
+
+    def _rate(self, flow: int, lane: int) -> int:
+        for fan in self.machine.fans():
+            if fan.flow == flow:
+                return fan.lane_rate_bps(lane)
+        return 1
+
+    def _widen(self, feedback: Feedback) -> Feedback:
+        """BitStrings of one SI to those of the machine, over all SIs."""
+        shift = bitstring.split_bift_id(feedback.bift_id).si * self.outbox.n_bits
+        if shift == 0:
+            return feedback
+        return msgspec.structs.replace(
+            feedback, heard=feedback.heard << shift, done=feedback.done << shift,
+            rows=tuple(FeedbackRow(row.psn, row.lacking << shift) for row in feedback.rows),
+        )
+
+
+def drive(role: SenderRole, is_over: Callable[[], bool], tick: Callable[[int], None]) -> None:
+    """Run a push until the machine is done or ``is_over``; ``tick`` sees progress."""
+    station = role.station
+    while not role.machine.is_done() and not is_over():
+        if station.step() == p.IDLE:
+            station.wait()
+        tick(now_ps())
+

@@ -1,0 +1,275 @@
+"""The sending end of a push: manifest first, then data, then word from every receiver.
+
+A machine: packets and time in, effects out. Two flows share a flow port: the even one carries
+the manifest, the odd one the data (docs/wire/fan.md). Receivers are BFR-ids; bit index in the
+machine's BitStrings is BFR-id - 1 over all SIs, the driver cuts them into sets.
+"""
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+import msgspec
+import numpy as np
+
+from fanfold.core.effects import Effect, ReceiverLost, ReceiverSplit, SendBlock
+from fanfold.core.sender import FanSender, Shape, members_of
+from fanfold.units import NEVER
+from fanfold.wire.ask import Ask
+from fanfold.wire.close import Close
+from fanfold.wire.feedback import Feedback
+from fanfold.wire.report import Report, ReportError, ReportState
+
+ASK_PS = 150_000_000_000
+"""How often receivers that owe a word on the push are asked."""
+SILENT_PS = 2_000_000_000_000
+"""A receiver that answers nothing for this long is given up."""
+JOIN_PS = 1_000_000_000_000
+"""The data waits this long for receivers that are still looking at their disks."""
+SLICE_BYTES = 1024
+SLICE_CHUNKS = 8 * SLICE_BYTES
+
+
+class State(StrEnum):
+    """Where a receiver stands, as the sender knows it."""
+
+    WAITING = "waiting"
+    CHECKING = "checking"
+    RECEIVING = "receiving"
+    VERIFIED = "verified"
+    FAILED = "failed"
+
+
+class SendControl(msgspec.Struct, frozen=True):
+    """Send an ASK or CLOSE to a BitString."""
+
+    message: Ask | Close
+    bits: int
+
+
+PushEffect = Effect | SendControl
+
+
+class Peer:
+    """One receiver."""
+
+    def __init__(self, now_ps: int) -> None:
+        self.state = State.WAITING
+        self.error = ""
+        self.digest = b""
+        self.done_ps = 0
+        self.n_have = 0
+        self.heard_ps = now_ps
+        self.slices: dict[int, bytes] = {}
+        self.is_split = False
+        self.is_silent = False
+
+
+class PushSender:
+    """One push to a set of receivers.
+
+    Args:
+        flow: even flow id. manifest_shape, data_shape: geometry of both fans.
+        ids: BFR-ids of the receivers. cap_bps: rate asked for by hand, 0 = none.
+    """
+
+    def __init__(
+        self,
+        now_ps: int,
+        flow: int,
+        manifest_shape: Shape,
+        data_shape: Shape,
+        ids: Sequence[int],
+        cap_bps: int,
+    ) -> None:
+        self.flow = flow
+        self.data_shape = data_shape
+        self.peers = {i - 1: Peer(now_ps) for i in ids}
+        everyone = sum(1 << k for k in self.peers)
+        self.manifest_fan = FanSender(flow, manifest_shape, [everyone], cap_bps)
+        self.data_fan: FanSender | None = None
+        self.cap_bps = cap_bps
+        self.start_ps = now_ps
+        self.data_start_ps = 0
+        self.n_reports = 0
+        self._ready: dict[int, Sequence[int]] = {}
+        self._first_ready_ps: int = NEVER
+        self._ask_ps = now_ps + ASK_PS
+        self._nonce = 0
+
+    def fans(self) -> list[FanSender]:
+        """Fans that exist now."""
+        return [self.manifest_fan] + ([self.data_fan] if self.data_fan else [])
+
+    def is_done(self) -> bool:
+        """Every receiver ended, well or not."""
+        return all(p.state in (State.VERIFIED, State.FAILED) for p in self.peers.values())
+
+    def deadline_ps(self) -> int:
+        """Next time ``on_timer`` has something to do."""
+        return min([self._ask_ps] + [fan.deadline_ps() for fan in self.fans()])
+
+    def fill(self, now_ps: int, out: list[PushEffect]) -> None:
+        """Give new blocks to send, as far as windows allow."""
+        effects: list[Effect] = []
+        for fan in self.fans():
+            fan.fill(now_ps, effects)
+        self._pass_on(now_ps, effects, out)
+
+    def on_feedback(self, now_ps: int, feedback: Feedback, out: list[PushEffect]) -> None:
+        """A branch reported on a block."""
+        effects: list[Effect] = []
+        for k in members_of(feedback.heard):
+            if k in self.peers:
+                self.peers[k].heard_ps = now_ps
+        for fan in self.fans():
+            if fan.flow == feedback.flow:
+                fan.on_feedback(now_ps, feedback, effects)
+        self._pass_on(now_ps, effects, out)
+
+    def on_report(self, now_ps: int, report: Report, out: list[PushEffect]) -> None:
+        """A receiver reported on the push."""
+        peer = self.peers.get(report.bfr_id - 1)
+        if peer is None or report.flow != self.flow:
+            return
+        self.n_reports += 1
+        peer.heard_ps = now_ps
+        peer.is_silent = False
+        bit = report.bfr_id - 1
+        match report.state:
+            case ReportState.UNKNOWN:
+                self._on_unknown(now_ps, bit, peer)
+            case ReportState.CHECKING:
+                if peer.state in (State.WAITING, State.FAILED):
+                    peer.state, peer.error = State.CHECKING, ""
+            case ReportState.READY:
+                self._on_ready(now_ps, bit, peer, report, out)
+            case ReportState.DONE:
+                self._on_end(bit, peer, State.VERIFIED, "")
+                peer.digest, peer.done_ps = report.digest, now_ps
+                peer.n_have = self.data_shape.n_blocks
+            case _:
+                text = report.body.decode("utf-8", "replace")
+                name = ReportError(report.error).name.lower()
+                self._on_end(bit, peer, State.FAILED, f"{name}: {text}" if text else name)
+
+    def on_timer(self, now_ps: int, out: list[PushEffect]) -> None:
+        """Timers of the fans, questions to those who owe a word, the start of the data."""
+        effects: list[Effect] = []
+        for fan in self.fans():
+            fan.on_timer(now_ps, effects)
+        self._pass_on(now_ps, effects, out)
+        self._start_data(now_ps)
+        if now_ps >= self._ask_ps:
+            self._ask_ps = now_ps + ASK_PS
+            self._ask(now_ps, out)
+
+    def close(self, *, is_aborted: bool) -> SendControl:
+        """The last message of the push."""
+        everyone = sum(1 << k for k in self.peers)
+        return SendControl(Close(flow=self.flow, reason=int(is_aborted)), everyone)
+
+    def _pass_on(self, now_ps: int, effects: list[Effect], out: list[PushEffect]) -> None:
+        for effect in effects:
+            match effect:
+                case ReceiverLost(bit=bit, reason=reason, silent_ps=silent_ps):
+                    what = "silent" if reason == "silent" else "answered, but finished nothing"
+                    self._fail_silent(bit, f"{what} for {silent_ps / 1e12:.1f} s")
+                case ReceiverSplit(bit=bit):
+                    self.peers[bit].is_split = True
+                case SendBlock():
+                    out.append(effect)
+                case _:
+                    pass
+
+    def _fail_silent(self, bit: int, error: str) -> None:
+        self._on_end(bit, self.peers[bit], State.FAILED, error)
+        self.peers[bit].is_silent = True
+
+    def _on_end(self, bit: int, peer: Peer, state: State, error: str) -> None:
+        peer.state, peer.error = state, error
+        self._ready.pop(bit, None)
+        for fan in self.fans():
+            fan.remove(1 << bit)
+
+    def _on_unknown(self, now_ps: int, bit: int, peer: Peer) -> None:
+        """A receiver that came late, or came back: it gets the manifest again."""
+        if self.manifest_fan.lacking() >> bit & 1:
+            return
+        peer.state, peer.error, peer.slices = State.WAITING, "", {}
+        if self.data_fan is not None:
+            self.data_fan.remove(1 << bit)
+        self.manifest_fan.add(now_ps, bit, range(self.manifest_fan.shape.n_blocks))
+
+    def _on_ready(
+        self, now_ps: int, bit: int, peer: Peer, report: Report, out: list[PushEffect]
+    ) -> None:
+        peer.n_have = report.n_have
+        if peer.state not in (State.WAITING, State.CHECKING):
+            return
+        lacks = self._lacks(peer, report)
+        if lacks is None:
+            cursor = next(c for c in range(self._n_slices()) if c not in peer.slices)
+            out.append(SendControl(self._question(cursor), 1 << bit))
+            return
+        peer.state = State.RECEIVING
+        self._first_ready_ps = min(self._first_ready_ps, now_ps)
+        if self.data_fan is None:
+            self._ready[bit] = lacks
+        else:
+            self.data_fan.add(now_ps, bit, lacks)
+
+    def _n_slices(self) -> int:
+        return -(-self.data_shape.n_blocks // SLICE_CHUNKS)
+
+    def _lacks(self, peer: Peer, report: Report) -> Sequence[int] | None:
+        """Chunks a receiver lacks; None while slices of its have-map are missing."""
+        n = self.data_shape.n_blocks
+        if report.n_have == 0:
+            return range(n)
+        if report.n_have >= n:
+            return ()
+        if report.cursor < self._n_slices() and report.body:
+            peer.slices[report.cursor] = report.body
+        if len(peer.slices) < self._n_slices():
+            return None
+        whole = b"".join(peer.slices[c].ljust(SLICE_BYTES, b"\0") for c in sorted(peer.slices))
+        have = np.unpackbits(np.frombuffer(whole, np.uint8))[:n]
+        return [int(i) for i in np.flatnonzero(have == 0)]
+
+    def _start_data(self, now_ps: int) -> None:
+        if self.data_fan is not None or not self._ready:
+            return
+        open_states = (State.WAITING, State.CHECKING)
+        is_late = now_ps - self._first_ready_ps >= JOIN_PS
+        if not is_late and any(p.state in open_states for p in self.peers.values()):
+            return
+        need = [0] * self.data_shape.n_blocks
+        for bit, lacks in self._ready.items():
+            mask = 1 << bit
+            for block in lacks:
+                need[block] |= mask
+        self._ready = {}
+        self.data_start_ps = now_ps
+        self.data_fan = FanSender(self.flow | 1, self.data_shape, need, self.cap_bps)
+
+    def _question(self, cursor: int) -> Ask:
+        self._nonce += 1
+        return Ask(flow=self.flow, cursor=cursor, nonce=self._nonce)
+
+    def _ask(self, now_ps: int, out: list[PushEffect]) -> None:
+        """Ask all who owe a word; give up who has been silent too long."""
+        lacking = self.manifest_fan.lacking()
+        if self.data_fan is not None:
+            lacking |= self.data_fan.lacking()
+        asked = 0
+        for bit, peer in self.peers.items():
+            if peer.state in (State.VERIFIED, State.FAILED):
+                asked |= int(peer.is_silent) << bit  # it may come back while others are served
+                continue
+            if now_ps - peer.heard_ps >= SILENT_PS and not lacking >> bit & 1:
+                self._fail_silent(bit, f"silent for {(now_ps - peer.heard_ps) / 1e12:.1f} s")
+                continue
+            if not lacking >> bit & 1 and bit not in self._ready:
+                asked |= 1 << bit
+        if asked:
+            out.append(SendControl(self._question(0), asked))
