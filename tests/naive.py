@@ -1,6 +1,13 @@
-"""Slow twins of kernels: sets, dicts and Python ints, obviously right."""
+"""Slow twins of kernels: sets, dicts and Python ints, obviously right.
+
+A BitString is an int, bit k = bit index k. What is a word in a kernel is an int below 2**64.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 NO_NBR = -1
+WORD = 1 << 64
 
 
 def replicate(receivers: set[int], nbr_of: dict[int, int]) -> dict[int, set[int]]:
@@ -23,3 +30,205 @@ def replicate_by_masks(
         copies.append((nbr, bits & f_bm[nbr]))  # step 7
         bits &= ~f_bm[nbr]  # step 8
     return copies
+
+
+def replicate_any(
+    bits: int, nbr_of: Sequence[int], f_bm: Mapping[int, int]
+) -> tuple[dict[int, int], int]:
+    """The same on a table that may be wrong: copies by BFR-NBR, and what led nowhere."""
+    copies: dict[int, int] = {}
+    nowhere = 0
+    while bits:
+        k = lowest_bit(bits)
+        nbr = nbr_of[k]
+        if not f_bm.get(nbr, 0) >> k & 1:  # the row is wrong: as if its next hop were null
+            nbr = NO_NBR
+        taken = bits & (f_bm[nbr] | 1 << k if nbr == NO_NBR else f_bm[nbr])
+        if nbr == NO_NBR:
+            nowhere |= taken
+        else:
+            assert nbr not in copies
+            copies[nbr] = taken
+        bits &= ~taken
+    return copies, nowhere
+
+
+def lowest_bit(word: int) -> int:
+    """Index of the lowest set bit."""
+    return next(k for k in range(word.bit_length()) if word >> k & 1)
+
+
+def n_bits(word: int) -> int:
+    """Set bits."""
+    return bin(word).count("1")
+
+
+def members(bits: int) -> set[int]:
+    """Bit indices of a BitString."""
+    return {k for k in range(bits.bit_length()) if bits >> k & 1}
+
+
+def bits_of(indices: Iterable[int]) -> int:
+    """BitString of bit indices."""
+    return sum(1 << k for k in set(indices))
+
+
+def words_of(octets: bytes) -> list[int]:
+    """BitString on the wire to words: word 0 is the last eight bytes."""
+    return [int.from_bytes(octets[i : i + 8], "big") for i in range(len(octets) - 8, -1, -8)]
+
+
+def sum_octets(octets: bytes) -> int:
+    """RFC 1071: ones-complement sum of 16-bit words, an odd last byte padded on the right."""
+    total = 0
+    for i in range(0, len(octets), 2):
+        total += int.from_bytes(octets[i : i + 2].ljust(2, b"\0"), "big")
+        total = (total & 0xFFFF) + (total >> 16)
+    return total
+
+
+def split_mix(seed: int, n: int) -> list[int]:
+    """SplitMix64, Steele, Lea and Flood 2014."""
+    drawn = []
+    for _ in range(n):
+        seed = (seed + 0x9E3779B97F4A7C15) % WORD
+        z = (seed ^ seed >> 30) * 0xBF58476D1CE4E5B9 % WORD
+        z = (z ^ z >> 27) * 0x94D049BB133111EB % WORD
+        drawn.append(z ^ z >> 31)
+    return drawn
+
+
+Key = tuple[int, int, int]
+"""(BFIR-id, flow, block)"""
+
+
+class Word(NamedTuple):
+    """What FEEDBACK says, docs/wire/feedback.md; rows: psn -> who lacks it."""
+
+    bift_id: int
+    n_psn: int
+    heard: int
+    done: int
+    rows: Mapping[int, int]
+    round: int = 0
+    queue: int = 0
+    room: int = 255
+    worst: int = 0
+    n_merged: int = 1
+    is_partial: bool = False
+
+
+class Slot:
+    """One slot: who is expected, and what was heard so far."""
+
+    def __init__(self, bift_id: int, n_psn: int) -> None:
+        self.bift_id, self.n_psn = bift_id, n_psn
+        self.expected: set[int] = set()
+        self.heard: set[int] = set()
+        self.done: set[int] = set()
+        self.lacking: dict[int, set[int]] = {}
+        self.rounds = {255}
+        self.signals = [(0, 0, 255, 0)]  # pressure, queue, room, whose
+        self.n_merged = 0
+        self.deadline_ps = 0
+
+    def hear(self, word: Word) -> None:
+        """Sets do not count twice."""
+        self.heard |= members(word.heard)
+        self.done |= members(word.done)
+        for psn, bits in word.rows.items():
+            self.lacking.setdefault(psn, set()).update(members(bits))
+        self.rounds.add(word.round)
+        pressure = max(word.queue, 255 - word.room)
+        self.signals.append((pressure, word.queue, word.room, word.worst))
+        self.n_merged += word.n_merged
+
+    def is_complete(self) -> bool:
+        return self.expected <= self.heard
+
+    def word(self, *, is_partial: bool = False) -> Word:
+        """Who has the whole block lacks nothing; the first of the worst is named."""
+        rows = {psn: bits_of(who - self.done) for psn, who in sorted(self.lacking.items())}
+        return Word(
+            bift_id=self.bift_id,
+            n_psn=self.n_psn,
+            heard=bits_of(self.heard),
+            done=bits_of(self.done),
+            rows={psn: bits for psn, bits in rows.items() if bits},
+            round=min(self.rounds),
+            queue=max(queue for _, queue, _, _ in self.signals),
+            room=min(room for _, _, room, _ in self.signals),
+            worst=max(self.signals, key=lambda signal: signal[0])[3],
+            n_merged=min(self.n_merged, 0xFFFF),
+            is_partial=is_partial,
+        )
+
+
+class Slots:
+    """A slot table without a bound; what goes up is taken out."""
+
+    def __init__(self) -> None:
+        self.slots: dict[Key, Slot] = {}
+
+    def arm(self, key: Key, bift_id: int, n_psn: int, bits: int, deadline_ps: int) -> None:
+        slot = self.slots.setdefault(key, Slot(bift_id, n_psn))
+        slot.deadline_ps = deadline_ps
+        if slot.bift_id == bift_id:
+            slot.expected |= members(bits)
+
+    def fold(self, key: Key, word: Word) -> Word | str:
+        """What goes up when it is complete, "waits", or "passes" when no slot takes it."""
+        slot = self.slots.get(key)
+        if slot is None or (slot.bift_id, slot.n_psn) != (word.bift_id, word.n_psn):
+            return "passes"
+        slot.hear(word)
+        return self.slots.pop(key).word() if slot.is_complete() else "waits"
+
+    def expire(self, now_ps: int) -> dict[Key, Word]:
+        """Partial words of what is past its deadline; slots that heard nobody just go."""
+        over = {k: s for k, s in self.slots.items() if s.deadline_ps <= now_ps}
+        for key in over:
+            del self.slots[key]
+        return {k: s.word(is_partial=True) for k, s in over.items() if s.heard}
+
+
+def impose(
+    payload: bytes, stride: int, bits: Sequence[int], wanted: int, flags: int
+) -> list[tuple[int, int, int, bytes]]:
+    """(psn, BitString, flags, payload) of each packet; POLL = 1 only on the last, REPAIR = 4."""
+    psns = [p for p in range(len(bits)) if wanted >> p & 1]
+    return [
+        (
+            p,
+            bits[p],
+            flags if flags & 4 or p == psns[-1] else flags & ~1,
+            payload[p * stride : (p + 1) * stride],
+        )
+        for p in psns
+    ]
+
+
+class Collector:
+    """Blocks of one flow of known geometry, put together from packets in any order."""
+
+    def __init__(self, n_bytes: int, stride: int, n_psn: int) -> None:
+        self.n_bytes, self.stride, self.n_psn = n_bytes, stride, n_psn
+        self.parts: dict[int, dict[int, bytes]] = {}
+        self.whole: dict[int, bytes] = {}
+        self.n_duplicates = 0
+
+    def psns(self, block: int) -> int:
+        block_bytes = min(self.n_bytes - block * self.stride * self.n_psn, self.stride * self.n_psn)
+        return -(-block_bytes // self.stride)
+
+    def take(self, block: int, psn: int, payload: bytes) -> None:
+        parts = self.parts.setdefault(block, {})
+        if block in self.whole or psn in parts:
+            self.n_duplicates += 1
+            return
+        parts[psn] = payload
+        if len(parts) == self.psns(block):
+            self.whole[block] = b"".join(parts[p] for p in sorted(parts))
+
+    def gaps(self, block: int) -> set[int]:
+        return set(range(self.psns(block))) - set(self.parts.get(block, ()))

@@ -53,19 +53,32 @@ class Flight:
     """One block on its way to those in ``need``."""
 
     __slots__ = (
-        "clean", "due_ps", "first_ps", "heard", "need", "repaired", "round", "sent_ps", "tries"
+        "clean",
+        "first_ps",
+        "n_queued",
+        "need",
+        "repaired",
+        "round",
+        "sent_ps",
+        "tries",
+        "wait_ps",
     )
 
-    def __init__(self, now_ps: int, need: int, due_ps: int) -> None:
+    def __init__(self, now_ps: int, need: int, wait_ps: int) -> None:
         self.need = need
-        self.heard = 0
-        self.first_ps = now_ps
+        self.first_ps: int = NEVER  # when all of it had left once
         self.sent_ps = now_ps  # when its last packet left
-        self.due_ps = due_ps
+        self.wait_ps = wait_ps
+        self.n_queued = 0  # jobs that have not left
         self.round = 0
         self.tries = 0
         self.clean = True
-        self.repaired: dict[int, tuple[int, int]] = {}  # psn -> (round, to whom)
+        self.repaired: dict[int, list[tuple[int, int]]] = {}
+        """Latest round that each packet went to each receiver: psn -> (round, to whom)."""
+
+    def is_due(self, now_ps: int) -> bool:
+        """All of it left, and the wait for word of it is over."""
+        return self.n_queued == 0 and now_ps - self.sent_ps >= self.wait_ps
 
 
 class Lane:
@@ -98,6 +111,10 @@ class FanSender:
             self.everyone |= bits
         self.lanes = [Lane(self.everyone, Pace(shape.block_bytes, cap_bps), n)]
         self.n_repairs = 0
+        self.n_lacking = {
+            k: sum(b >> k & 1 for b in self.need) for k in members_of(self.everyone)
+        }
+        """Blocks each receiver still lacks, by bit."""
         self._recent = 0
         self._heard_ps: dict[int, int] = {}
         self._gained: int = 0  # who finished a block since the last tick
@@ -139,10 +156,7 @@ class FanSender:
             if block is None:
                 continue
             need = self.need[block] & lane.members
-            wait = lane.pace.timeout_ps(WAIT_PS)
-            lane.flights[block] = Flight(now_ps, need, now_ps + wait)
-            for k in members_of(need):
-                self._heard_ps.setdefault(k, now_ps)
+            lane.flights[block] = Flight(now_ps, need, lane.pace.timeout_ps(WAIT_PS))
             lane.pace.on_sent(self.shape.bytes(block))
             n_psn = self.shape.psns(block)
             self._offered += n_psn
@@ -152,8 +166,9 @@ class FanSender:
         """The last packet of a job left: waits and round trips count from here."""
         flight = self.lanes[job.lane].flights.get(job.block)
         if flight is not None:
-            flight.due_ps += now_ps - flight.sent_ps
+            flight.n_queued = max(flight.n_queued - 1, 0)
             flight.sent_ps = now_ps
+            flight.first_ps = min(flight.first_ps, now_ps)
 
     def on_feedback(self, now_ps: int, feedback: Feedback, out: list[Effect]) -> None:
         """Join what a branch says of one block; repair at once what it lacks."""
@@ -173,7 +188,7 @@ class FanSender:
             out.append(BlockDone(self.flow, block))
 
     def on_timer(self, now_ps: int, out: list[Effect]) -> None:
-        """Ask again where a wait is over, split off who holds others back, give up the silent."""
+        """Ask again where a wait is over, split off the slow, give up the silent."""
         if now_ps < self._tick_ps:
             return
         self._tick_ps = now_ps + TICK_PS
@@ -183,7 +198,7 @@ class FanSender:
             self._gained_ps[k] = now_ps
         self._recent = self._gained = 0
         for index, lane in enumerate(self.lanes):
-            for block in [b for b, f in lane.flights.items() if f.due_ps <= now_ps]:
+            for block in [b for b, f in lane.flights.items() if f.is_due(now_ps)]:
                 self._ask_again(now_ps, index, block, out)
         self._give_up_silent(now_ps, out)
         self._split_slow(now_ps, out)
@@ -191,17 +206,24 @@ class FanSender:
     def add(self, now_ps: int, bit: int, lacks: Sequence[int]) -> None:
         """Let a receiver join late; ``lacks`` are the blocks it has not.
 
-        What the main lane has still to send reaches it there; what went by, in a lane of its own.
+        What the main lane has still to send reaches it there; what went by, in its own lane.
         """
         mask = 1 << bit
         self.everyone |= mask
+        self.n_lacking.setdefault(bit, 0)
+        main = self.lanes[MAIN]
+        main.members |= mask
+        has_missed = False
         for block in lacks:
+            has_missed |= block < main.cursor
+            if self.need[block] & mask:
+                continue
             if self.need[block] == 0:
                 self._left += 1
             self.need[block] |= mask
-        main = self.lanes[MAIN]
-        main.members |= mask
-        self._to_own_lane(mask, main.cursor)
+            self.n_lacking[bit] += 1
+        if has_missed:
+            self._to_own_lane(mask, main.cursor)
         self._heard_ps[bit] = now_ps
         self._gained_ps[bit] = now_ps
 
@@ -229,21 +251,28 @@ class FanSender:
         self, block: int, psns: int, bits: tuple[int, ...], flight: Flight, lane: int
     ) -> SendBlock:
         is_last = block == self.shape.n_blocks - 1
+        flight.n_queued += 1
         return SendBlock(
             self.flow, block, psns, bits, flight.round, flight.round > 0, is_last, lane
         )
 
     def _clear(self, block: int, done: int) -> None:
+        for k in members_of(self.need[block] & done):
+            self.n_lacking[k] -= 1
         self.need[block] &= ~done
         if self.need[block] == 0:
             self._left -= 1
 
     def _join(
-        self, now_ps: int, index: int, block: int, flight: Flight, feedback: Feedback,
+        self,
+        now_ps: int,
+        index: int,
+        block: int,
+        flight: Flight,
+        feedback: Feedback,
         out: list[Effect],
     ) -> None:
         lane = self.lanes[index]
-        flight.heard |= feedback.heard
         flight.need &= self.need[block]
         pressure = max(feedback.queue, 255 - feedback.room)
         if flight.need == 0:
@@ -261,28 +290,38 @@ class FanSender:
         gaps: dict[int, int] = {}
         for row in feedback.rows:
             bits = row.lacking & flight.need
-            sent_round, sent_to = flight.repaired.get(row.psn, (-1, 0))
-            if sent_round > feedback.round:
-                bits &= ~sent_to
+            for sent_round, sent_to in flight.repaired.get(row.psn, ()):
+                if sent_round > feedback.round:
+                    bits &= ~sent_to
             if bits:
                 gaps[row.psn] = bits
         return gaps
 
     def _repair(
-        self, now_ps: int, index: int, block: int, flight: Flight, gaps: dict[int, int],
+        self,
+        now_ps: int,
+        index: int,
+        block: int,
+        flight: Flight,
+        gaps: dict[int, int],
         out: list[Effect],
     ) -> None:
         self._note_loss(now_ps, self.lanes[index], block, flight, gaps)
         flight.round = min(flight.round + 1, MAX_ROUND)
         flight.clean = False
         flight.sent_ps = now_ps
-        flight.due_ps = now_ps + self.lanes[index].pace.timeout_ps(WAIT_PS)
+        flight.wait_ps = self.lanes[index].pace.timeout_ps(WAIT_PS)
         psns = 0
         for psn, bits in gaps.items():
             psns |= 1 << psn
-            flight.repaired[psn] = (flight.round, bits)
+            self._note_repair(flight, psn, bits)
         self.n_repairs += len(gaps)
         out.append(self._send(block, psns, tuple(gaps[p] for p in sorted(gaps)), flight, index))
+
+    def _note_repair(self, flight: Flight, psn: int, to: int) -> None:
+        """Remember who got a packet in this round; earlier rounds to them no longer count."""
+        earlier = [(r, bits & ~to) for r, bits in flight.repaired.get(psn, ()) if bits & ~to]
+        flight.repaired[psn] = [*earlier, (flight.round, to)]
 
     def _note_loss(
         self, now_ps: int, lane: Lane, block: int, flight: Flight, gaps: dict[int, int]
@@ -303,26 +342,25 @@ class FanSender:
         flight.tries += 1
         flight.round = min(flight.round + 1, MAX_ROUND)
         flight.clean = False
-        flight.heard = 0
         wait = lane.pace.timeout_ps(WAIT_PS) << min(flight.tries, 2)
         flight.sent_ps = now_ps
-        flight.due_ps = now_ps + min(wait, MAX_WAIT_PS)
+        flight.wait_ps = min(wait, MAX_WAIT_PS)
         if flight.tries == 1:
             lane.pace.on_silence(now_ps)
         last = self.shape.psns(block) - 1
-        flight.repaired[last] = (flight.round, flight.need)
+        self._note_repair(flight, last, flight.need)
         self.n_repairs += 1
         out.append(self._send(block, 1 << last, (flight.need,), flight, index))
 
     def _give_up_silent(self, now_ps: int, out: list[Effect]) -> None:
-        owing = 0
+        owing: dict[int, int] = {}  # since when
         for lane in self.lanes:
             for flight in lane.flights.values():
-                if flight.tries >= 2:
-                    owing |= flight.need
-        for k in members_of(owing):
-            silent = now_ps - self._heard_ps.get(k, now_ps)
-            stalled = now_ps - self._gained_ps.setdefault(k, now_ps)
+                for k in members_of(flight.need if flight.tries >= 2 else 0):
+                    owing[k] = min(owing.get(k, NEVER), flight.first_ps)
+        for k, since_ps in sorted(owing.items()):
+            silent = now_ps - max(self._heard_ps.get(k, 0), since_ps)
+            stalled = now_ps - max(self._gained_ps.get(k, 0), since_ps)
             if silent >= LOST_PS:
                 self.remove(1 << k)
                 out.append(ReceiverLost(k, "silent", silent))
@@ -372,6 +410,8 @@ class FanSender:
         lane = self.lanes[-1]
         lane.members |= mask
         lane.cursor, lane.end = 0, max(lane.end, end)
+        for block, flight in lane.flights.items():  # the cursor will pass these by
+            flight.need |= self.need[block] & mask
 
     def _reduce(self, lane: Lane, block: int, flight: Flight, mask: int) -> None:
         flight.need &= ~mask

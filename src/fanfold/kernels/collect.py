@@ -160,7 +160,8 @@ def is_fan_sound(row: Rows, buf: U8, fan: int, size: int, collect: Collect) -> b
     if row["stride"] != 0 and row["stride"] != stride:
         return False
     last = (buf[fan + 1] & FLAG_LAST) != 0
-    if row["n_blocks"] != 0 and (block >= row["n_blocks"] or last != (block == row["n_blocks"] - 1)):
+    end = row["n_blocks"]
+    if end != 0 and (block >= end or last != (block == end - 1)):
         return False
     if not last:
         return size == stride and (row["n_psn"] == 0 or n_psn == row["n_psn"])
@@ -184,7 +185,9 @@ def learn(row: Rows, buf: U8, fan: int) -> None:
 
 
 @kernel
-def place(buf: U8, fan: int, size: int, f: int, now_ps: int, hint: int, collect: Collect) -> int:
+def place(
+    buf: U8, fan: int, size: int, f: int, now_ps: int, hint: int, collect: Collect
+) -> int:
     """Place one sound DATA packet.
 
     Returns:
@@ -218,6 +221,8 @@ def place(buf: U8, fan: int, size: int, f: int, now_ps: int, hint: int, collect:
         row["report_ps"] = now_ps + collect.timing[1]
     follow["newest"] = max(follow["newest"], block)
     if row["have"] & bit(psn) != ZERO:
+        if poll and row["state"] == WHOLE:
+            note(collect, EVENT_WHOLE, r, block)  # its first event may have been lost
         return -2 - DROP_DUPLICATE
     stride = read_u16(buf, fan + 14)
     copy_octets(collect.room[r], psn * stride, buf, fan + FAN_BYTES, size)
@@ -282,11 +287,11 @@ def collect_pass(
 def due_reports(collect: Collect, now_ps: int, out: I64) -> int:
     """Rows whose gaps are to be reported now.
 
-    A block is due when its report time has come, or when a block two further on has begun: its
-    last packets are then lost, not late.
+    A block is due when its report time has come, or, if nobody asked for a word on it yet, when
+    a block two further on has begun: its last packets are then lost, not late.
 
     Returns:
-        Rows written to ``out``; the caller sets their next report time.
+        Rows written to ``out``; the caller sets ``polled`` and their next report time.
     """
     n = 0
     rows = collect.blocks
@@ -294,7 +299,7 @@ def due_reports(collect: Collect, now_ps: int, out: I64) -> int:
         row = rows[r]
         if row["state"] != FILLING:
             continue
-        if collect.follow[row["follow"]]["newest"] >= row["block"] + 2:
+        if row["polled"] == 0 and collect.follow[row["follow"]]["newest"] >= row["block"] + 2:
             row["report_ps"] = min(row["report_ps"], row["last_ps"] + collect.timing[0])
         if row["report_ps"] <= now_ps and n < out.shape[0]:
             out[n] = r

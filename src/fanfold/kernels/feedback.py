@@ -23,13 +23,20 @@ from fanfold.kernels.layout import (
     UNDERLAY_BYTES,
     VERSION,
 )
-from fanfold.kernels.octets import ONE, ZERO, read_bits, read_u16, read_u32
-from fanfold.kernels.octets import write_bits, write_u16, write_u32
+from fanfold.kernels.octets import (
+    ONE,
+    ZERO,
+    read_bits,
+    read_u16,
+    read_u32,
+    write_bits,
+    write_u16,
+    write_u32,
+)
 from fanfold.kernels.replicate import bit
 from fanfold.kernels.slots import NO_SLOT, clear_done_gaps, find_slot, hear, lack, signal
-from fanfold.kernels.state import A_BM, DONE_BM, FIRST_ROW, P_BM, U8, U64, Fold
+from fanfold.kernels.state import A_BM, DONE_BM, FIRST_ROW, P_BM, U8, U64, Fold, Row
 
-FOLDED = 0
 PASS = -1
 TTL = 64
 
@@ -43,7 +50,7 @@ def bsl_words(bift_id: int) -> int:
 
 @kernel
 def is_feedback_sound(buf: U8, fan: int, n: int) -> bool:
-    """Lengths and counts of a FEEDBACK header at ``fan`` that has ``n`` bytes."""
+    """A FEEDBACK message at ``fan`` of ``n`` bytes is one that docs/wire/feedback.md allows."""
     n_words = bsl_words(read_u32(buf, fan + 16) >> 12)
     n_psn = i64(buf[fan + 2])
     n_rows = i64(buf[fan + 3])
@@ -51,12 +58,26 @@ def is_feedback_sound(buf: U8, fan: int, n: int) -> bool:
         return False
     if n != FEEDBACK_BYTES + 16 * n_words + n_rows * (4 + 8 * n_words):
         return False
+    heard = fan + FEEDBACK_BYTES
+    step = 8 * n_words
+    if not is_within(buf, heard + step, heard, step):
+        return False
     last = -1
     for r in range(n_rows):
-        psn = i64(buf[fan + FEEDBACK_BYTES + 16 * n_words + r * (4 + 8 * n_words)])
-        if psn <= last or psn >= n_psn:
+        at = heard + 2 * step + r * (4 + step)
+        psn = i64(buf[at])
+        if psn <= last or psn >= n_psn or not is_within(buf, at + 4, heard, step):
             return False
         last = psn
+    return True
+
+
+@kernel
+def is_within(buf: U8, inner: int, outer: int, n: int) -> bool:
+    """Every bit of the ``n`` bytes at ``inner`` is set in those at ``outer`` too."""
+    for i in range(n):
+        if i64(buf[inner + i]) & ~i64(buf[outer + i]):
+            return False
     return True
 
 
@@ -66,7 +87,7 @@ def fold_packet(buf: U8, at: int, n: int, outer_words: int, fold: Fold, scratch:
 
     Args:
         buf, at, n: the packet. outer_words: words of its own BIER BitString.
-        fold: slot table. scratch: (4, W), overwritten.
+        fold: slot table. scratch: (4, W), rows 1 to 3 are overwritten.
 
     Returns:
         2 + slot index when it was folded, PASS when no slot waits (send it on unfolded), or
@@ -77,7 +98,9 @@ def fold_packet(buf: U8, at: int, n: int, outer_words: int, fold: Fold, scratch:
         return -2 - DROP_BAD_CHECKSUM
     if not is_feedback_sound(buf, fan, n - (fan - at)):
         return -2 - DROP_BAD_FEEDBACK
-    slot = find_slot(fold, read_u16(buf, at + 10), read_u32(buf, fan + 4), read_u32(buf, fan + 8))
+    slot = find_slot(
+        fold, read_u16(buf, at + 10), read_u32(buf, fan + 4), read_u32(buf, fan + 8)
+    )
     if slot == NO_SLOT:
         fold.events[FOLD_UNFOLDED] += 1
         return PASS
@@ -91,15 +114,13 @@ def fold_packet(buf: U8, at: int, n: int, outer_words: int, fold: Fold, scratch:
 
 @kernel
 def merge_feedback(buf: U8, fan: int, fold: Fold, slot: int, scratch: U64) -> None:
-    """Join a sound FEEDBACK header into a slot of the same BIFT-id."""
+    """Join a sound FEEDBACK message into a slot of the same BIFT-id."""
     row = fold.rows[slot]
     n_words = row["n_words"]
     step = 8 * n_words
     at = fan + FEEDBACK_BYTES
     read_bits(buf, at, n_words, scratch[1])
     read_bits(buf, at + step, n_words, scratch[2])
-    for w in range(n_words):
-        scratch[2, w] &= scratch[1, w]  # one bad child must not spoil what its siblings said
     hear(fold, slot, scratch[1], scratch[2], n_words)
     row["round"] = min(row["round"], i64(buf[fan + 12]))
     row["n_merged"] = min(row["n_merged"] + read_u16(buf, fan + 22), 0xFFFF)
@@ -107,8 +128,6 @@ def merge_feedback(buf: U8, fan: int, fold: Fold, slot: int, scratch: U64) -> No
     at += 2 * step
     for _ in range(i64(buf[fan + 3])):
         read_bits(buf, at + 4, n_words, scratch[3])
-        for w in range(n_words):
-            scratch[3, w] &= scratch[1, w]
         lack(fold, slot, i64(buf[at]), scratch[3], n_words)
         at += 4 + step
 
@@ -123,15 +142,48 @@ def bfir_bift(bift_id: int, bfir_id: int) -> int:
 def write_feedback(fold: Fold, slot: int, own_addr: int, mtu: int, psn: int, out: U8) -> int:
     """One FEEDBACK packet of a slot, with the gap rows from ``psn`` on that fit the MTU.
 
+    Args:
+        fold, slot: what to say. own_addr: inner source. mtu: of the way up; one row goes out
+            even where it does not fit. psn: 0, then what was returned. out: overwritten.
+
     Returns:
         Bytes written * 128 + next PSN (MAX_PSN when all rows are out; call again otherwise).
     """
     row = fold.rows[slot]
     words = row["n_words"]
-    step = 8 * words
-    bfir = row["bfir_id"]
     if psn == 0:
         clear_done_gaps(fold, slot, words)
+    fan = write_head(row, own_addr, psn, out)
+    step = 8 * words
+    at = fan + FEEDBACK_BYTES
+    write_bits(out, at, words, fold.words[slot, P_BM])
+    write_bits(out, at + step, words, fold.words[slot, DONE_BM])
+    at += 2 * step
+    n_rows = 0
+    while psn < row["n_psn"]:
+        if row["gaps"] & bit(psn) != ZERO:
+            if n_rows > 0 and at + 4 + step + UNDERLAY_BYTES > mtu:
+                break
+            write_u32(out, at, psn << 24)
+            write_bits(out, at + 4, words, fold.words[slot, FIRST_ROW + psn])
+            at += 4 + step
+            n_rows += 1
+        psn += 1
+    out[fan + 3] = n_rows
+    seal_inner(out, 0, at, words)
+    return at * 128 + (MAX_PSN if psn >= row["n_psn"] else psn)
+
+
+@kernel
+def write_head(row: Row, own_addr: int, psn: int, out: U8) -> int:
+    """BIER, IPv4, UDP and FEEDBACK headers of a slot's packet, lengths and checksums left 0.
+
+    Returns:
+        Where the FEEDBACK header starts.
+    """
+    words = row["n_words"]
+    step = 8 * words
+    bfir = row["bfir_id"]
     out[: BITS_AT + step + INNER_BYTES + FEEDBACK_BYTES] = 0
     write_u32(out, 0, (bfir_bift(row["bift_id"], bfir) << 12) | 0x100 | TTL)
     out[5] = (row["bift_id"] >> 16) << 4
@@ -154,21 +206,7 @@ def write_feedback(fold: Fold, slot: int, own_addr: int, mtu: int, psn: int, out
     write_u32(out, fan + 16, row["bift_id"] << 12)
     write_u16(out, fan + 20, row["worst"])
     write_u16(out, fan + 22, row["n_merged"] if psn == 0 else 0)
-    at = fan + FEEDBACK_BYTES
-    write_bits(out, at, words, fold.words[slot, P_BM])
-    write_bits(out, at + step, words, fold.words[slot, DONE_BM])
-    at += 2 * step
-    n_rows = 0
-    while psn < row["n_psn"] and at + 4 + step + UNDERLAY_BYTES <= mtu:
-        if row["gaps"] & bit(psn) != ZERO:
-            write_u32(out, at, psn << 24)
-            write_bits(out, at + 4, words, fold.words[slot, FIRST_ROW + psn])
-            at += 4 + step
-            n_rows += 1
-        psn += 1
-    out[fan + 3] = n_rows
-    seal_inner(out, 0, at, words)
-    return at * 128 + (MAX_PSN if psn >= row["n_psn"] else psn)
+    return fan
 
 
 @kernel

@@ -9,10 +9,8 @@ import numpy as np
 
 from fanfold.kernels.codes import (
     CLASS_CONTROL,
-    CLASS_DATA,
     CLASS_FEEDBACK,
     CLASS_OPAQUE,
-    CLASS_REPAIR,
     DROP_NULL_NBR,
     DROP_TTL_EXPIRED,
     DROP_ZERO_BITSTRING,
@@ -22,11 +20,20 @@ from fanfold.kernels.frame import check_bier, classify
 from fanfold.kernels.jit import i64, kernel
 from fanfold.kernels.layout import BIER_PORT, BITS_AT, INNER_BYTES, IP_BYTES
 from fanfold.kernels.octets import ZERO, read_bits, read_u16, read_u32, write_bits
-from fanfold.kernels.replicate import NULL_NBR, replicate
-from fanfold.kernels.slots import NEVER_PS, NO_SLOT, expect, find_slot, is_complete, open_slot
-from fanfold.kernels.slots import settle
-from fanfold.kernels.state import MAX_FLOWS, MAX_PKTS, U8, U64, Counters, Fold, Plan, Ports, Rows
-from fanfold.kernels.tables import Bifts
+from fanfold.kernels.replicate import replicate
+from fanfold.kernels.slots import NO_SLOT, expect, find_slot, is_complete, open_slot, settle
+from fanfold.kernels.state import (
+    MAX_FLOWS,
+    MAX_PKTS,
+    U8,
+    U64,
+    Counters,
+    Fold,
+    Plan,
+    Ports,
+    Rows,
+)
+from fanfold.kernels.tables import NULL_NBR, Bifts
 
 TTL_AT = 3
 NO_FLOW = -1
@@ -50,16 +57,33 @@ def flow_index(counters: Counters, key: int, now_ps: int) -> int:
 
 @kernel
 def arm(
-    buf: U8, at: int, table: int, port: int, now_ps: int, node: Rows, bifts: Bifts, fold: Fold,
-    bits: U64, last: int,
+    buf: U8,
+    at: int,
+    table: int,
+    port: int,
+    now_ps: int,
+    node: Rows,
+    bifts: Bifts,
+    fold: Fold,
+    bits: U64,
+    last: int,
 ) -> int:
-    """Arm the slot of a DATA packet that passes down; ``last`` is the slot armed before it.
+    """Arm the slot of a DATA packet that passes down.
 
     The deadline grows with height above the leaves, so children flush before their parent:
-    depth below the BFIR is first_ttl - ttl + 1 hops.
+    depth below the BFIR is first_ttl - ttl hops.
+
+    Args:
+        buf, at: the packet, as received. table: its BIFT. port: where it came from. bits: its
+            BitString. last: slot armed before it, NO_SLOT at first. fold: updated.
+        node: its ``next_ps`` is updated.
+
+    Returns:
+        The slot, or NO_SLOT when the table is full.
     """
     words = bifts.n_words[table]
-    fan = at + BITS_AT + 8 * words + INNER_BYTES
+    ip = at + BITS_AT + 8 * words
+    fan = ip + INNER_BYTES
     bfir = read_u16(buf, at + 10)
     flow = read_u32(buf, fan + 4)
     block = read_u32(buf, fan + 8)
@@ -77,10 +101,12 @@ def arm(
         if slot == NO_SLOT:
             return NO_SLOT
         row = fold.rows[slot]
-        ip = at + BITS_AT + 8 * words
         row["bift_id"], row["n_words"], row["port"] = bifts.ids[table], words, port
         row["n_psn"] = min(max(i64(buf[fan + 2]), 1), 64)
-        row["bfir_addr"], row["flow_port"] = read_u32(buf, ip + 12), read_u16(buf, ip + IP_BYTES)
+        row["bfir_addr"], row["flow_port"] = (
+            read_u32(buf, ip + 12),
+            read_u16(buf, ip + IP_BYTES),
+        )
     row = fold.rows[slot]
     height = node[0]["depth"] - (i64(buf[fan + 13]) - i64(buf[at + TTL_AT]))
     row["deadline_ps"] = now_ps + node[0]["fold_ps"] * min(max(height, 1), node[0]["depth"])
@@ -92,7 +118,12 @@ def arm(
 
 @kernel
 def last_hop_port(buf: U8, at: int, words: int, kind: int, is_last_hop: bool) -> int:
-    """Outer UDP port of a copy: a host may run several BFIRs, told apart by the inner port."""
+    """Outer UDP port of a copy: a host may run several BFIRs, told apart by the inner port.
+
+    Args:
+        buf, at: the packet. words: of its BitString. kind: its class. is_last_hop: whether the
+            copy goes to its only BFER.
+    """
     if is_last_hop and (kind == CLASS_FEEDBACK or kind == CLASS_CONTROL):
         ip = at + BITS_AT + 8 * words
         if buf[ip + 16] < 224:  # inner destination is not multicast
@@ -102,18 +133,19 @@ def last_hop_port(buf: U8, at: int, words: int, kind: int, is_last_hop: bool) ->
 
 @kernel
 def spread(
-    buf: U8, at: int, k: int, table: int, n_copies: int, ttl: int, ports: Ports,
-    counters: Counters, plan: Plan,
+    buf: U8,
+    at: int,
+    k: int,
+    n_copies: int,
+    ttl: int,
+    ports: Ports,
+    counters: Counters,
+    plan: Plan,
 ) -> None:
-    """Enter the copies of packet ``k`` into the plan."""
+    """Enter the copies of packet ``k``, ``plan.copy_*[:n_copies]``, into the plan."""
     words = plan.words[k]
     for c in range(n_copies):
         nbr = plan.copy_nbr[c]
-        some = ZERO
-        for w in range(words):
-            some |= plan.copy_bits[c, w]
-        if some == ZERO:
-            continue
         if nbr == NULL_NBR:
             counters.drops[DROP_NULL_NBR] += 1
             continue
@@ -127,7 +159,11 @@ def spread(
         plan.dport[nbr, i] = BIER_PORT
         if nbr != 0:
             plan.dport[nbr, i] = last_hop_port(
-                buf, at, words, plan.kind[k], is_only(plan.bits[nbr, i], words, ports.bfr_id[nbr])
+                buf,
+                at,
+                words,
+                plan.kind[k],
+                is_only(plan.bits[nbr, i], words, ports.bfr_id[nbr]),
             )
         plan.n[nbr] = i + 1
 
@@ -147,8 +183,18 @@ def is_only(bits: U64, words: int, bfr_id: int) -> bool:
 
 @kernel
 def plan_pass(
-    buf: U8, first: int, n: int, seg: int, port: int, now_ps: int, node: Rows, bifts: Bifts,
-    ports: Ports, fold: Fold, counters: Counters, plan: Plan,
+    buf: U8,
+    first: int,
+    n: int,
+    seg: int,
+    port: int,
+    now_ps: int,
+    node: Rows,
+    bifts: Bifts,
+    ports: Ports,
+    fold: Fold,
+    counters: Counters,
+    plan: Plan,
 ) -> int:
     """Plan up to MAX_PKTS packets of a block.
 
@@ -166,7 +212,9 @@ def plan_pass(
     slot = NO_SLOT
     while at < n and k < MAX_PKTS:
         size = min(seg, n - at)
-        slot = plan_packet(buf, at, size, k, port, now_ps, node, bifts, ports, fold, counters, plan, slot)
+        slot = plan_packet(
+            buf, at, size, k, port, now_ps, node, bifts, ports, fold, counters, plan, slot
+        )
         at += seg
         k += 1
     return at
@@ -174,13 +222,28 @@ def plan_pass(
 
 @kernel
 def plan_packet(
-    buf: U8, at: int, size: int, k: int, port: int, now_ps: int, node: Rows, bifts: Bifts,
-    ports: Ports, fold: Fold, counters: Counters, plan: Plan, slot: int,
+    buf: U8,
+    at: int,
+    size: int,
+    k: int,
+    port: int,
+    now_ps: int,
+    node: Rows,
+    bifts: Bifts,
+    ports: Ports,
+    fold: Fold,
+    counters: Counters,
+    plan: Plan,
+    slot: int,
 ) -> int:
-    """Plan one packet; returns the slot it armed, to save the next packet the search."""
-    table = check_bier(buf, at, size, bifts.ids, bifts.n_words)
+    """Plan packet ``k`` of a pass, ``size`` bytes at ``at``; the rest as in ``plan_pass``.
+
+    Returns:
+        The slot it armed, or ``slot``, armed before it: the next packet may need no search.
+    """
     plan.kind[k] = CLASS_OPAQUE
     plan.flow[k] = NO_FLOW
+    table = check_bier(buf, at, size, bifts.ids, bifts.n_words)
     if table < 0:
         counters.drops[-2 - table] += 1
         return slot
@@ -196,34 +259,39 @@ def plan_packet(
     if ttl == 0:
         counters.drops[DROP_TTL_EXPIRED] += 1
         return slot
-    if kind != CLASS_OPAQUE:
+    if kind != CLASS_OPAQUE and kind != CLASS_CONTROL:
         fan = at + BITS_AT + 8 * words + INNER_BYTES
-        bfir = read_u16(buf, at + 10)
-        if kind != CLASS_CONTROL:
-            plan.flow[k] = flow_index(counters, (bfir << 32) | read_u32(buf, fan + 4), now_ps)
+        key = (read_u16(buf, at + 10) << 32) | read_u32(buf, fan + 4)
+        plan.flow[k] = flow_index(counters, key, now_ps)
         if node[0]["folds"]:
-            if kind == CLASS_FEEDBACK:
-                folded = fold_packet(buf, at, size, words, fold, plan.scratch)
-                if folded >= 0:
-                    if is_complete(fold, folded - 2, fold.rows[folded - 2]["n_words"]):
-                        settle_once(fold, folded - 2)
-                    return slot
-                if folded != PASS:
-                    counters.drops[-2 - folded] += 1
-                    return slot
-                read_bits(buf, at + BITS_AT, words, bits)
-            elif kind == CLASS_DATA or kind == CLASS_REPAIR:
+            if kind != CLASS_FEEDBACK:
                 slot = arm(buf, at, table, port, now_ps, node, bifts, fold, bits, slot)
+            elif fold_in(buf, at, size, words, fold, counters, plan.scratch):
+                return slot
     if port != 0:
         ttl -= 1
         buf[at + TTL_AT] = ttl
-    entropy = read_u32(buf, at + 4) & 0xFFFFF
-    which = bifts.first[table] + entropy % bifts.n_ecmp[table]
+    which = bifts.first[table] + (read_u32(buf, at + 4) & 0xFFFFF) % bifts.n_ecmp[table]
     copies = replicate(
         bits, words, bifts.nbr_of[which], bifts.f_bm[which], plan.copy_nbr, plan.copy_bits
     )
-    spread(buf, at, k, table, max(copies, 0), ttl, ports, counters, plan)
+    spread(buf, at, k, copies, ttl, ports, counters, plan)
     return slot
+
+
+@kernel
+def fold_in(
+    buf: U8, at: int, size: int, words: int, fold: Fold, counters: Counters, scratch: U64
+) -> bool:
+    """Fold one FEEDBACK packet, or count why not; False when it travels on unfolded."""
+    folded = fold_packet(buf, at, size, words, fold, scratch)
+    if folded == PASS:
+        return False
+    if folded < 0:
+        counters.drops[-2 - folded] += 1
+    elif is_complete(fold, folded - 2, fold.rows[folded - 2]["n_words"]):
+        settle_once(fold, folded - 2)
+    return True
 
 
 @kernel
@@ -237,7 +305,11 @@ def settle_once(fold: Fold, slot: int) -> None:
 
 @kernel
 def patch(buf: U8, first: int, seg: int, port: int, plan: Plan) -> None:
-    """Write the BitStrings meant for ``port`` into the headers of its packets."""
+    """Write the BitStrings meant for ``port`` into the headers of its packets.
+
+    Args:
+        buf, first, seg: the block as given to ``plan_pass``. plan: its result.
+    """
     for i in range(plan.n[port]):
         k = plan.pkt[port, i]
         write_bits(buf, first + k * seg + BITS_AT, plan.words[k], plan.bits[port, i])

@@ -4,8 +4,6 @@ A packet stands at ``at`` in ``buf`` and has ``n`` bytes; ``L`` = 8 * n_words is
 length, taken from the BIFT-id and never from the BSL field (RFC 8296 2.1.2).
 """
 
-import numpy as np
-
 from fanfold.kernels.codes import (
     CLASS_CONTROL,
     CLASS_DATA,
@@ -37,7 +35,7 @@ from fanfold.kernels.layout import (
 from fanfold.kernels.octets import fold_sum, read_u16, read_u32, sum_octets
 from fanfold.kernels.state import I64, U8
 
-OK = -1
+DONT_FRAGMENT = 0x4000
 
 
 @kernel
@@ -54,11 +52,11 @@ def check_bier(buf: U8, at: int, n: int, ids: I64, n_words: I64) -> int:
     """BIFT index of a sound header, or -(2 + drop code): RFC 8296 2.1 and 2.2 in order."""
     if n < BITS_AT:
         return -2 - DROP_TRUNCATED
+    if buf[at + 4] & 0xF:
+        return -2 - DROP_BAD_VERSION
     t = find_bift(ids, read_u32(buf, at) >> 12)
     if t < 0:
         return -2 - DROP_UNKNOWN_BIFT
-    if buf[at + 4] & 0xF:
-        return -2 - DROP_BAD_VERSION
     bsl = i64(buf[at + 5]) >> 4
     if bsl < 1 or bsl > 7:
         return -2 - DROP_BAD_BSL
@@ -91,13 +89,17 @@ def classify(buf: U8, at: int, n: int, n_words: int) -> int:
 
 @kernel
 def is_inner_sound(buf: U8, at: int, n: int, n_words: int) -> bool:
-    """Lengths of inner IPv4 and UDP fit the packet and the UDP checksum holds (RFC 768)."""
+    """Inner IPv4 and UDP are as docs/wire/bier-udp.md section 4 says, checksums included."""
     ip = at + BITS_AT + 8 * n_words
     udp = ip + IP_BYTES
     length = n - (udp - at)
     if length < UDP_BYTES or read_u16(buf, udp + 4) != length:
         return False
     if read_u16(buf, ip + 2) != length + IP_BYTES or read_u16(buf, udp + 6) == 0:
+        return False
+    if buf[ip] != 0x45 or buf[ip + 9] != IP_UDP or read_u16(buf, ip + 6) != DONT_FRAGMENT:
+        return False
+    if sum_octets(buf, ip, IP_BYTES) != 0xFFFF:  # RFC 791 section 3.1
         return False
     total = sum_octets(buf, ip + 12, 8) + IP_UDP + length + sum_octets(buf, udp, length)
     return fold_sum(total) == 0xFFFF

@@ -15,8 +15,16 @@ from fanfold.kernels.state import U8, U64
 
 @kernel
 def impose(
-    out: U8, head: U8, payload: U8, n_payload: int, n_words: int, stride: int, bits: U64,
-    wanted: np.uint64, psn: int, max_bytes: int,
+    out: U8,
+    head: U8,
+    payload: U8,
+    n_payload: int,
+    n_words: int,
+    stride: int,
+    bits: U64,
+    wanted: np.uint64,
+    psn: int,
+    max_bytes: int,
 ) -> int:
     """Write packets for the wanted PSNs from ``psn`` on, until ``max_bytes``.
 

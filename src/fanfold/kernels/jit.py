@@ -2,8 +2,8 @@
 
 Every flag lives here: nopython, cached, GIL released, Python's division, no fastmath, no
 parallel. numba watches only the file of the compiled function, so the cache folder's name is a
-digest of all kernel sources and the versions of numba and Python: a changed callee is never
-served stale.
+digest of all kernel sources, the versions of numba and Python and whether bounds are checked: a
+changed callee is never served stale.
 """
 
 import hashlib
@@ -26,9 +26,13 @@ _OUTSIDE = (_PACKAGE / "live" / "syscalls.py", _PACKAGE / "live" / "pump.py")
 """Compiled code that is not in kernels/: the socket loop."""
 
 
+_FLAGS = cast("Any", config)  # numba defines its flags at run time
+
+
 def _digest() -> str:
     h = hashlib.blake2b(digest_size=8)
-    h.update(f"{numba.__version__} {sys.version_info[:3]}".encode())
+    checked = bool(_FLAGS.BOUNDSCHECK)
+    h.update(f"{numba.__version__} {sys.version_info[:3]} {checked}".encode())
     compiled = [*sorted((_PACKAGE / "kernels").glob("*.py")), *_OUTSIDE]
     for file in compiled:
         h.update(file.name.encode())
@@ -44,9 +48,9 @@ def _cache_home() -> Path:
 
 
 CACHE_DIR = _cache_home() / _digest()
-setattr(config, "CACHE_DIR", str(CACHE_DIR))  # noqa: B010  (numba defines it at run time)
+_FLAGS.CACHE_DIR = str(CACHE_DIR)
 
-JIT = not config.DISABLE_JIT
+JIT = not _FLAGS.DISABLE_JIT
 
 i64 = cast("Callable[[Any], int]", np.int64)
 """Widen an array element or a word to a signed integer, inside kernels."""
@@ -63,9 +67,9 @@ def kernel(fn: Callable[P, R]) -> Callable[P, R]:
     jitted = cast("Any", numba.njit(cache=True, nogil=True, **flags)(fn))
     if JIT:
         resolve = jitted.get_call_template
+        unliteral = cast("Any", types).unliteral
 
         def resolve_plain(args: tuple[Any, ...], kws: dict[str, Any]) -> Any:
-            unliteral = cast("Callable[[Any], Any]", types.unliteral)
             plain = tuple(unliteral(a) for a in args)
             return resolve(plain, {k: unliteral(a) for k, a in kws.items()})
 

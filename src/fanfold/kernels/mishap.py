@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from fanfold.kernels.codes import DROP_HELD_FULL, DROP_IMPAIRED
 from fanfold.kernels.jit import i64, kernel
-from fanfold.kernels.octets import copy_octets
+from fanfold.kernels.octets import copy_octets, plus, times
 from fanfold.kernels.slots import NEVER_PS
-from fanfold.kernels.state import I64, U8, Rows
+from fanfold.kernels.state import I64, U8, Row
 
 MISHAP_ROW = np.dtype(
     [
@@ -42,7 +42,11 @@ _S30, _S27, _S31, _S32 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(
 
 
 class Mishaps(NamedTuple):
-    """Impairments by port (P,), held packets (H,) and their bytes (H, bytes); n_held: (1,)."""
+    """Impairments by port (P,), held packets (H,) and their bytes (H, bytes).
+
+    n_held: (2,), packets held now, and the row where the next one goes: held packets lie in a
+    ring, so that those of equal delay come out in the order they came in.
+    """
 
     ports: NDArray[np.void]
     held: NDArray[np.void]
@@ -56,22 +60,22 @@ def build_mishaps(n_ports: int, n_held: int = 2048, packet_bytes: int = 9216) ->
         ports=np.zeros(n_ports, MISHAP_ROW),
         held=np.zeros(n_held, HELD_ROW),
         bytes=np.zeros((n_held, packet_bytes), np.uint8),
-        n_held=np.zeros(1, np.int64),
+        n_held=np.zeros(2, np.int64),
     )
 
 
 @kernel
-def draw(row: Rows) -> np.uint64:
+def draw(row: Row) -> np.uint64:
     """Next random word of a port."""
-    row["rng"] += _GOLDEN
-    z = row["rng"]
-    z = (z ^ (z >> _S30)) * _MUL1
-    z = (z ^ (z >> _S27)) * _MUL2
+    z = plus(row["rng"], _GOLDEN)
+    row["rng"] = z
+    z = times(z ^ (z >> _S30), _MUL1)
+    z = times(z ^ (z >> _S27), _MUL2)
     return z ^ (z >> _S31)
 
 
 @kernel
-def chance(row: Rows, out_of_2_32: int) -> bool:
+def chance(row: Row, out_of_2_32: int) -> bool:
     """True with the given chance; draws nothing when it is 0."""
     return out_of_2_32 > 0 and i64(draw(row) >> _S32) < out_of_2_32
 
@@ -81,18 +85,23 @@ def hold(mishaps: Mishaps, buf: U8, at: int, size: int, port: int, due_ps: int) 
     """Keep a copy of a packet until ``due_ps``; False when there is no room."""
     if size > mishaps.bytes.shape[1]:
         return False
-    for h in range(mishaps.held.shape[0]):
+    n_rows = mishaps.held.shape[0]
+    for i in range(n_rows):
+        h = (mishaps.n_held[1] + i) % n_rows
         row = mishaps.held[h]
         if row["used"] == 0:
             row["used"], row["port"], row["size"], row["due_ps"] = 1, port, size, due_ps
             copy_octets(mishaps.bytes[h], 0, buf, at, size)
             mishaps.n_held[0] += 1
+            mishaps.n_held[1] = (h + 1) % n_rows
             return True
     return False
 
 
 @kernel
-def impair(buf: U8, n: int, seg: int, port: int, now_ps: int, mishaps: Mishaps, drops: I64) -> int:
+def impair(
+    buf: U8, n: int, seg: int, port: int, now_ps: int, mishaps: Mishaps, drops: I64
+) -> int:
     """Let mishaps befall a block in place; what is left is moved together.
 
     Returns:
@@ -135,7 +144,7 @@ def impair(buf: U8, n: int, seg: int, port: int, now_ps: int, mishaps: Mishaps, 
 
 @kernel
 def release(buf: U8, now_ps: int, mishaps: Mishaps, found: I64) -> int:
-    """Move held packets of one port and one size that are due into ``buf``.
+    """Move held packets of one port and one size that are due into ``buf``, oldest first.
 
     Args:
         found: (3,), filled with port, packet size, and the next due time of what stays held.
@@ -145,12 +154,14 @@ def release(buf: U8, now_ps: int, mishaps: Mishaps, found: I64) -> int:
     """
     found[0], found[1], found[2] = -1, 0, NEVER_PS
     n = 0
-    for h in range(mishaps.held.shape[0]):
+    n_rows = mishaps.held.shape[0]
+    for i in range(n_rows):
+        h = (mishaps.n_held[1] + i) % n_rows
         row = mishaps.held[h]
         if row["used"] == 0:
             continue
         same = found[0] < 0 or (row["port"] == found[0] and row["size"] == found[1])
-        if row["due_ps"] > now_ps or not same or n + row["size"] > 65000:
+        if row["due_ps"] > now_ps or not same or n + row["size"] > 65_400:
             found[2] = min(found[2], row["due_ps"])
             continue
         found[0], found[1] = row["port"], row["size"]

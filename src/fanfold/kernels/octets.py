@@ -115,6 +115,23 @@ def fold_sum(total: int) -> int:
 
 
 @kernel
+def plus(a: np.uint64, b: np.uint64) -> np.uint64:
+    """Sum of two words modulo 2**64, by halves: without JIT an overflow would warn."""
+    low = (a & _LANE) + (b & _LANE)
+    high = (a >> _HALF) + (b >> _HALF) + (low >> _HALF)
+    return ((high & _LANE) << _HALF) | (low & _LANE)
+
+
+@kernel
+def times(a: np.uint64, b: np.uint64) -> np.uint64:
+    """Product of two words modulo 2**64, by halves."""
+    low = (a & _LANE) * (b & _LANE)
+    cross = ((a >> _HALF) * (b & _LANE) & _LANE) + ((a & _LANE) * (b >> _HALF) & _LANE)
+    high = (low >> _HALF) + cross
+    return ((high & _LANE) << _HALF) | (low & _LANE)
+
+
+@kernel
 def copy_octets(dst: U8, dst_at: int, src: U8, src_at: int, n: int) -> None:
     """Copy ``n`` bytes between arrays, eight at a time."""
     words = n >> 3

@@ -1,6 +1,6 @@
 """BIER replication, RFC 8279 section 6.5, and the word operations it needs.
 
-W = words of a BitString, C = copies. Ends on any table: each turn clears bit k.
+W = words of a BitString, P = ports, C = copies. Ends on any table: each turn clears bit k.
 """
 
 import numpy as np
@@ -8,9 +8,9 @@ import numpy as np
 from fanfold.kernels.jit import kernel
 from fanfold.kernels.octets import ONE, ZERO
 from fanfold.kernels.state import I64, U64
+from fanfold.kernels.tables import NULL_NBR, WORD_BITS
 
 TOO_MANY = -1
-NULL_NBR = -1
 
 _M32, _M16, _M8 = np.uint64(0xFFFFFFFF), np.uint64(0xFFFF), np.uint64(0xFF)
 _M4, _M2 = np.uint64(0xF), np.uint64(0x3)
@@ -56,28 +56,50 @@ def replicate(
 ) -> int:
     """One copy for each BFR-NBR of a BitString.
 
+    A wrong row, whose BFR-NBR has no F-BM or one without the row's own bit, leads nowhere: its
+    bit goes to the null next hop.
+
     Args:
         bits: BitString, (W,), consumed: zero on return.
         n_words: words in use, 1..W.
         nbr_of: port by bit index, (64 * W,): NULL_NBR, 0 for the node itself, else a port.
-        f_bm: F-BM by port + 1, (P + 2, W); row 0 is the null next hop's.
-        out_nbr: (C,). out_bits: (C, W). Both filled from 0; a null next hop is among them.
+        f_bm: F-BM by port + 1, (P + 1, W); row 0 is the null next hop's.
+        out_nbr: (C,). out_bits: (C, W). Both filled from 0; the null next hop is among them.
 
     Returns:
-        Copies written, or TOO_MANY when C is below the number of BFR-NBRs.
+        Copies written; or TOO_MANY when they are more than C, never with C = P + 1.
     """
     n = 0
+    null_at = -1
     for w in range(n_words):
         while bits[w] != ZERO:  # step 2
             k = lowest_bit(bits[w])  # step 3
-            nbr = nbr_of[w * 64 + k]  # steps 4 and 5: the own bit's row leads to port 0
-            if n == out_nbr.shape[0]:
+            nbr = nbr_of[w * WORD_BITS + k]  # steps 4 and 5: the own bit's row leads to port 0
+            if not is_row_sound(f_bm, nbr, w, k):
+                nbr = NULL_NBR
+            at = n
+            if nbr == NULL_NBR and null_at >= 0:
+                at = null_at
+            elif n == out_nbr.shape[0]:
                 return TOO_MANY
-            out_nbr[n] = nbr
-            bits[w] &= ~bit(k)  # progress even when the row's F-BM lacks bit k
+            else:
+                out_nbr[n] = nbr
+                for j in range(n_words):
+                    out_bits[n, j] = ZERO
+                if nbr == NULL_NBR:
+                    null_at = n
+                n += 1
             for j in range(n_words):
-                out_bits[n, j] = bits[j] & f_bm[nbr + 1, j]  # step 7
+                out_bits[at, j] |= bits[j] & f_bm[nbr + 1, j]  # step 7
                 bits[j] &= ~f_bm[nbr + 1, j]  # step 8
-            out_bits[n, w] |= bit(k) & f_bm[nbr + 1, w]
-            n += 1
+            out_bits[at, w] |= bit(k)
+            bits[w] &= ~bit(k)  # progress even when the row is wrong
     return n
+
+
+@kernel
+def is_row_sound(f_bm: U64, nbr: int, w: int, k: int) -> bool:
+    """The BFR-NBR has an F-BM, and bit k of word w is in it."""
+    if nbr < NULL_NBR or nbr + 1 >= f_bm.shape[0]:
+        return False
+    return f_bm[nbr + 1, w] & bit(k) != ZERO

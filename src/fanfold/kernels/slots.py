@@ -1,14 +1,20 @@
 """Slots: expected (A-BM), heard (P-BM), done, gaps. Arm, merge, complete, expire.
 
 A data packet that passes down arms the slot of its block; its BitString joins the A-BM.
-Feedback joins by OR, so hearing twice changes nothing. design.md section 1, docs/wire/feedback.md.
+Feedback joins by OR, so hearing twice changes nothing. docs/wire/feedback.md section 3.
 """
 
 import numpy as np
 
-from fanfold.kernels.codes import FOLD_ARMED, FOLD_COMPLETE, FOLD_FULL, FOLD_MERGED, FOLD_PARTIAL
+from fanfold.kernels.codes import (
+    FOLD_ARMED,
+    FOLD_COMPLETE,
+    FOLD_FULL,
+    FOLD_MERGED,
+    FOLD_PARTIAL,
+)
 from fanfold.kernels.jit import i64, kernel
-from fanfold.kernels.octets import ONE, ZERO
+from fanfold.kernels.octets import ONE, ZERO, times
 from fanfold.kernels.replicate import bit
 from fanfold.kernels.state import A_BM, DONE_BM, FIRST_ROW, P_BM, U64, Fold
 
@@ -24,9 +30,9 @@ _SHIFT = np.uint64(29)
 @kernel
 def slot_home(bfir_id: int, flow: int, block: int) -> int:
     """First place of a key: a mix whose result is never negative."""
-    word = np.uint64(block) * _MIX
-    word = (word ^ (word >> _SHIFT) ^ np.uint64(flow)) * _MIX
-    word = (word ^ (word >> _SHIFT) ^ np.uint64(bfir_id)) * _MIX
+    word = times(np.uint64(block), _MIX)
+    word = times(word ^ (word >> _SHIFT) ^ np.uint64(flow), _MIX)
+    word = times(word ^ (word >> _SHIFT) ^ np.uint64(bfir_id), _MIX)
     return i64(word >> np.uint64(1))
 
 

@@ -16,6 +16,7 @@ I64 = NDArray[np.int64]
 U64 = NDArray[np.uint64]
 U8 = NDArray[np.uint8]
 Rows = NDArray[np.void]
+Row = np.void
 
 MAX_PKTS = 128
 """Packets planned in one pass; a longer block takes several passes."""
@@ -101,7 +102,7 @@ class Plan(NamedTuple):
 
     n: (P,) packets to each port; pkt: (P, K) which packets of the pass; bits: (P, K, W);
     dport: (P, K) outer UDP port. kind, flow, words: (K,) of each packet. scratch: (4, W).
-    copy_nbr, copy_bits: (P,), (P, W), the copies of one packet.
+    copy_nbr, copy_bits: (P + 1,), (P + 1, W), the copies of one packet, the null one too.
     """
 
     n: I64
@@ -116,7 +117,9 @@ class Plan(NamedTuple):
     copy_bits: U64
 
 
-def build_node(bfr_id: int, addr: int, *, folds: bool, fold_ps: int, depth: int, mtu: int) -> NDArray[np.void]:
+def build_node(
+    bfr_id: int, addr: int, *, folds: bool, fold_ps: int, depth: int, mtu: int
+) -> NDArray[np.void]:
     """One NODE_ROW in an array of one."""
     node = np.zeros(1, NODE_ROW)
     node[0]["bfr_id"], node[0]["addr"], node[0]["folds"] = bfr_id, addr, int(folds)
@@ -160,6 +163,6 @@ def build_plan(n_ports: int, n_words: int) -> Plan:
         flow=np.zeros(MAX_PKTS, np.int64),
         words=np.zeros(MAX_PKTS, np.int64),
         scratch=np.zeros((4, n_words), np.uint64),
-        copy_nbr=np.zeros(n_ports, np.int64),
-        copy_bits=np.zeros((n_ports, n_words), np.uint64),
+        copy_nbr=np.zeros(n_ports + 1, np.int64),
+        copy_bits=np.zeros((n_ports + 1, n_words), np.uint64),
     )

@@ -17,6 +17,11 @@ def unix_ns() -> int:
     return time.time_ns()
 
 
+def start_unix_ps() -> int:
+    """Wall-clock time of the start, picoseconds since 1970."""
+    return (time.time_ns() - (time.monotonic_ns() - _START_NS)) * 1000
+
+
 def start_ps() -> int:
     """What CLOCK_MONOTONIC showed at the start, for compiled loops."""
     return _START_NS * 1000

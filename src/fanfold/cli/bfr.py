@@ -1,0 +1,26 @@
+"""`fanfold bfr`: one BFR by hand, on a machine of its own."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fanfold.cli.nodes import make_host
+from fanfold.errors import ConfigError
+from fanfold.live.warm import warm
+from fanfold.topo.fabric import load_fabric
+
+
+def bfr(
+    config: Annotated[Path, typer.Option(help="fabric TOML")],
+    node: Annotated[str, typer.Option(help="which BFR of it this is")],
+) -> None:
+    """Forward and fold until interrupted."""
+    fabric = load_fabric(config)
+    bfrs = [n.name for n in fabric.nodes if n.role == "bfr"]
+    if node not in bfrs:
+        raise ConfigError("--node", node, ", ".join(bfrs))
+    warm()
+    host = make_host(fabric, node, None, Path())
+    print(f"{node}: forwarding on {fabric.by_name[node].address}:{fabric.port}", flush=True)
+    host.run()

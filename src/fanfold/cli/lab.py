@@ -1,0 +1,138 @@
+"""`fanfold lab`: a fabric's nodes as processes of this machine."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from fanfold.cli.nodes import make_lab_host
+from fanfold.errors import ConfigError, EnvironmentLack
+from fanfold.live.control import call
+from fanfold.live.lab import Lab, labs_home, list_labs
+from fanfold.live.ports import open_socket
+from fanfold.topo.clos import leaf_spine
+from fanfold.topo.fabric import Fabric, load_fabric
+from fanfold.topo.fabric_rules import check_fabric
+
+app = typer.Typer(help="Node processes of a fabric on this machine.", no_args_is_help=True)
+Name = Annotated[str, typer.Option("--name", "--lab", help="which lab")]
+Json = Annotated[bool, typer.Option("--json", help="print JSON")]
+N_PREFIXES = 250
+
+
+@app.command()
+def up(
+    name: Name = "lab",
+    leaves: Annotated[int, typer.Option(help="leaf BFRs")] = 2,
+    spines: Annotated[int, typer.Option(help="spine BFRs")] = 2,
+    hosts: Annotated[int, typer.Option(help="receivers; the source h0 comes on top")] = 8,
+    mtu: Annotated[int, typer.Option(help="bytes of a link's largest packet")] = 9000,
+    config: Annotated[Path | None, typer.Option(help="fabric TOML instead of a leaf-spine")] = None,
+    as_json: Json = False,
+) -> None:
+    """Start a leaf-spine lab, or the fabric of a TOML file, on loopback addresses."""
+    lab = Lab(name)
+    if lab.is_up():
+        raise ConfigError("lab", name, "a name that is not up; `fanfold lab down` ends it")
+    console = Console(stderr=True)
+    fabric = load_fabric(config) if config else pick_fabric(name, leaves, spines, hosts, mtu)
+    with console.status(f"lab {name}: starting {len(fabric.nodes)} nodes (kernels compile once)"):
+        told = lab.up(fabric, make_lab_host)
+    if as_json:
+        print(json.dumps({"lab": name, "nodes": len(fabric.nodes), **told}))
+        return
+    if told["cleaned"]:
+        console.print(f"lab {name}: ended {told['cleaned']} processes a crash had left")
+    print(f"lab {name}: {len(fabric.nodes)} nodes up in {told['seconds']:.2f} s")
+
+
+@app.command()
+def status(name: Name = "", as_json: Json = False) -> None:
+    """Show labs, or the nodes and counters of one."""
+    labs = [name] if name else list_labs()
+    report = [describe(Lab(each)) for each in labs]
+    if as_json:
+        print(json.dumps(report))
+        return
+    if not report:
+        print(f"no lab is up (state folder {labs_home()})")
+    for each in report:
+        _show(each)
+
+
+@app.command()
+def down(
+    name: Name = "lab",
+    purge: Annotated[bool, typer.Option(help="delete received files too")] = False,
+    as_json: Json = False,
+) -> None:
+    """End a lab's processes, also those a crash left behind."""
+    lab = Lab(name)
+    if not lab.folder.exists():
+        raise EnvironmentLack(f"lab {name!r}: there is none; `fanfold lab status` lists labs")
+    was_up = lab.is_up()
+    n = lab.down(purge=purge)
+    if as_json:
+        print(json.dumps({"lab": name, "ended": n, "was_up": was_up}))
+        return
+    print(f"lab {name}: {n} processes ended" + ("" if was_up or not n else " (left by a crash)"))
+
+
+@app.command()
+def restart(
+    node: Annotated[str, typer.Argument(help="which node")], name: Name = "lab", as_json: Json = False
+) -> None:
+    """Start a node that died again, or one that lives anew."""
+    told = Lab(name).restart(node)
+    print(json.dumps(told) if as_json else f"lab {name}: {node} runs as process {told['pid']}")
+
+
+def pick_fabric(name: str, leaves: int, spines: int, hosts: int, mtu: int) -> Fabric:
+    """A leaf-spine on the first range of loopback addresses that is free."""
+    for prefix in range(N_PREFIXES):
+        fabric = leaf_spine(leaves, spines, hosts, name=name, prefix=prefix)
+        fabric = msgspec.structs.replace(fabric, mtu=mtu)
+        check_fabric(fabric, "lab")
+        try:
+            for node in fabric.nodes[:2]:
+                open_socket(node.address, fabric.port, node.name).close()
+        except EnvironmentLack:
+            continue
+        return fabric
+    raise EnvironmentLack(f"lab {name!r}: UDP port 8138 is in use on every loopback range tried")
+
+
+def describe(lab: Lab) -> dict[str, Any]:
+    """A lab's nodes, each with its counters when it answers."""
+    nodes = lab.nodes()
+    for node, entry in nodes.items():
+        if entry["alive"]:
+            entry["status"] = call(lab.door(node), {"do": "status"})
+    return {"lab": lab.name, "up": lab.is_up(), "leftovers": lab.has_leftovers(), "nodes": nodes}
+
+
+def _show(report: dict[str, Any]) -> None:
+    table = Table(title=f"lab {report['lab']}: {'up' if report['up'] else 'not up'}")
+    for column in ("node", "pid", "state", "sent", "received", "drops", "folds"):
+        table.add_column(column)
+    for name, entry in report["nodes"].items():
+        answer = entry.get("status", {})
+        links = answer.get("links", {}).values()
+        state = "alive" if entry["alive"] else f"dead (exit {entry.get('exit', '?')})"
+        table.add_row(
+            name, str(entry["pid"]), state, str(_packets(links, "tx")), str(_packets(links, "rx")),
+            _words(answer.get("drops", {})), _words(answer.get("folds", {})),
+        )
+    Console().print(table)
+
+
+def _packets(links: Any, way: str) -> int:
+    return sum(counts[0] for link in links for counts in link[way].values())
+
+
+def _words(counts: dict[str, int]) -> str:
+    return ", ".join(f"{word} {n}" for word, n in counts.items())

@@ -1,0 +1,93 @@
+"""`fanfold`: the verbs, and how every error ends: one line and an exit code."""
+
+import json
+import os
+import sys
+from typing import Annotated
+
+import click
+import typer
+from rich.console import Console
+
+from fanfold import __version__
+from fanfold.cli import bfr, demo, lab, push, receive
+from fanfold.cli.bitstring import bitstring
+from fanfold.cli.decode import decode
+from fanfold.cli.dissector import dissector
+from fanfold.errors import ExitCode, FanfoldError
+
+app = typer.Typer(
+    name="fanfold",
+    help="One message to many, many folded into one: BIER forwarding with folded feedback.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=True,
+    context_settings={"auto_envvar_prefix": "FANFOLD", "help_option_names": ["-h", "--help"]},
+)
+app.command()(demo.demo)
+app.command()(push.push)
+app.command()(receive.receive)
+app.command()(bfr.bfr)
+app.add_typer(lab.app, name="lab")
+app.command()(bitstring)
+app.command()(decode)
+app.command()(dissector)
+
+
+def _show_version(value: bool) -> None:
+    if value:
+        print(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="print it")
+    ] = False,
+) -> None:
+    del version
+
+
+def main() -> None:
+    """Run the command line and exit with its code."""
+    sys.exit(run())
+
+
+def run(args: list[str] | None = None) -> int:
+    """Run one command; the exit code."""
+    argv = sys.argv[1:] if args is None else args
+    try:
+        code = app(argv, standalone_mode=False)
+        return int(code or 0) if isinstance(code, int) or code is None else 0
+    except click.exceptions.Exit as done:
+        return int(done.exit_code)
+    except click.ClickException as error:
+        return _tell(error.format_message(), ExitCode.BAD_INPUT, argv)
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        return _tell("interrupted", ExitCode.PARTIAL, argv)
+    except FanfoldError as error:
+        return _tell(str(error), error.exit_code, argv)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return ExitCode.UNEXPECTED
+    except Exception as error:
+        if os.environ.get("FANFOLD_DEBUG"):
+            raise
+        line = f"unexpected {type(error).__name__}: {error} (FANFOLD_DEBUG=1 shows where)"
+        return _tell(line, ExitCode.UNEXPECTED, argv)
+
+
+def _tell(line: str, code: int, argv: list[str]) -> int:
+    """One line on stderr; with --json an object on stdout as well."""
+    text = " ".join(line.split())
+    if "--json" in argv:
+        print(json.dumps({"error": text, "exit_code": code}))
+    Console(stderr=True, soft_wrap=True, highlight=False).print(
+        f"[bold red]error:[/] {text.replace('[', chr(92) + '[')}"
+    )
+    return code
+
+
+if __name__ == "__main__":
+    main()

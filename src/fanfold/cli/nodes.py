@@ -1,0 +1,41 @@
+"""Nodes as the command line starts them: receivers on hosts, plain BFRs elsewhere."""
+
+from pathlib import Path
+
+from fanfold.live.host import Host
+from fanfold.live.ports import Limits
+from fanfold.live.station import Role, Station
+from fanfold.push.geometry import geometry_of
+from fanfold.push.receiver_role import ReceiverRole
+from fanfold.push.store import Store
+from fanfold.topo.fabric import Fabric
+
+N_BLOCKS = 64
+"""Blocks a receiver collects at once."""
+N_FOLLOWS = 34
+N_CHUNKS = 1 << 20
+"""Chunks of all pushes a receiver follows: 270 GB of jumbo packets."""
+
+
+def make_host(
+    fabric: Fabric, name: str, door: Path | None, folder: Path, *, recheck: bool = False,
+    fsync: bool = False,
+) -> Host:
+    """A node with the role its description names."""
+    if fabric.by_name[name].role == "bfr":
+        return Host(fabric, name, Limits(), None, door)
+    stride, n_psn = geometry_of(fabric.mtu, fabric.bitstring_bits)
+    limits = Limits(
+        blocks=N_BLOCKS, block_bytes=stride * n_psn, follows=N_FOLLOWS, chunks=N_CHUNKS
+    )
+    store = Store(folder, recheck=recheck, fsync=fsync)
+
+    def make_role(fabric: Fabric, name: str, station: Station) -> Role:
+        return ReceiverRole(fabric, name, station, store)
+
+    return Host(fabric, name, limits, make_role, door)
+
+
+def make_lab_host(fabric: Fabric, name: str, door: Path, folder: Path) -> Host:
+    """A node of a lab on this machine."""
+    return make_host(fabric, name, door, folder)

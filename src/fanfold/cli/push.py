@@ -1,0 +1,184 @@
+"""`fanfold push`: a file or directory to many hosts, and a table of what crossed each link."""
+
+import signal
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+from fanfold.cli.tables import show_push
+from fanfold.errors import ConfigError, EnvironmentLack
+from fanfold.ids import expand_nodes
+from fanfold.impair import LinkImpairment, parse_impairment, parse_loss
+from fanfold.live.capture import merge_captures
+from fanfold.live.control import call
+from fanfold.live.lab import Lab
+from fanfold.push.service import Push, PushResult, Statuses, require_complete
+from fanfold.topo.fabric import Fabric, load_fabric
+from fanfold.units import parse_rate
+
+Loss = Annotated[
+    list[str] | None,
+    typer.Option("--loss", help="0.01@leaf1-h3, or 0.01 for every link (labs only)"),
+]
+Impair = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--impair",
+        help="drop=,duplicate=,reorder=,corrupt=,delay=,hold=,rate= joined by commas, @LINK or all",
+    ),
+]
+
+
+def push(
+    path: Annotated[Path, typer.Argument(help="file, directory or safetensors model")],
+    to: Annotated[str, typer.Option(help="all, or names such as h1,h3-5")] = "all",
+    source: Annotated[str, typer.Option("--from", help="sending host")] = "h0",
+    lab: Annotated[str, typer.Option("--lab", "--name", help="lab on this machine")] = "lab",
+    config: Annotated[Path | None, typer.Option(help="fabric TOML of several machines")] = None,
+    rate: Annotated[str, typer.Option(help="auto, or a cap such as 5Gbps")] = "auto",
+    loss: Loss = None,
+    impair: Impair = None,
+    seed: Annotated[int, typer.Option(help="seed of the impairments")] = 1,
+    pcap: Annotated[Path | None, typer.Option(help="write a pcapng of every BFR port")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
+) -> None:
+    """Send PATH to many hosts with one copy on each link; verified at every receiver."""
+    site = Site(Lab(lab), config)
+    result = run_push(site, path, source, to, rate, (loss or [], impair or [], seed), pcap, not as_json)
+    if as_json:
+        print(msgspec.json.encode(result).decode())
+    else:
+        show_push(result)
+    require_complete(result)
+
+
+class Site:
+    """A fabric and how its nodes' side doors are reached: a lab's sockets, or TCP."""
+
+    def __init__(self, lab: Lab, config: Path | None) -> None:
+        self.lab, self.config = lab, config
+        self.fabric: Fabric = load_fabric(config) if config else lab.fabric()
+
+    def ask(self, node: str, request: dict[str, Any]) -> dict[str, Any]:
+        """One command to one node."""
+        if self.config is None:
+            return call(self.lab.door(node), request)
+        return call((self.fabric.by_name[node].address, self.fabric.port), request, 1.0)
+
+    def statuses(self, but: str) -> Statuses:
+        """Counters of every node that answers, except one."""
+        names = [n.name for n in self.fabric.nodes if n.name != but]
+        answers = {name: self.ask(name, {"do": "status"}) for name in names}
+        return {name: answer for name, answer in answers.items() if "error" not in answer}
+
+    def impair(self, impairments: list[LinkImpairment], seed: int) -> None:
+        """Set impairments at every node; an empty list makes all links good again."""
+        for node in self.fabric.nodes:
+            links = {
+                neighbour: msgspec.to_builtins(link.impairment)
+                for link in impairments
+                for neighbour in self.fabric.neighbours[node.name]
+                if link.hits(node.name, neighbour)
+            }
+            self.ask(node.name, {"do": "impair", "links": links, "seed": seed})
+
+
+def run_push(
+    site: Site, path: Path, source: str, to: str, rate: str,
+    mishaps: tuple[Iterable[str], Iterable[str], int], pcap: Path | None, is_shown: bool,
+) -> PushResult:
+    """Everything around one push: names, impairments, captures, progress, interrupts."""
+    fabric = site.fabric
+    hosts = [n.name for n in fabric.nodes if n.role == "host"]
+    (source,) = expand_nodes(source, hosts, "--from")[:1]
+    everyone = [h for h in hosts if h != source]
+    targets = everyone if to == "all" else expand_nodes(to, hosts, "--to")
+    cap = 0 if rate == "auto" else parse_rate(rate, "--rate")
+    if rate != "auto" and cap <= 0:
+        raise ConfigError("--rate", rate, "auto, or more than 0, such as 5Gbps")
+    links = {frozenset((link.a, link.b)) for link in fabric.links}
+    impairments = [parse_loss(text, links, "--loss") for text in mishaps[0]]
+    impairments += [parse_impairment(text, links, "--impair") for text in mishaps[1]]
+    if site.config is not None and (impairments or pcap):
+        raise ConfigError("--config", str(site.config), "no --loss, --impair or --pcap beyond a lab")
+    with _Bars(is_shown) as bars:
+        job = Push(fabric, source, targets, path, cap, bars.show)
+        restore = _on_interrupt(job.stop)
+        raw = _start_capture(site, pcap)
+        if impairments:
+            site.impair(impairments, mishaps[2])
+            job.impair(impairments, mishaps[2])
+        try:
+            result = job.run(lambda: site.statuses(source))
+        finally:
+            if impairments:
+                site.impair([], 0)
+            _end_capture(site, pcap, raw)
+            restore()
+    return result
+
+
+def _on_interrupt(stop: Callable[[], None]) -> Callable[[], None]:
+    old = {n: signal.signal(n, lambda *_: stop()) for n in (signal.SIGINT, signal.SIGTERM)}
+
+    def restore() -> None:
+        for number, handler in old.items():
+            signal.signal(number, handler)
+
+    return restore
+
+
+def _start_capture(site: Site, pcap: Path | None) -> dict[str, Path]:
+    if pcap is None:
+        return {}
+    if not pcap.absolute().parent.is_dir():
+        raise ConfigError("--pcap", str(pcap), "a file in a folder that exists")
+    bfrs = [n.name for n in site.fabric.nodes if n.role == "bfr"]
+    raw = {name: site.lab.folder / f"{name}.raw" for name in bfrs}
+    for name, path in raw.items():
+        answer = site.ask(name, {"do": "capture", "path": str(path)})
+        if "error" in answer:
+            raise EnvironmentLack(f"--pcap: {name}: {answer['error']}")
+    return raw
+
+
+def _end_capture(site: Site, pcap: Path | None, raw: dict[str, Path]) -> None:
+    if pcap is None or not raw:
+        return
+    lost = sum(site.ask(name, {"do": "capture"}).get("lost", 0) for name in raw)
+    merge_captures([path for path in raw.values() if path.exists()], pcap)
+    for path in raw.values():
+        path.unlink(missing_ok=True)
+    if lost:
+        print(f"--pcap: {lost} packets found no room in the capture buffers", file=sys.stderr)
+
+
+class _Bars:
+    """A bar for each receiver on stderr; nothing when it is not a terminal or not wanted."""
+
+    def __init__(self, is_shown: bool) -> None:
+        console = Console(stderr=True)
+        self._bars = Progress(
+            TextColumn("{task.description:>8}"), BarColumn(40),
+            TextColumn("{task.percentage:>4.0f} %"), TimeRemainingColumn(),
+            console=console, transient=True, disable=not (is_shown and console.is_terminal),
+        )
+        self._tasks: dict[str, TaskID] = {}
+
+    def __enter__(self) -> "_Bars":
+        self._bars.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._bars.stop()
+
+    def show(self, name: str, done: int, total: int) -> None:
+        if name not in self._tasks:
+            self._tasks[name] = self._bars.add_task(name, total=total)
+        self._bars.update(self._tasks[name], completed=done, total=total)

@@ -1,0 +1,29 @@
+"""`fanfold receive`: one BFER by hand, on a machine of its own."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fanfold.cli.nodes import make_host
+from fanfold.errors import ConfigError
+from fanfold.live.warm import warm
+from fanfold.topo.fabric import load_fabric
+
+
+def receive(
+    config: Annotated[Path, typer.Option(help="fabric TOML")],
+    node: Annotated[str, typer.Option(help="which host of it this is")],
+    into: Annotated[Path, typer.Option(help="folder for received files")],
+    recheck: Annotated[bool, typer.Option(help="read files back and hash them once more")] = False,
+    fsync: Annotated[bool, typer.Option(help="survive a power cut")] = False,
+) -> None:
+    """Receive pushes into a folder until interrupted."""
+    fabric = load_fabric(config)
+    hosts = [n.name for n in fabric.nodes if n.role == "host"]
+    if node not in hosts:
+        raise ConfigError("--node", node, ", ".join(hosts))
+    warm()
+    host = make_host(fabric, node, None, into, recheck=recheck, fsync=fsync)
+    print(f"{node}: receiving into {into} on {fabric.by_name[node].address}:{fabric.port}", flush=True)
+    host.run()

@@ -1,0 +1,66 @@
+"""Results of a push as tables for people."""
+
+from rich.console import Console
+from rich.table import Table
+
+from fanfold.push.service import LinkResult, PushResult
+from fanfold.units import format_rate, format_size
+
+
+def show_push(result: PushResult) -> None:
+    """Links, receivers, and the line of totals."""
+    console = Console()
+    console.print(_links(result))
+    console.print(_receivers(result))
+    for line in summary(result):
+        console.print(line, highlight=False)
+
+
+def summary(result: PushResult) -> list[str]:
+    """The figures people look for first."""
+    n_verified = sum(r.state == "verified" for r in result.receivers)
+    share = result.source_link_bytes / result.bytes
+    lines = [
+        f"{result.name}: {format_size(result.bytes)} to {n_verified} of {len(result.receivers)} "
+        f"receivers in {result.data_seconds:.2f} s, {format_rate(result.goodput_bps)} each",
+        f"source link carried {share:.3f} x the data ({format_size(result.source_link_bytes)}), "
+        f"everything included",
+        f"feedback at the source: {result.feedback['at_source']} packets for "
+        f"{result.n_blocks} blocks; unfolded it would have been "
+        f"{result.feedback['unfolded_equivalent']}",
+        f"repairs by the source: {result.repairs['packets']} packets, "
+        f"{format_size(result.repairs['bytes'])}",
+    ]
+    if result.suspects:
+        lines.append(f"all who fell silent are behind: {', '.join(result.suspects)}")
+    return lines
+
+
+def _links(result: PushResult) -> Table:
+    table = Table(title="data on each link")
+    for column in ("link", "predicted packets", "packets", "predicted bytes", "bytes", "repair bytes"):
+        table.add_column(column, justify="left" if column == "link" else "right")
+    for link in result.links:
+        if link.predicted_packets or link.packets or link.repair_packets:
+            mark = "" if is_as_predicted(link) else " !"
+            table.add_row(
+                f"{link.src} > {link.dst}", f"{link.predicted_packets:,}",
+                f"{link.packets:,}{mark}", f"{link.predicted_bytes:,}", f"{link.bytes:,}",
+                f"{link.repair_bytes:,}",
+            )
+    return table
+
+
+def is_as_predicted(link: LinkResult) -> bool:
+    """Packets and bytes are exactly what was predicted."""
+    return (link.packets, link.bytes) == (link.predicted_packets, link.predicted_bytes)
+
+
+def _receivers(result: PushResult) -> Table:
+    table = Table(title="receivers")
+    for column in ("host", "state", "seconds", "BLAKE3", "note"):
+        table.add_column(column)
+    for r in result.receivers:
+        note = r.error or ("went at its own pace" if r.split else "")
+        table.add_row(r.id, r.state, f"{r.seconds:.2f}" if r.seconds else "", r.blake3[:16], note)
+    return table

@@ -1,0 +1,132 @@
+"""A node's side door: one JSON line in, one JSON line out, over a stream socket.
+
+On a Unix socket of a lab's own folder every command works; on TCP, at the node's own address
+and port, only ``status`` does. Commands run in the node's loop, the threads here only wait.
+"""
+
+import json
+import queue
+import socket
+import socketserver
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+from fanfold.errors import EnvironmentLack
+
+MAX_LINE = 65536
+TIMEOUT_S = 5.0
+
+Answer = dict[str, Any]
+Handler = Callable[[dict[str, Any]], Answer]
+
+
+class Commands:
+    """Commands waiting for the node's loop."""
+
+    def __init__(self, handlers: dict[str, Handler], wake: Callable[[], None]) -> None:
+        self._handlers, self._wake = handlers, wake
+        self._queue: queue.SimpleQueue[tuple[dict[str, Any], Future[Answer]]] = queue.SimpleQueue()
+
+    def run_waiting(self) -> None:
+        """Run what waits; called by the loop."""
+        while not self._queue.empty():
+            request, future = self._queue.get()
+            try:
+                future.set_result(self._handlers[request["do"]](request))
+            except (KeyError, TypeError, ValueError, OSError) as error:
+                future.set_result({"error": f"{type(error).__name__}: {error}"})
+
+    def ask(self, line: bytes, allowed: frozenset[str]) -> Answer:
+        """Answer one line; called by the threads."""
+        try:
+            request = json.loads(line)
+        except ValueError:
+            return {"error": "not a JSON object"}
+        if not isinstance(request, dict) or request.get("do") not in allowed:
+            return {"error": f"do: allowed: {', '.join(sorted(allowed))}"}
+        future: Future[Answer] = Future()
+        self._queue.put((request, future))
+        self._wake()
+        try:
+            return future.result(TIMEOUT_S)
+        except TimeoutError:
+            return {"error": "the node did not answer in time"}
+
+    def allowed(self, *, is_local: bool) -> frozenset[str]:
+        """Commands for one door."""
+        return frozenset(self._handlers) if is_local else frozenset({"status"})
+
+
+class _Connection(socketserver.StreamRequestHandler):
+    timeout = TIMEOUT_S
+
+    def handle(self) -> None:
+        server = self.server
+        assert isinstance(server, (_UnixDoor, _TcpDoor))
+        try:
+            line = self.rfile.readline(MAX_LINE)
+            answer = server.commands.ask(line, server.commands.allowed(is_local=server.is_local))
+            self.wfile.write(json.dumps(answer).encode() + b"\n")
+        except OSError:
+            return  # the other side left; nothing is lost but its answer
+
+
+class _UnixDoor(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
+    daemon_threads = True
+    is_local = True
+    commands: Commands
+
+
+class _TcpDoor(socketserver.ThreadingMixIn, socketserver.TCPServer):
+    daemon_threads = True
+    allow_reuse_address = True
+    is_local = False
+    commands: Commands
+
+
+def open_local(path: Path, commands: Commands) -> Callable[[], None]:
+    """Serve on a Unix socket; returns what closes it."""
+    path.unlink(missing_ok=True)
+    door = _UnixDoor(str(path), _Connection)
+    path.chmod(0o600)
+    return _serve(door, commands)
+
+
+def open_tcp(address: str, port: int, commands: Commands) -> Callable[[], None]:
+    """Serve ``status`` on TCP; returns what closes it."""
+    try:
+        door = _TcpDoor((address, port), _Connection)
+    except OSError as error:
+        raise EnvironmentLack(f"TCP port {port} of {address}: {error.strerror}") from error
+    return _serve(door, commands)
+
+
+def _serve(door: _UnixDoor | _TcpDoor, commands: Commands) -> Callable[[], None]:
+    door.commands = commands
+    thread = threading.Thread(target=door.serve_forever, args=(0.5,), daemon=True)
+    thread.start()
+
+    def close() -> None:
+        door.shutdown()
+        door.server_close()
+
+    return close
+
+
+def call(where: Path | tuple[str, int], request: dict[str, Any], timeout_s: float = 3.0) -> Answer:
+    """Ask a node; an answer with ``error`` when it cannot be reached."""
+    family = socket.AF_UNIX if isinstance(where, Path) else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as sock:
+        sock.settimeout(timeout_s)
+        try:
+            sock.connect(str(where) if isinstance(where, Path) else where)
+            sock.sendall(json.dumps(request).encode() + b"\n")
+            with sock.makefile("rb") as file:
+                line = file.readline(1 << 22)
+            answer = json.loads(line)
+        except (OSError, ValueError) as error:
+            return {"error": f"no answer: {error}"}
+    return answer if isinstance(answer, dict) else {"error": "not an object"}

@@ -1,0 +1,106 @@
+"""One node as a process: its station, side doors and captures, until a signal ends it."""
+
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from fanfold.errors import ConfigError
+from fanfold.impair import Impairment, apply
+from fanfold.live.capture import Capture
+from fanfold.live.control import Commands, Handler, open_local, open_tcp
+from fanfold.live.ports import Limits, build_node_state, build_sock, build_tap, check_mtu, open_socket
+from fanfold.live.station import Role, Station
+from fanfold.live.status import status_of
+from fanfold.topo.fabric import Fabric
+
+MakeRole = Callable[[Fabric, str, Station], Role]
+
+
+class Host:
+    """A running node of a fabric.
+
+    Args:
+        fabric, name: which node. limits: its memory. make_role: what it does beyond forwarding,
+        None for a BFR. door: Unix socket for every command; None: TCP at its own address.
+    """
+
+    def __init__(
+        self, fabric: Fabric, name: str, limits: Limits, make_role: MakeRole | None,
+        door: Path | None,
+    ) -> None:
+        if name not in fabric.by_name:
+            raise ConfigError("node", name, ", ".join(fabric.by_name))
+        self.fabric, self.name = fabric, name
+        node = fabric.by_name[name]
+        check_mtu(fabric, name)
+        sock = open_socket(node.address, fabric.port, name)
+        state = build_node_state(fabric, name, limits)
+        self.station = Station(sock, build_sock(sock), state, None)
+        if make_role is not None:
+            self.station.role = make_role(fabric, name, self.station)
+        self.capture: Capture | None = None
+        self.is_stopped = False
+        handlers: dict[str, Handler] = {"status": self._status, "impair": self._impair, "capture": self._capture}
+        self.commands = Commands(handlers, self.station.wake)
+        self.station.on_pump.append(self._after_pump)
+        self._close_door = (
+            open_local(door, self.commands)
+            if door is not None
+            else open_tcp(node.address, fabric.port, self.commands)
+        )
+
+    def run(self) -> None:
+        """Work until SIGTERM or SIGINT."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._stop)
+        try:
+            self.station.run(lambda: self.is_stopped)
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Give sockets and files back."""
+        self._end_capture()
+        self._close_door()
+        self.station.close()
+
+    def _stop(self, number: int, frame: object) -> None:
+        del number, frame
+        self.is_stopped = True
+        self.station.wake()
+
+    def _after_pump(self) -> None:
+        self.commands.run_waiting()
+        if self.capture is not None:
+            self.capture.drain()
+
+    def _status(self, request: dict[str, Any]) -> dict[str, Any]:
+        del request
+        return status_of(self.fabric, self.name, self.station.io, self.station.node)
+
+    def _impair(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Set impairments by neighbour; neighbours not named become good again."""
+        names = [n.name for n in self.fabric.port_nodes(self.name)]
+        links = request["links"]
+        for port, neighbour in enumerate(names[1:], start=1):
+            impairment = Impairment(**links.get(neighbour, {}))
+            stream = f"link/{neighbour}-{self.name}"
+            apply(self.station.node.mishaps, port, impairment, int(request["seed"]), stream)
+        return {"ok": True}
+
+    def _capture(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Start writing packets to a file, or stop and say how many were lost."""
+        lost = self._end_capture()
+        if request.get("path"):
+            names = [n.name for n in self.fabric.port_nodes(self.name)]
+            self.station.io = self.station.io._replace(tap=build_tap())
+            self.capture = Capture(Path(request["path"]), self.fabric, names, self.station.io)
+        return {"ok": True, "lost": lost}
+
+    def _end_capture(self) -> int:
+        if self.capture is None:
+            return 0
+        lost = self.capture.close()
+        self.capture = None
+        return lost

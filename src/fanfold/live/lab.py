@@ -1,0 +1,355 @@
+"""A fabric's nodes as processes of this machine: up, status, down, and what a crash leaves.
+
+One supervisor loads imports and compiled kernels once and forks the nodes from itself, so a
+node costs its own tables and buffers only. A lab's folder holds its fabric, its processes with
+their start times (a recycled pid is not mistaken for ours), doors and logs.
+"""
+
+import gc
+import json
+import os
+import select
+import shutil
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from fanfold.errors import ConfigError, EnvironmentLack, FanfoldError
+from fanfold.live.control import Commands, call, open_local
+from fanfold.live.host import Host
+from fanfold.live.warm import warm
+from fanfold.topo.fabric import Fabric, load_fabric, save_fabric
+
+START_S = 120.0
+"""Longest start: compiling every kernel on one busy core."""
+STOP_S = 5.0
+MAX_NAME = 60
+
+MakeHost = Callable[[Fabric, str, Path, Path], Host]
+"""(fabric, node, its door, its folder for received files)"""
+
+
+def labs_home() -> Path:
+    """Folder of all labs of this user."""
+    named = os.environ.get("FANFOLD_STATE_DIR")
+    if named:
+        return Path(named) / "labs"
+    base = os.environ.get("XDG_STATE_HOME", str(Path.home() / ".local" / "state"))
+    return Path(base) / "fanfold" / "labs"
+
+
+class Lab:
+    """One lab by name; nothing here runs until ``up``."""
+
+    def __init__(self, name: str) -> None:
+        if not name or len(name) > MAX_NAME or not name.replace("-", "a").replace("_", "a").isalnum():
+            raise ConfigError("lab", name, f"1 to {MAX_NAME} letters, digits, - and _")
+        self.name = name
+        self.folder = labs_home() / name
+        self.doors = Path(f"{self.folder}/doors")
+
+    # Looking.
+
+    def is_up(self) -> bool:
+        """The supervisor that wrote the folder still lives."""
+        state = self._state()
+        return bool(state) and is_alive(state["pid"], state["started"])
+
+    def has_leftovers(self) -> bool:
+        """A folder without a living supervisor: something crashed."""
+        return bool(self._state()) and not self.is_up()
+
+    def fabric(self) -> Fabric:
+        """Fabric of a running lab.
+
+        Raises:
+            EnvironmentLack: the lab is not up.
+        """
+        if not self.is_up():
+            raise EnvironmentLack(
+                f"lab {self.name!r}: not up; see `fanfold lab status`, start it with "
+                f"`fanfold lab up --name {self.name}`"
+            )
+        return load_fabric(self.folder / "fabric.toml")
+
+    def door(self, node: str) -> Path:
+        """Unix socket of a node."""
+        return self.doors / f"{node}.sock"
+
+    def hosts(self, node: str) -> Path:
+        """Where a node's receiver puts files."""
+        return self.folder / "hosts" / node
+
+    def nodes(self) -> dict[str, dict[str, Any]]:
+        """Nodes with pid and whether they live."""
+        state = self._state()
+        return {
+            name: {**entry, "alive": is_alive(entry["pid"], entry["started"])}
+            for name, entry in state.get("nodes", {}).items()
+        }
+
+    def _state(self) -> dict[str, Any]:
+        try:
+            state = json.loads((self.folder / "lab.json").read_text())
+        except (OSError, ValueError):
+            return {}
+        return state if isinstance(state, dict) and "pid" in state else {}
+
+    # Doing.
+
+    def up(self, fabric: Fabric, make_host: MakeHost) -> dict[str, Any]:
+        """Start every node; returns when all answer.
+
+        Returns:
+            ``seconds`` and ``cleaned``: processes left over from a crash that were ended.
+
+        Raises:
+            ConfigError: the lab is up already. EnvironmentLack: a node could not start; nothing
+                is left running.
+        """
+        if self.is_up():
+            raise ConfigError("lab", self.name, "a name that is not up; `fanfold lab down` ends it")
+        began = time.monotonic()
+        cleaned = self.down()
+        self.doors.mkdir(parents=True, exist_ok=True)
+        save_fabric(fabric, self.folder / "fabric.toml")
+        told, tell = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            os.close(told)
+            _supervise(self, fabric, make_host, tell)
+        os.close(tell)
+        error = _hear(told)
+        os.waitpid(pid, 0)
+        if error:
+            self.down()
+            raise EnvironmentLack(error)
+        return {"seconds": round(time.monotonic() - began, 3), "cleaned": cleaned}
+
+    def down(self, *, purge: bool = False) -> int:
+        """End every process of the lab, also those a crash left; returns how many.
+
+        Received files stay unless ``purge``.
+        """
+        state = self._state()
+        pids = [(e["pid"], e["started"]) for e in state.get("nodes", {}).values()]
+        if state:
+            pids.insert(0, (state["pid"], state["started"]))
+        alive = [pid for pid, started in pids if is_alive(pid, started)]
+        _end(alive)
+        for item in ("lab.json", "fabric.toml"):
+            (self.folder / item).unlink(missing_ok=True)
+        shutil.rmtree(self.doors, ignore_errors=True)
+        if purge:
+            shutil.rmtree(self.folder, ignore_errors=True)
+        return len(alive)
+
+    def restart(self, node: str) -> dict[str, Any]:
+        """Start one node that died, or end it first when it lives."""
+        if node not in self.fabric().by_name:
+            raise ConfigError("node", node, ", ".join(self.fabric().by_name))
+        answer = call(self.door("supervisor"), {"do": "restart", "node": node}, 30.0)
+        if "error" in answer:
+            raise EnvironmentLack(f"lab {self.name!r}: {node}: {answer['error']}")
+        return answer
+
+    def save(self, nodes: dict[str, dict[str, Any]]) -> None:
+        """Write the lab's processes; the supervisor calls it."""
+        state = {"pid": os.getpid(), "started": start_time(os.getpid()), "nodes": nodes}
+        fresh = self.folder / "lab.json.new"
+        fresh.write_text(json.dumps(state, indent=1))
+        fresh.replace(self.folder / "lab.json")
+
+
+def list_labs() -> list[str]:
+    """Names of labs that have a folder with state."""
+    home = labs_home()
+    return sorted(p.parent.name for p in home.glob("*/lab.json")) if home.is_dir() else []
+
+
+def start_time(pid: int) -> str:
+    """When a process started, in ticks since boot; empty when there is none."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return ""
+    return stat.rpartition(")")[2].split()[19]
+
+
+def is_alive(pid: int, started: str) -> bool:
+    """The very process, not one that took over its number, and not a zombie."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return False
+    return fields[19] == started and fields[0] != "Z"
+
+
+def _end(pids: list[int]) -> None:
+    for number, wait_s in ((signal.SIGTERM, STOP_S), (signal.SIGKILL, STOP_S)):
+        for pid in pids:
+            _signal(pid, number)
+        until = time.monotonic() + wait_s
+        while time.monotonic() < until:
+            pids = [pid for pid in pids if is_alive(pid, start_time(pid))]
+            if not pids:
+                return
+            time.sleep(0.02)
+
+
+def _signal(pid: int, number: int) -> None:
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return
+
+
+def _hear(told: int) -> str:
+    """Wait for the supervisor's word; empty is good news."""
+    word = b""
+    until = time.monotonic() + START_S
+    while (left := until - time.monotonic()) > 0:
+        ready, _, _ = select.select([told], [], [], left)
+        part = os.read(told, 4096) if ready else b""
+        if not part:
+            break
+        word += part
+    os.close(told)
+    return "" if word == b"ok" else word.decode() or "lab: a process died, or did not start in time"
+
+
+def _supervise(lab: Lab, fabric: Fabric, make_host: MakeHost, tell: int) -> None:
+    """Become a daemon, fork the nodes, watch them; never returns."""
+    code = 0
+    try:
+        os.setsid()
+        if os.fork():
+            os._exit(0)
+        _to_log(lab.folder / "lab.log")
+        _Supervisor(lab, fabric, make_host, tell).run()
+    except FanfoldError as error:
+        os.write(tell, str(error).encode())
+        code = error.exit_code
+    except BaseException as error:  # a daemon has nobody above it to tell
+        os.write(tell, f"lab: {type(error).__name__}: {error}".encode())
+        code = 1
+    os._exit(code)
+
+
+def _to_log(path: Path) -> None:
+    log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    null = os.open(os.devnull, os.O_RDONLY)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    for fd, source in ((0, null), (1, log), (2, log)):
+        os.dup2(source, fd)
+
+
+class _Supervisor:
+    """Parent of a lab's nodes."""
+
+    def __init__(self, lab: Lab, fabric: Fabric, make_host: MakeHost, tell: int) -> None:
+        self.lab, self.fabric, self.make_host, self.tell = lab, fabric, make_host, tell
+        self.nodes: dict[str, dict[str, Any]] = {}
+        self.is_stopped = False
+        self._wake, self._woken = socket.socketpair()
+
+    def run(self) -> None:
+        warm()
+        gc.collect()
+        gc.freeze()  # a collector that walks shared pages would copy them into every node
+        self.lab.save({})
+        signal.signal(signal.SIGTERM, self._stop)
+        signal.signal(signal.SIGINT, self._stop)
+        try:
+            for node in self.fabric.nodes:
+                self._start(node.name)
+        except FanfoldError:
+            self._stop_all()
+            raise
+        commands = Commands({"restart": self._restart}, self._poke)
+        close_door = open_local(self.lab.door("supervisor"), commands)
+        self.lab.save(self.nodes)
+        os.write(self.tell, b"ok")
+        os.close(self.tell)
+        self.tell = os.open(os.devnull, os.O_WRONLY)
+        self._woken.settimeout(0.5)
+        while not self.is_stopped:
+            self._reap()
+            try:
+                self._woken.recv(64)
+            except TimeoutError:
+                continue
+            commands.run_waiting()
+        close_door()
+        self._stop_all()
+
+    def _poke(self) -> None:
+        self._wake.send(b"x")
+
+    def _stop(self, number: int, frame: object) -> None:
+        del number, frame
+        self.is_stopped = True
+        self._poke()
+
+    def _start(self, name: str) -> None:
+        told, tell = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            os.close(told)
+            os.close(self.tell)  # or the one who waits for "ok" never sees the end
+            self._be_node(name, tell)
+        os.close(tell)
+        self.nodes[name] = {"pid": pid, "started": start_time(pid)}
+        error = _hear(told)
+        if error:
+            raise EnvironmentLack(error)
+
+    def _be_node(self, name: str, tell: int) -> None:
+        code = 1
+        try:
+            for number in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(number, signal.SIG_DFL)
+            host = self.make_host(self.fabric, name, self.lab.door(name), self.lab.hosts(name))
+            os.write(tell, b"ok")
+            os.close(tell)
+            host.run()
+            code = 0
+        except FanfoldError as error:
+            os.write(tell, str(error).encode())
+        finally:
+            os._exit(code)
+
+    def _restart(self, request: dict[str, Any]) -> dict[str, Any]:
+        name = request["node"]
+        old = self.nodes[name]
+        if is_alive(old["pid"], old["started"]):
+            _end([old["pid"]])
+        self._reap()
+        try:
+            self._start(name)
+        except EnvironmentLack as error:
+            return {"error": str(error)}
+        self.lab.save(self.nodes)
+        return {"node": name, "pid": self.nodes[name]["pid"]}
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            for entry in self.nodes.values():
+                if entry["pid"] == pid:
+                    entry["exit"] = os.waitstatus_to_exitcode(status)
+            self.lab.save(self.nodes)
+
+    def _stop_all(self) -> None:
+        pids = [e["pid"] for e in self.nodes.values() if is_alive(e["pid"], e["started"])]
+        _end(pids)

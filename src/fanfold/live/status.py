@@ -1,0 +1,58 @@
+"""A node's counters as plain values: links by neighbour, drops and folds by name, flows."""
+
+import os
+from typing import Any
+
+from fanfold.core.effects import DropReason, FoldEvent, TrafficClass
+from fanfold.live import pump as p
+from fanfold.topo.fabric import Fabric
+
+Counts = dict[str, list[int]]
+"""Class -> [packets, bytes]."""
+
+
+def status_of(fabric: Fabric, name: str, io: p.Sock, node: p.Node) -> dict[str, Any]:
+    """What this node counted since it started."""
+    counters = node.counters
+    names = [n.name for n in fabric.port_nodes(name)]
+    return {
+        "name": name,
+        "pid": os.getpid(),
+        "offload": bool(io.ints[p.GSO]),
+        "receive_buffer_bytes": int(node_rcvbuf(node, io)),
+        "links": {
+            names[i]: {"tx": _by_class(counters.tx[i]), "rx": _by_class(counters.rx[i])}
+            for i in range(1, len(names))
+        },
+        "drops": {
+            str(reason): int(n)
+            for reason, n in zip(DropReason, counters.drops, strict=True)
+            if n
+        },
+        "folds": {
+            str(event): int(n) for event, n in zip(FoldEvent, node.fold.events, strict=True) if n
+        },
+        "flows": [
+            {
+                "bfir_id": int(key) >> 32,
+                "flow": int(key) & 0xFFFFFFFF,
+                "tx": {names[i]: _by_class(counters.flow_tx[f, i]) for i in range(1, len(names))},
+            }
+            for f, key in enumerate(counters.flow_key)
+            if key >= 0
+        ],
+    }
+
+
+def node_rcvbuf(node: p.Node, io: p.Sock) -> int:
+    """Receive buffer the kernel granted, as SO_MEMINFO says."""
+    del node
+    return int(io.mem[0]) >> 32
+
+
+def _by_class(rows: Any) -> Counts:
+    return {
+        str(kind): [int(rows[k, 0]), int(rows[k, 1])]
+        for k, kind in enumerate(TrafficClass)
+        if rows[k, 0]
+    }

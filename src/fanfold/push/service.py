@@ -1,0 +1,308 @@
+"""One push from beginning to end on a live fabric, and what is known afterwards."""
+
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from blake3 import blake3
+
+from fanfold.core.sender import Shape
+from fanfold.errors import CheckFailed, ConfigError
+from fanfold.impair import LinkImpairment, apply
+from fanfold.live.clock import now_ps, unix_ns
+from fanfold.live.outbox import Fan, Outbox
+from fanfold.live.ports import Limits, build_node_state, build_sock, check_mtu, open_socket
+from fanfold.live.station import Station
+from fanfold.live.status import status_of
+from fanfold.live.warm import warm
+from fanfold.push import manifest as manifests
+from fanfold.push.geometry import Geometry, geometry_of
+from fanfold.push.sender_role import SenderRole, drive
+from fanfold.push.sending import PushSender, State
+from fanfold.push.source import SourceReader, build_manifest
+from fanfold.topo.fabric import Fabric
+from fanfold.topo.predict import predict_links, suspect
+from fanfold.units import PS_PER_SECOND
+from fanfold.wire.bitstring import bsl_of_bits
+from fanfold.wire.inner import address_of
+
+Progress = Callable[[str, int, int], None]
+"""(receiver name or "hash", done, of all)"""
+Statuses = dict[str, dict[str, Any]]
+"""Node name -> its status."""
+ENTROPY_MASK = 0xFFFFF
+TICK_PS = 100_000_000_000
+
+
+class ReceiverResult(msgspec.Struct, frozen=True):
+    """How one receiver ended."""
+
+    id: str
+    state: str
+    blake3: str
+    seconds: float
+    error: str
+    split: bool
+
+
+class LinkResult(msgspec.Struct, frozen=True):
+    """One direction of a link: what was predicted and what its sending end counted."""
+
+    src: str = msgspec.field(name="from")
+    dst: str = msgspec.field(name="to")
+    predicted_packets: int
+    predicted_bytes: int
+    packets: int
+    bytes: int
+    repair_packets: int
+    repair_bytes: int
+    feedback_packets: int
+
+
+class PushResult(msgspec.Struct, frozen=True):
+    """Everything a push knows of itself; ``--json`` prints it."""
+
+    name: str
+    source: str
+    flow: int
+    bytes: int
+    n_blocks: int
+    seconds: float
+    data_seconds: float
+    goodput_bps: int
+    receivers: list[ReceiverResult]
+    links: list[LinkResult]
+    feedback: dict[str, int]
+    repairs: dict[str, int]
+    source_link_bytes: int
+    drops: dict[str, dict[str, int]]
+    suspects: list[str]
+    cpu_seconds: float
+
+    def is_complete(self) -> bool:
+        """Every receiver has verified everything."""
+        return all(r.state == State.VERIFIED for r in self.receivers)
+
+
+class Push:
+    """A push being made ready, run, and looked at.
+
+    Args:
+        fabric, source: who sends. targets: names of receivers. path: file or directory.
+        cap_bps: rate asked for by hand, 0 = none.
+    """
+
+    def __init__(
+        self, fabric: Fabric, source: str, targets: Iterable[str], path: Path, cap_bps: int,
+        progress: Progress,
+    ) -> None:
+        self.fabric, self.source, self.progress = fabric, source, progress
+        self.targets = [t for t in targets if t != source]
+        if not self.targets:
+            raise ConfigError("--to", source, "at least one receiver other than the source")
+        check_mtu(fabric, source)
+        self.geometry: Geometry = geometry_of(fabric.mtu, fabric.bitstring_bits)
+        warm()
+        began = now_ps()
+        self.manifest, self.reader = build_manifest(
+            path, self.geometry.stride, self.geometry.n_psn,
+            lambda done, total: progress("hash", done, total),
+        )
+        self.hash_ps = now_ps() - began
+        me = fabric.by_name[source]
+        self.sock = open_socket(me.address, 0, source)
+        self.station = Station(
+            self.sock, build_sock(self.sock), build_node_state(fabric, source, Limits()), None
+        )
+        self.flow = (unix_ns() // 1000 ^ os.getpid() << 12) & 0xFFFFFFFE
+        self.cap_bps = cap_bps
+        self.is_stopped = False
+        self._shown: dict[int, int] = {}
+        self._next_tick_ps = 0
+
+    def impair(self, impairments: Iterable[LinkImpairment], seed: int) -> None:
+        """Let impairments befall what arrives at the source itself."""
+        names = [n.name for n in self.fabric.port_nodes(self.source)]
+        for link in impairments:
+            for port, name in enumerate(names[1:], start=1):
+                if link.hits(self.source, name):
+                    stream = f"link/{name}-{self.source}"
+                    apply(self.station.node.mishaps, port, link.impairment, seed, stream)
+
+    def run(self, statuses: Callable[[], Statuses]) -> PushResult:
+        """Send, wait for every receiver's end, gather counters through ``statuses``."""
+        cpu = _cpu_s()
+        role = self._build_role()
+        machine = role.machine
+        try:
+            drive(role, lambda: self.is_stopped, lambda now: self._tick(now, machine))
+            end_ps = now_ps()
+            for _ in range(2):
+                role.send_control(machine.close(is_aborted=not machine.is_done()))
+            self._tick(NEVER_TICK, machine)
+            return self._result(role, end_ps, statuses(), _cpu_s() - cpu)
+        finally:
+            self.close()
+
+    def stop(self) -> None:
+        """End early: what is verified stays at the receivers."""
+        self.is_stopped = True
+        self.station.wake()
+
+    def close(self) -> None:
+        """Give files and the socket back."""
+        self.reader.close()
+        self.station.close()
+
+    def _build_role(self) -> SenderRole:
+        me = self.fabric.by_name[self.source]
+        outbox = Outbox(
+            self.station.io, self.station.node, bsl=bsl_of_bits(self.fabric.bitstring_bits),
+            sub_domain=self.fabric.sub_domain, bfr_id=me.bfr_id, addr=address_of(me.address),
+            flow_port=self.sock.getsockname()[1], entropy=self.entropy(),
+        )
+        encoded = manifests.encode(self.manifest)
+        whole = blake3(encoded).digest() + encoded
+        first = Shape(len(whole), *self.geometry)
+        second = Shape(self.manifest.total_bytes, *self.geometry)
+        outbox.fans[self.flow] = _fan_of_bytes(whole, first)
+        outbox.fans[self.flow | 1] = _fan_of_files(self.reader, second)
+        ids = [self.fabric.by_name[name].bfr_id for name in self.targets]
+        machine = PushSender(now_ps(), self.flow, first, second, ids, self.cap_bps)
+        role = SenderRole(self.station, outbox, machine)
+        self.station.role = role
+        return role
+
+    def entropy(self) -> int:
+        """BIER entropy of the whole push: one path, order kept."""
+        return (self.flow >> 1) & ENTROPY_MASK
+
+    def _tick(self, now: int, machine: PushSender) -> None:
+        if now < self._next_tick_ps:
+            return
+        self._next_tick_ps = now + TICK_PS
+        total = machine.data_shape.n_blocks
+        for bit, peer in machine.peers.items():
+            done = total if peer.state == State.VERIFIED else 0
+            if machine.data_fan is not None and peer.state == State.RECEIVING:
+                done = total - machine.data_fan.n_lacking.get(bit, total)
+            if self._shown.get(bit) != done:
+                self._shown[bit] = done
+                self.progress(self._name(bit), done, total)
+
+    def _name(self, bit: int) -> str:
+        return self.fabric.by_bfr_id[bit + 1].name
+
+    def _result(self, role: SenderRole, end_ps: int, statuses: Statuses, cpu_s: float) -> PushResult:
+        machine = role.machine
+        statuses[self.source] = status_of(
+            self.fabric, self.source, self.station.io, self.station.node
+        )
+        verified = [p.done_ps for p in machine.peers.values() if p.state == State.VERIFIED]
+        data_ps = (max(verified) if verified else end_ps) - (machine.data_start_ps or end_ps)
+        links = self._links(role, statuses)
+        lost = {self._name(b) for b, p in machine.peers.items() if p.is_silent}
+        return PushResult(
+            name=self.manifest.name, source=self.source, flow=self.flow,
+            bytes=self.manifest.total_bytes, n_blocks=machine.data_shape.n_blocks,
+            seconds=_seconds(end_ps - machine.start_ps), data_seconds=_seconds(data_ps),
+            goodput_bps=self.manifest.total_bytes * 8 * PS_PER_SECOND // max(data_ps, 1),
+            receivers=[self._receiver(machine, bit) for bit in machine.peers], links=links,
+            feedback={"at_source": role.n_feedback, "unfolded_equivalent": role.n_merged},
+            repairs={
+                "packets": sum(x.repair_packets for x in links if x.src == self.source),
+                "bytes": sum(x.repair_bytes for x in links if x.src == self.source),
+            },
+            source_link_bytes=sum(
+                x[1] for link in statuses[self.source]["links"].values() for x in link["tx"].values()
+            ),
+            drops={name: s["drops"] for name, s in statuses.items() if s.get("drops")},
+            suspects=suspect(self.fabric, self.source, lost, self.entropy()) if lost else [],
+            cpu_seconds=round(cpu_s, 3),
+        )
+
+    def _receiver(self, machine: PushSender, bit: int) -> ReceiverResult:
+        peer = machine.peers[bit]
+        state, error = peer.state, peer.error
+        if state not in (State.VERIFIED, State.FAILED):
+            state, error = State.FAILED, "interrupted: the push was stopped"
+        ended = _seconds(peer.done_ps - machine.start_ps) if peer.done_ps else 0.0
+        return ReceiverResult(
+            id=self._name(bit), state=str(state), blake3=peer.digest.hex(), seconds=ended,
+            error=error, split=peer.is_split,
+        )
+
+    def _links(self, role: SenderRole, statuses: Statuses) -> list[LinkResult]:
+        sent = [
+            (frozenset(self._names(bits)), n, role.outbox.plain_bytes[bits], self.entropy())
+            for bits, n in role.outbox.plain.items()
+        ]
+        predicted = predict_links(self.fabric, self.source, sent)
+        counted = {
+            (name, to): classes
+            for name, status in statuses.items()
+            for to, classes in self._flow_links(status).items()
+        }
+        rows = []
+        for src, dst in sorted(predicted.keys() | counted.keys()):
+            counts = counted.get((src, dst), {})
+            data, repair = counts.get("data", [0, 0]), counts.get("repair", [0, 0])
+            packets, n_bytes = predicted.get((src, dst), (0, 0))
+            rows.append(LinkResult(
+                src=src, dst=dst, predicted_packets=packets, predicted_bytes=n_bytes,
+                packets=data[0], bytes=data[1], repair_packets=repair[0], repair_bytes=repair[1],
+                feedback_packets=counts.get("feedback", [0, 0])[0],
+            ))
+        return rows
+
+    def _flow_links(self, status: dict[str, Any]) -> dict[str, dict[str, list[int]]]:
+        me = self.fabric.by_name[self.source].bfr_id
+        for flow in status.get("flows", ()):
+            if flow["bfir_id"] == me and flow["flow"] == self.flow | 1:
+                links: dict[str, dict[str, list[int]]] = flow["tx"]
+                return {to: classes for to, classes in links.items() if classes}
+        return {}
+
+    def _names(self, bits: int) -> list[str]:
+        return [n.name for i, n in self.fabric.by_bfr_id.items() if bits >> (i - 1) & 1]
+
+
+NEVER_TICK = 2**62
+
+
+def require_complete(result: PushResult) -> None:
+    """Turn a push that did not reach everyone into an error that names who and why.
+
+    Raises:
+        CheckFailed: at least one receiver failed.
+    """
+    failed = [r for r in result.receivers if r.state != State.VERIFIED]
+    if failed:
+        who = "; ".join(f"{r.id}: {r.error}" for r in failed)
+        where = f"; all of them are behind {', '.join(result.suspects)}" if result.suspects else ""
+        n = len(result.receivers)
+        raise CheckFailed(f"push {result.name}: {n - len(failed)} of {n} verified; {who}{where}")
+
+
+def _fan_of_bytes(whole: bytes, shape: Shape) -> Fan:
+    def read(block: int, room: memoryview) -> int:
+        part = whole[block * shape.block_bytes : (block + 1) * shape.block_bytes]
+        room[: len(part)] = part
+        return len(part)
+
+    return Fan(shape.stride, shape.n_psn, shape.last_n_psn, read)
+
+
+def _fan_of_files(reader: SourceReader, shape: Shape) -> Fan:
+    return Fan(shape.stride, shape.n_psn, shape.last_n_psn, reader.read_chunk)
+
+
+def _seconds(ps: int) -> float:
+    return round(ps / PS_PER_SECOND, 6)
+
+
+def _cpu_s() -> float:
+    times = os.times()
+    return times.user + times.system

@@ -1,0 +1,138 @@
+"""Plant faults, one by one, into a copy of the tree, and demand that a test turns red.
+
+The rows are the PLANTS tuples of plants_*.py: file, old text, faulty text, test that must fail.
+A row whose test does not pass without the fault proves nothing, and is reported.
+
+    python tests/style/plants.py [--only TEXT] [--jit] [--timeout SECONDS]
+"""
+
+import argparse
+import importlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[2]
+COPIED = (
+    *("src", "tests", "docs", "bench", "examples", ".ci", "Makefile", "LICENSE"),
+    *("pyproject.toml", "README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md"),
+    "GLOSSARY.md",
+)
+RED = 1
+"""Exit code of pytest for tests that failed; a typing slip or a lost test gives another."""
+
+
+class Plant(NamedTuple):
+    """One fault and the test that sees it."""
+
+    file: str
+    old: str
+    new: str
+    test: str
+
+
+def load_plants() -> list[Plant]:
+    """Rows of all plants_*.py beside this file."""
+    here = Path(__file__).parent
+    names = sorted(path.stem for path in here.glob("plants_*.py"))
+    return [Plant(*row) for name in names for row in importlib.import_module(name).PLANTS]
+
+
+def copy_tree(target: Path) -> None:
+    """Copy what tests look at."""
+    skipped = shutil.ignore_patterns("__pycache__", "*.egg-info", ".hypothesis")
+    for name in COPIED:
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, target / name, ignore=skipped)
+        elif source.exists():
+            shutil.copy2(source, target / name)
+
+
+class Bed:
+    """A copy of the tree to plant in."""
+
+    def __init__(self, tree: Path, *, jit: bool, timeout_s: int) -> None:
+        self.tree = tree
+        self.timeout_s = timeout_s
+        jit_env = {} if jit else {"NUMBA_DISABLE_JIT": "1"}
+        self.env = (
+            os.environ
+            | jit_env
+            | {
+                "PYTHONPATH": str(tree / "src"),
+                "PYTHONDONTWRITEBYTECODE": "1",
+                "FANFOLD_CACHE_DIR": str(tree / "cache"),
+            }
+        )
+
+    def pytest(self, *args: str, timeout_s: int) -> tuple[int, str]:
+        """Exit code and output; -1 when it took too long."""
+        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *args]
+        try:
+            done = subprocess.run(
+                command,
+                cwd=self.tree,
+                env=self.env,
+                capture_output=True,
+                text=True,
+                timeout=timeout_s,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return -1, f"took over {timeout_s} s"
+        return done.returncode, done.stdout + done.stderr
+
+    def passing(self, plants: list[Plant]) -> set[str]:
+        """Ids of tests that pass without a fault; also without their parameters."""
+        ids = sorted({plant.test for plant in plants})
+        _, said = self.pytest("-rA", *ids, timeout_s=self.timeout_s * 5)
+        passed = re.findall(r"^PASSED (.+)$", said, re.MULTILINE)
+        if not passed:
+            print(said)
+        return {*passed, *(test.partition("[")[0] for test in passed)}
+
+    def verdict(self, plant: Plant) -> str:
+        """Empty when the test turned red, else what is wrong."""
+        path = self.tree / plant.file
+        sound = path.read_text(encoding="utf-8")
+        if sound.count(plant.old) != 1:
+            return f"old text stands {sound.count(plant.old)} times in the file"
+        path.write_text(sound.replace(plant.old, plant.new), encoding="utf-8")
+        try:
+            code, said = self.pytest("-x", plant.test, timeout_s=self.timeout_s)
+        finally:
+            path.write_text(sound, encoding="utf-8")
+        if code == RED:
+            return ""
+        return "stays green" if code == 0 else f"exit code {code}: {said[-600:]}"
+
+
+def main() -> int:
+    """Plant all rows, or those whose file or test holds --only."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", default="", help="part of a file name or a test id")
+    parser.add_argument("--jit", action="store_true", help="compile the kernels")
+    parser.add_argument("--timeout", type=int, default=120, help="seconds for one test")
+    options = parser.parse_args()
+    plants = [p for p in load_plants() if options.only in f"{p.file} {p.test}"]
+    n_bad = 0
+    with tempfile.TemporaryDirectory(prefix="fanfold-plants-") as folder:
+        copy_tree(Path(folder))
+        bed = Bed(Path(folder), jit=options.jit, timeout_s=options.timeout)
+        passing = bed.passing(plants)
+        for plant in plants:
+            wrong = bed.verdict(plant) if plant.test in passing else "does not pass as it is"
+            n_bad += bool(wrong)
+            print(f"{'BAD' if wrong else 'red'}  {plant.file}  {plant.test}  {wrong}".rstrip())
+    print(f"{len(plants) - n_bad} of {len(plants)} planted faults turned a test red")
+    return int(n_bad > 0 or not plants)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,327 @@
+import naive
+import numpy as np
+import pytest
+from kernel_nodes import (
+    BFIR,
+    BIFT_ID,
+    FOLD_PS,
+    FLOW_PORT,
+    KernelNode,
+    data,
+    feedback,
+    plain_node,
+    table,
+    word_of,
+    write_all,
+)
+
+from fanfold.kernels.feedback import own_report, whole_block
+from fanfold.kernels.slots import NEVER_PS, PROBES, find_slot, open_slot, slot_home
+from fanfold.kernels.state import build_fold
+from fanfold.wire import bitstring as bs
+from fanfold.wire.packet import parse
+
+
+def word(heard, done=None, rows=None, **more):
+    done = heard if done is None else done
+    return naive.Word(BIFT_ID, 4, heard=heard, done=done, rows=rows or {}, **more)
+
+
+def armed(bits=0b1110, now_ps=0, **kwargs):
+    node = plain_node(**kwargs)
+    node.forward([data(bits)], port=2, now_ps=now_ps)
+    return node
+
+
+def give(node, *words, now_ps=1):
+    for said in words:
+        assert node.forward([feedback(said)], port=1, now_ps=now_ps) == {}
+
+
+def test_one_packet_goes_up_when_all_were_heard_and_the_slot_is_free():
+    node = armed()
+    give(node, word(0b0010), word(0b0100))
+    assert node.send_ready() == []
+    give(node, word(0b1000))
+    ((port, packets),) = node.send_ready()
+    assert port == 2  # where the data came from
+    assert word_of(packets) == word(0b1110, n_merged=3)
+    assert (node.n_armed(), node.drops()) == (0, {})
+    assert node.events() == {"armed": 1, "merged": 3, "complete": 1}
+
+
+def test_what_goes_up_is_addressed_to_the_bfir():
+    node = armed()
+    give(node, word(0b1110))
+    ((_, (packet,)),) = node.send_ready()
+    parsed = parse(packet)
+    assert parsed.header.bfir_id == BFIR
+    assert parsed.header.bift_id == BIFT_ID
+    assert parsed.header.bitstring == 1 << (BFIR - 1)
+    assert parsed.inner.src == int(node.row[0]["addr"])
+    assert parsed.inner.dst == parse(data(1)).inner.src
+    assert (parsed.inner.sport, parsed.inner.dport) == (8139, FLOW_PORT)
+
+
+@pytest.mark.parametrize(("bfir_id", "si"), [(1, 0), (64, 0), (65, 1), (128, 1), (16384, 255)])
+def test_the_bfir_is_addressed_in_its_own_set(bfir_id, si):
+    node = plain_node()
+    node.forward([data(0b10, bfir_id=bfir_id)])
+    give_key = (bfir_id, 7, 0)
+    node.forward([feedback(word(0b10), give_key)], port=1)
+    ((_, (packet,)),) = node.send_ready()
+    header = parse(packet).header
+    assert header.bift_id == BIFT_ID | si
+    assert bs.ids_of(header.si, header.bitstring, header.bsl) == (bfir_id,)
+
+
+def test_heard_twice_is_heard_once():
+    node = armed()
+    give(node, word(0b0010), word(0b0010), word(0b0110, done=0b0010, rows={1: 0b0100}))
+    give(node, word(0b0110, done=0b0010, rows={1: 0b0100}))
+    assert node.send_ready() == []
+    give(node, word(0b1000))
+    ((_, packets),) = node.send_ready()
+    said = word_of(packets)
+    assert said._replace(n_merged=0) == word(0b1110, done=0b1010, rows={1: 0b0100}, n_merged=0)
+
+
+def test_done_wins_over_gaps_in_whatever_order():
+    late_gap = [word(0b10, done=0, rows={0: 0b10, 3: 0b10}), word(0b10)]
+    for said in (late_gap, late_gap[::-1]):
+        node = armed(0b110)
+        give(node, *said, word(0b100, done=0, rows={3: 0b100}))
+        ((_, packets),) = node.send_ready()
+        assert word_of(packets) == word(0b110, done=0b010, rows={3: 0b100}, n_merged=3)
+
+
+def test_the_worst_branch_wins_and_is_named():
+    node = armed()
+    give(
+        node,
+        word(0b0010, queue=10, room=200, worst=2, round=3),
+        word(0b0100, queue=90, room=255, worst=3, round=1),
+        word(0b1000, queue=20, room=180, worst=4, round=2),
+    )
+    ((_, packets),) = node.send_ready()
+    said = word_of(packets)
+    assert (said.queue, said.room, said.worst, said.round) == (90, 180, 3, 1)
+
+
+def test_reports_are_counted_up_to_65535():
+    node = armed()
+    give(node, word(0b0010, n_merged=65_000), word(0b1100, n_merged=600))
+    ((_, packets),) = node.send_ready()
+    assert word_of(packets).n_merged == 65_535
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        naive.Word(BIFT_ID, 5, heard=0b1110, done=0, rows={}),
+        naive.Word(0x10001, 4, heard=0b1110, done=0, rows={}),
+        naive.Word(0x20000, 4, heard=0b1110, done=0, rows={}),
+    ],
+    ids=["another n_psn", "another set", "another length"],
+)
+def test_feedback_that_does_not_fit_the_slot_passes(said):
+    node = armed()
+    packet = feedback(said, outer_bits=0b1000, outer_bift=BIFT_ID)
+    assert list(node.forward([packet], port=1)) == [2]
+    assert node.events() == {"armed": 1, "unfolded": 1}
+
+
+def test_without_a_slot_feedback_passes_unfolded_and_is_counted():
+    node = plain_node()
+    packet = feedback(word(0b10), outer_bits=0b1000)
+    ((port, (copy,)),) = node.forward([packet], port=1).items()
+    assert (port, copy.packet[20:], copy.bits) == (2, packet[20:], 0b1000)
+    assert (node.events(), node.drops()) == ({"unfolded": 1}, {})
+
+
+def test_a_full_table_lets_feedback_pass_and_loses_none():
+    node = plain_node(n_slots=8)
+    for block in range(20):
+        node.forward([data(0b10, block=block)], port=2)
+    assert node.events() == {"armed": 8, "full": 12}
+    n_up = n_passed = 0
+    for block in range(20):
+        packet = feedback(word(0b10), (BFIR, 7, block), outer_bits=0b1000)
+        n_passed += len(node.forward([packet], port=1).get(2, ()))
+        n_up += len(node.send_ready())
+    assert (n_up, n_passed) == (8, 12)
+    assert node.events() == {"armed": 8, "full": 12, "merged": 8, "complete": 8, "unfolded": 12}
+    node.forward([data(0b10, block=30)], port=2)
+    assert node.n_armed() == 1
+
+
+def test_a_key_is_found_beside_its_neighbours_whatever_was_freed():
+    fold = build_fold(16, 1)
+    assert fold.rows.shape[0] == PROBES
+    places = {block: open_slot(fold, 1, 2, block) for block in range(16)}
+    assert sorted(places.values()) == list(range(16))
+    assert open_slot(fold, 1, 2, 99) == -1
+    for block in range(0, 16, 2):
+        fold.rows[places[block]]["armed"] = 0
+    for block in range(16):
+        wanted = places[block] if block % 2 else -1
+        assert find_slot(fold, 1, 2, block) == wanted
+        assert find_slot(fold, 2, 2, block) == -1
+        assert find_slot(fold, 1, 3, block) == -1
+
+
+def test_keys_spread_over_the_table():
+    homes = {slot_home(1, 2, block) % 1024 for block in range(512)}
+    assert len(homes) > 300
+    assert all(slot_home(b, f, k) >= 0 for b in (0, 65_535) for f in (0, 2**32 - 1) for k in (0, 9))
+
+
+def test_a_deadline_sends_up_what_was_heard_and_frees_the_silent():
+    node = armed(0b1110, now_ps=10, depth=2)
+    node.forward([data(0b10, block=1)], port=2, now_ps=10)
+    node.forward([data(0b10, block=2)], port=2, now_ps=500)
+    give(node, word(0b0110, done=0b0100, rows={2: 0b0010}))
+    deadline = 10 + FOLD_PS * 1
+    assert node.expire(deadline - 1) == deadline
+    assert (node.send_ready(), node.n_armed()) == ([], 3)
+    assert node.expire(deadline) == 500 + FOLD_PS
+    ((port, packets),) = node.send_ready()
+    assert port == 2
+    assert word_of(packets) == word(0b0110, done=0b0100, rows={2: 0b0010}, is_partial=True)
+    assert node.n_armed() == 1
+    assert node.events() == {"armed": 3, "merged": 1, "partial": 1}
+    assert node.expire(10**9) == NEVER_PS
+    assert (node.send_ready(), node.n_armed()) == ([], 0)
+
+
+def test_a_late_word_after_the_deadline_passes():
+    node = armed(0b110)
+    give(node, word(0b010))
+    node.expire(10**9)
+    node.send_ready()
+    assert list(node.forward([feedback(word(0b100), outer_bits=0b1000)], port=1)) == [2]
+
+
+def test_partials_of_children_complete_their_parent():
+    node = armed(0b1110)
+    give(node, word(0b0110, is_partial=True), word(0b1000, is_partial=True))
+    ((_, packets),) = node.send_ready()
+    assert word_of(packets) == word(0b1110, n_merged=2)  # nobody was missed here
+
+
+def test_a_slot_completed_twice_in_one_pass_goes_up_once():
+    node = armed(0b110)
+    packet = feedback(word(0b110))
+    assert node.forward([packet, packet, packet], port=1) == {}
+    assert len(node.send_ready()) == 1
+    assert node.events() == {"armed": 1, "merged": 3, "complete": 1}
+
+
+def test_a_repair_arms_again_for_those_it_goes_to():
+    node = armed(0b1110)
+    give(node, word(0b1110, done=0b1100, rows={0: 0b10}))
+    node.send_ready()
+    node.forward([data(0b10, flags=4, round_=1)], port=2)
+    give(node, word(0b10, round=1))
+    ((_, packets),) = node.send_ready()
+    assert word_of(packets) == word(0b10, round=1)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda p: p[:-1], "bad_checksum"),
+        (lambda p: p[:60] + bytes([p[60] ^ 1]) + p[61:], "bad_checksum"),
+        (lambda p: p[:46] + b"\0\0" + p[48:], "bad_checksum"),
+    ],
+)
+def test_broken_feedback_is_dropped_and_counted(change, reason):
+    node = armed()
+    packet = change(feedback(word(0b10), outer_bits=0b1000))
+    assert node.forward([packet], port=1) == {}
+    assert node.drops() == {reason: 1}
+    assert node.events() == {"armed": 1}
+
+
+# Rows and the MTU.
+
+
+def gaps(n, who=0b10):
+    return {psn: who for psn in range(0, n)}
+
+
+@pytest.mark.parametrize("n_rows", [0, 1, 2, 3, 4, 5, 6, 7, 63, 64])
+def test_rows_that_do_not_fit_go_on_in_further_packets(n_rows):
+    """BSL 64: 20 + 28 + 24 + 16 bytes, 12 for each row, 28 outside."""
+    mtu = 28 + 88 + 3 * 12
+    node = plain_node(mtu=mtu)
+    node.forward([data(0b10, n_psn=64)], port=2)
+    said = naive.Word(BIFT_ID, 64, heard=0b10, done=0, rows=gaps(n_rows))
+    assert node.forward([feedback(said)], port=1) == {}
+    ((_, packets),) = node.send_ready()
+    assert [len(parse(p).message.rows) for p in packets] == [
+        *[3] * (n_rows // 3),
+        *([n_rows % 3] if n_rows % 3 or not n_rows else []),
+    ]
+    assert all(len(p) + 28 <= mtu for p in packets)
+    assert word_of(packets) == said
+
+
+def test_continued_rows_reach_the_parent_in_its_slot_or_unfolded():
+    child = plain_node(mtu=28 + 88 + 2 * 12)
+    child.forward([data(0b10)], port=2)
+    said = word(0b10, done=0, rows=gaps(4))
+    child.forward([feedback(said)], port=1)
+    ((_, packets),) = child.send_ready()
+    assert len(packets) == 2
+    at_once, one_by_one = armed(0b10), armed(0b10)
+    assert at_once.forward(packets, port=1) == {}
+    ((_, folded),) = at_once.send_ready()
+    assert word_of(folded) == said
+    one_by_one.forward(packets[:1], port=1)
+    ((_, first),) = one_by_one.send_ready()
+    outer = [c.packet for c in one_by_one.forward(packets[1:], port=1).get(2, [])]
+    rows = [row for p in (*first, *(outer or packets[1:])) for row in parse(p).message.rows]
+    assert {row.psn: row.lacking for row in rows} == gaps(4)
+    assert one_by_one.events()["unfolded"] == 1
+
+
+def test_a_row_that_never_fits_goes_out_all_the_same():
+    """A BitString of 4096 bits on an MTU of 1500: too large to send, never an endless loop."""
+    node = KernelNode(table([[1] * 4096], 2, bift_ids=[0x70000]), [0, 0], mtu=1500)
+    node.forward([data(1 << 4000, bift_id=0x70000)], port=1)
+    said = naive.Word(0x70000, 4, heard=1 << 4000, done=0, rows=gaps(4, 1 << 4000))
+    node.forward([feedback(said)], port=1)
+    ((_, packets),) = node.send_ready()
+    assert [len(parse(p).message.rows) for p in packets] == [1, 1, 1, 1]
+    assert word_of(packets) == said
+
+
+# A receiver's own word.
+
+
+@pytest.mark.parametrize("n_psn", [1, 2, 63, 64])
+@pytest.mark.parametrize("index", [0, 63, 64, 255])
+def test_a_receiver_says_what_it_lacks(n_psn, index):
+    full = (1 << n_psn) - 1
+    assert int(whole_block(n_psn)) == full
+    node = plain_node()
+    node.fold = build_fold(1, 4)
+    row = node.fold.rows[0]
+    row["bift_id"], row["n_words"], row["n_psn"], row["bfir_id"] = 0x30000, 4, n_psn, BFIR
+    row["flow"], row["block"], row["round"], row["room"], row["worst"] = 7, 3, 2, 100, 55
+    for have in (0, 1, full >> 1, full, full | 1 << 63):
+        own_report(node.fold, index, np.uint64(have))
+        said = word_of(write_all(node, 0))
+        lacks = naive.members(full & ~have)
+        assert said == naive.Word(
+            0x30000,
+            n_psn,
+            heard=1 << index,
+            done=0 if lacks else 1 << index,
+            rows=dict.fromkeys(sorted(lacks), 1 << index),
+            round=2,
+            room=100,
+            worst=55,
+        )
+
