@@ -277,7 +277,9 @@ def three_levels(bitstring_bits: int = 64) -> Fabric:
     )
     links = [Link(h, leaves[i // 3]) for i, h in enumerate(receivers)] + [Link("h0", "leaf0")]
     for pod in (0, 2):
-        links += [Link(leaf, s) for leaf in leaves[pod : pod + 2] for s in spines[pod : pod + 2]]
+        links += [
+            Link(leaf, s) for leaf in leaves[pod : pod + 2] for s in spines[pod : pod + 2]
+        ]
     links += [Link(s, c) for s in spines for c in ("core0", "core1")]
     return Fabric("three", nodes, tuple(links), bitstring_bits=bitstring_bits, n_ecmp=4)
 

@@ -218,7 +218,9 @@ class Collector:
         self.n_duplicates = 0
 
     def psns(self, block: int) -> int:
-        block_bytes = min(self.n_bytes - block * self.stride * self.n_psn, self.stride * self.n_psn)
+        block_bytes = min(
+            self.n_bytes - block * self.stride * self.n_psn, self.stride * self.n_psn
+        )
         return -(-block_bytes // self.stride)
 
     def take(self, block: int, psn: int, payload: bytes) -> None:

@@ -7,9 +7,11 @@ import msgspec
 import numpy as np
 
 from fanfold.core.effects import SendBlock
+from fanfold.core.sender import members_of
 from fanfold.kernels.impose import impose
 from fanfold.kernels.layout import BITS_AT, FAN_BYTES, FLAG_LAST, FLAG_POLL, FLAG_REPAIR, INNER_BYTES
 from fanfold.kernels.slots import NEVER_PS
+from fanfold.kernels.state import U8, U64
 from fanfold.live import pump as p
 from fanfold.units import PS_PER_SECOND
 from fanfold.wire import bitstring
@@ -133,7 +135,7 @@ class Outbox:
             self.plain[key] = self.plain.get(key, 0) + n
             self.plain_bytes[key] = self.plain_bytes.get(key, 0) + size + 28 * n
 
-    def _head(self, job: SendBlock, fan: Fan, n_psn: int, si: int) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
+    def _head(self, job: SendBlock, fan: Fan, n_psn: int, si: int) -> U8:
         flags = FLAG_POLL | (FLAG_LAST if job.is_last else 0) | (FLAG_REPAIR if job.is_repair else 0)
         data = Data(
             flow=job.flow, block=job.block, n_psn=n_psn, psn=0, stride=fan.stride, first_ttl=TTL,
@@ -146,22 +148,23 @@ class Outbox:
         packet = build(header, self.addr, GROUP_ADDRESS, self.flow_port, data, b"\0")
         return np.frombuffer(packet[: self.head_bytes], np.uint8).copy()
 
-    def _rows(self, job: SendBlock, n_psn: int, si: int) -> tuple[np.ndarray[tuple[int, int], np.dtype[np.uint64]], int]:
+    def _rows(self, job: SendBlock, n_psn: int, si: int) -> tuple[U64, int]:
         """BitString of each PSN in one SI, and which PSNs anyone of that SI is to get."""
         rows = np.zeros((n_psn, self.n_words), np.uint64)
-        wanted = 0
         shift, mask = si * self.n_bits, (1 << self.n_bits) - 1
-        psns = [q for q in range(n_psn) if job.psns >> q & 1]
-        each: Sequence[int] = job.bits if len(job.bits) > 1 else job.bits * len(psns)
-        last, words = -1, np.zeros(self.n_words, np.uint64)
-        for psn, bits in zip(psns, each, strict=True):
-            if bits != last:
-                last = bits
-                part = bits >> shift & mask
-                words = np.frombuffer(part.to_bytes(self.n_bits // 8, "little"), "<u8")
-            rows[psn] = words
-            wanted |= int(bool(words.any())) << psn
+        if len(job.bits) == 1:
+            rows[:] = self._words(job.bits[0] >> shift & mask)
+            return rows, job.psns
+        wanted = 0
+        for psn, bits in zip(members_of(job.psns), job.bits, strict=True):
+            part = bits >> shift & mask
+            if part:
+                rows[psn] = self._words(part)
+                wanted |= 1 << psn
         return rows, wanted
+
+    def _words(self, bits: int) -> U64:
+        return np.frombuffer(bits.to_bytes(self.n_bits // 8, "little"), "<u8")
 
 
 class _Lane:
@@ -172,7 +175,7 @@ class _Lane:
         self.fresh: deque[SendBlock] = deque()
         self.left: Iterator[int] | None = None
         self.next_ps = 0
-        self.room: np.ndarray[tuple[int], np.dtype[np.uint8]] | None = None
+        self.room: U8 | None = None
 
     def has_work(self) -> bool:
         return self.left is not None or bool(self.repairs) or bool(self.fresh)

@@ -434,25 +434,3 @@ def transmit(sock: Sock, node: Node, buf: U8, n: int, seg: int) -> int:
             sent += node.plan.n[port]
         at = following
     return sent
-
-
-@kernel
-def send_one(sock: Sock, node: Node, packet: U8, port: int, dport: int, kind: int) -> None:
-    """Send one packet through a port, counted under ``kind``."""
-    size = packet.shape[0]
-    aim(sock, node.ports.addr[port], dport)
-    sock.iov_out[0] = np.uint64(packet.ctypes.data)
-    sock.iov_out[1] = np.uint64(size)
-    if sock.ints[TAPPING] != 0:
-        tap_packets(sock, packet, 0, size, size, port, TAP_OUT, dport, node.ports.addr[port])
-    if send_iov(sock, 1, 1, size):
-        count_sent(node.counters, port, kind, -1, size)
-    else:
-        node.counters.drops[DROP_SEND_FAILED] += 1
-
-
-def load_send_one(sock: Sock, node: Node, packet: U8) -> None:
-    """Compile or load ``send_one`` without sending: its socket is closed for the call."""
-    fd, sock.ints[FD] = sock.ints[FD], -1
-    send_one(sock, node, packet, 1, BIER_PORT, CLASS_FEEDBACK)
-    sock.ints[FD] = fd

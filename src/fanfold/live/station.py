@@ -89,6 +89,14 @@ class Station:
         except BlockingIOError:
             return
 
+    def send(self, packet: bytes | memoryview, address: str, port: int) -> bool:
+        """Send one packet; False when the kernel refused it."""
+        try:
+            self.sock.sendto(packet, (address, port))
+        except OSError:
+            return False
+        return True
+
     def packet_at(self, at: int) -> Packet | None:
         """Packet at an offset of the block in hand, or None when it is malformed (counted)."""
         end = min(at + int(self.io.ints[p.SEG]), int(self.io.ints[p.END]))

@@ -7,8 +7,9 @@ cache. Each kernel is called once on empty arrays of the types the nodes use.
 import numpy as np
 
 from fanfold.kernels.collect import build_collect, collect_pass, due_reports
-from fanfold.kernels.feedback import own_report, write_feedback
 from fanfold.kernels.impose import impose
+from fanfold.kernels.layout import MAX_PSN
+from fanfold.kernels.speak import WHOLE_ROW, speak
 from fanfold.kernels.state import build_fold
 from fanfold.live import pump as p
 from fanfold.live.ports import Limits, build_node_state, build_sock, open_socket
@@ -28,12 +29,9 @@ def warm() -> None:
         collect_pass(nothing, 0, 64, 0, 0, node.plan, node.collect, node.counters.drops)
         due_reports(build_collect(1, 64, 1, 1), 0, np.zeros(1, np.int64))
         own = build_fold(1, 4)
-        own.rows[0]["n_words"], own.rows[0]["bift_id"] = 4, 0x30000
-        own.rows[0]["bfir_id"], own.rows[0]["n_psn"] = 1, 1
-        own_report(own, 0, np.uint64(1))
-        write_feedback(own, 0, 0, 1500, 0, np.zeros(4096, np.uint8))
+        node.collect.follow[0]["bift_id"], node.collect.follow[0]["bfir_id"] = 0x30000, 1
+        speak(node.collect, 0, 0, WHOLE_ROW, node.row, 0, own, MAX_PSN, np.zeros(4096, np.uint8))
         head = np.zeros(128, np.uint8)
         impose(nothing, head, nothing, 0, 4, 1, np.zeros((1, 4), np.uint64), np.uint64(0), 0, 0)
-        p.load_send_one(io, node, nothing)
     finally:
         sock.close()

@@ -12,8 +12,9 @@ from fanfold.live.outbox import PIECE_BYTES
 
 ALIGN = 64
 MIN_STRIDE = 64
-SMALL = 4096
-"""Packets with less payload than this travel 64 to a block, larger ones 32."""
+BIG = 16_384
+BIG_PSN = 8
+"""Packets with more payload than BIG travel 8 to a block: a block stays below 600 KB."""
 
 
 class Geometry(NamedTuple):
@@ -43,4 +44,4 @@ def geometry_of(mtu: int, bitstring_bits: int) -> Geometry:
     n_piece = -(-PIECE_BYTES // (most + head))
     even = (PIECE_BYTES // n_piece - head) // ALIGN * ALIGN
     stride = even if even * 10 >= most * 9 else most // ALIGN * ALIGN
-    return Geometry(stride, 32 if stride > SMALL else MAX_PSN)
+    return Geometry(stride, MAX_PSN if stride <= BIG else BIG_PSN)

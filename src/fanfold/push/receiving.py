@@ -12,10 +12,10 @@ from blake3 import blake3
 from fanfold.errors import WireError
 from fanfold.kernels import collect as c
 from fanfold.kernels.codes import DROP_CORRUPT_CHUNK, DROP_UNKNOWN_FLOW
-from fanfold.kernels.feedback import own_report, write_feedback
 from fanfold.kernels.layout import MAX_PSN
 from fanfold.kernels.slots import NEVER_PS
-from fanfold.kernels.state import I64, Fold, Rows, build_fold
+from fanfold.kernels.speak import WHOLE_ROW, speak
+from fanfold.kernels.state import I64, U8, Fold, Rows, build_fold
 from fanfold.push.manifest import Manifest, decode
 from fanfold.push.sending import SLICE_BYTES
 from fanfold.push.store import Incoming, Store, StoreError
@@ -35,8 +35,8 @@ IDLE_PS = 30_000_000_000_000
 CHECK_BYTES = 8 << 20
 UNKNOWN_PS = 100_000_000_000
 
-SendUp = Callable[[int, int, int, bytes], None]
-"""(port, bfir_id, flow_port, packet)"""
+SendUp = Callable[["Session", U8], None]
+"""(push, FEEDBACK packet)"""
 
 
 class Session:
@@ -130,7 +130,7 @@ class PushReceiver:
             elif kind == c.EVENT_AGAIN:
                 found = self._by_follow.get(what)
                 if found is not None:
-                    self._say(found[0], found[1], block, None, send_up)
+                    self._say(found[0], found[1], block, WHOLE_ROW, send_up)
         self.collect.n_events[0] = 0
 
     def on_ask(self, now_ps: int, packet: Packet, ask: Ask, port: int, reply: "Reply") -> None:
@@ -161,7 +161,7 @@ class PushReceiver:
             session, which = self._by_follow[int(row["follow"])]
             row["report_ps"] = now_ps + AGAIN_PS
             row["polled"] = 1
-            self._say(session, which, int(row["block"]), row, send_up)
+            self._say(session, which, int(row["block"]), int(r), send_up)
         changed = []
         for session in list(self.sessions.values()):
             if session.state == ReportState.CHECKING and self._check(now_ps, session):
@@ -263,12 +263,12 @@ class PushReceiver:
             self.drops[DROP_CORRUPT_CHUNK] += 1
             row["state"], row["have"] = c.FILLING, 0
             row["report_ps"] = now_ps + AGAIN_PS
-            self._say(session, which, block, row, send_up)
+            self._say(session, which, block, r, send_up)
             return
         row["state"] = c.FREE
         if session.state != ReportState.FAILED:
             self.collect.have[int(follow["map_at"]) + block] = 1
-            self._say(session, which, block, None, send_up)
+            self._say(session, which, block, WHOLE_ROW, send_up)
         self._advance(now_ps, session, which)
 
     def _block_bytes(self, row: Rows, follow: Rows) -> int:
@@ -370,44 +370,16 @@ class PushReceiver:
 
     # Words.
 
-    def _say(
-        self, session: Session, which: int, block: int, row: Rows | None, send_up: SendUp
-    ) -> None:
-        """FEEDBACK on one block: all of it when ``row`` is None, else its gaps."""
+    def _say(self, session: Session, which: int, block: int, r: int, send_up: SendUp) -> None:
+        """FEEDBACK on one block: its gaps, or all of it when ``r`` is WHOLE_ROW."""
         f = session.follow[which]
-        if f < 0:
-            return
-        follow = self.collect.follow[f]
-        own = self._own.rows[0]
-        n_blocks = int(follow["n_blocks"])
-        is_last = n_blocks and block == n_blocks - 1
-        n_psn = (
-            int(row["n_psn"])
-            if row is not None
-            else int(follow["last_n_psn"] if is_last else follow["n_psn"])
-        )
-        own["bfir_id"], own["flow"], own["block"] = session.bfir_id, session.flow | which, block
-        own["bift_id"], own["n_words"] = follow["bift_id"], self._own.words.shape[2]
-        own["n_psn"], own["flow_port"] = n_psn, session.flow_port
-        own["bfir_addr"] = session.bfir_addr
-        own["round"] = int(row["round"]) if row is not None else 255
-        free = int((self.collect.blocks["state"] == c.FREE).sum())
-        own["room"] = free * 255 // self.collect.blocks.shape[0]
-        own["queue"] = int(self.node_row[0]["queue"])
-        own["worst"], own["partial"] = self.bfr_id, 0
-        have = np.uint64(row["have"]) if row is not None else ~np.uint64(0)
-        own_report(self._own, self._index, have)
-        psn = 0
+        psn = 0 if f >= 0 else MAX_PSN
         while psn < MAX_PSN:
-            size, psn = divmod(
-                write_feedback(
-                    self._own, 0, self.addr, int(self.node_row[0]["mtu"]), psn, self._out
-                ),
-                128,
+            coded = speak(
+                self.collect, f, block, r, self.node_row, self._index, self._own, psn, self._out
             )
-            send_up(
-                session.port, session.bfir_id, session.flow_port, self._out[:size].tobytes()
-            )
+            size, psn = divmod(coded, 128)
+            send_up(session, self._out[:size])
             self.n_feedback += 1
 
     def _report(self, now_ps: int, session: Session, cursor: int, nonce: int) -> Report:

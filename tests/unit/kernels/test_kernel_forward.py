@@ -200,8 +200,9 @@ def test_each_set_has_a_table_of_its_own():
 
 
 def test_bitstrings_of_several_lengths_live_side_by_side():
-    small, large = table([[1] * 64], 3, bift_ids=[0x10000]), table(
-        [[2] * 256], 3, bift_ids=[0x30000]
+    small, large = (
+        table([[1] * 64], 3, bift_ids=[0x10000]),
+        table([[2] * 256], 3, bift_ids=[0x30000]),
     )
     bifts = small._replace(
         ids=np.array([0x10000, 0x30000]),

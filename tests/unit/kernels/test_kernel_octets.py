@@ -41,7 +41,9 @@ def test_integers_are_in_network_order():
     for at in range(30):
         assert octets.read_u16(buf, at) == int.from_bytes(buf[at : at + 2].tobytes(), "big")
         assert octets.read_u32(buf, at) == int.from_bytes(buf[at : at + 4].tobytes(), "big")
-        assert int(octets.read_word(buf, at)) == int.from_bytes(buf[at : at + 8].tobytes(), "big")
+        assert int(octets.read_word(buf, at)) == int.from_bytes(
+            buf[at : at + 8].tobytes(), "big"
+        )
 
 
 @pytest.mark.parametrize("value", [0, 1, 0x1234, 0xFFFF, 0x12345678, 0xFFFFFFFF, -1, 2**40 + 5])

@@ -173,7 +173,9 @@ def test_a_key_is_found_beside_its_neighbours_whatever_was_freed():
 def test_keys_spread_over_the_table():
     homes = {slot_home(1, 2, block) % 1024 for block in range(512)}
     assert len(homes) > 300
-    assert all(slot_home(b, f, k) >= 0 for b in (0, 65_535) for f in (0, 2**32 - 1) for k in (0, 9))
+    assert all(
+        slot_home(b, f, k) >= 0 for b in (0, 65_535) for f in (0, 2**32 - 1) for k in (0, 9)
+    )
 
 
 def test_a_deadline_sends_up_what_was_heard_and_frees_the_silent():
@@ -324,4 +326,3 @@ def test_a_receiver_says_what_it_lacks(n_psn, index):
             room=100,
             worst=55,
         )
-

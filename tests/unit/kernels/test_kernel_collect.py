@@ -1,0 +1,327 @@
+import naive
+import numpy as np
+import pytest
+from kernel_nodes import BFIR, BFIR_ADDR, BIFT_ID, FLOW_PORT, data, feedback, plain_node
+
+from fanfold.kernels import collect as c
+from fanfold.kernels.slots import NEVER_PS
+from fanfold.streams import stream
+
+STRIDE, N_PSN = 8, 4
+REORDER_PS, IDLE_PS = 100, 1000
+ONE = 1  # BitString of the receiver alone
+
+
+class Receiver:
+    """A node that collects flow 7 of BFIR 9, n_bytes long."""
+
+    def __init__(self, n_bytes=100, *, n_blocks=4, is_known=True, room=STRIDE * N_PSN):
+        self.node = plain_node(folds=False)
+        self.state = c.build_collect(n_blocks, room, 2, 80)
+        self.state.timing[:] = REORDER_PS, IDLE_PS
+        self.object = stream(n_bytes, "tests/object").bytes(n_bytes)
+        self.n_blocks = -(-n_bytes // (STRIDE * N_PSN))
+        self.drops = self.node.counters.drops
+        row = self.state.follow[1]
+        row["used"], row["bfir_id"], row["flow"], row["newest"] = 1, BFIR, 7, -1
+        row["map_at"], row["map_len"] = 10, 70
+        if is_known:
+            last = n_bytes - (self.n_blocks - 1) * STRIDE * N_PSN
+            row["stride"], row["n_psn"], row["n_blocks"] = STRIDE, N_PSN, self.n_blocks
+            row["last_n_psn"] = -(-last // STRIDE)
+            row["last_bytes"] = last - (int(row["last_n_psn"]) - 1) * STRIDE
+
+    def psns(self, block):
+        n = min(len(self.object) - block * STRIDE * N_PSN, STRIDE * N_PSN)
+        return -(-n // STRIDE)
+
+    def packet(self, block, psn, **more):
+        at = (block * N_PSN + psn) * STRIDE
+        flags = more.pop("flags", 0) | 2 * (block == self.n_blocks - 1)
+        more = {"n_psn": self.psns(block), "payload": self.object[at : at + STRIDE]} | more
+        return data(ONE, block=block, psn=psn, stride=STRIDE, flags=flags, **more)
+
+    def take(self, *packets, now_ps=0):
+        for packet in packets:
+            self.node.forward([packet], now_ps=now_ps)
+            self.collect_pass(now_ps)
+
+    def collect_pass(self, now_ps=0):
+        node = self.node
+        n = len(node.block)
+        c.collect_pass(node.block, 0, node.seg, n, now_ps, node.plan, self.state, self.drops)
+
+    def events(self):
+        found = self.state.events[: self.state.n_events[0]].tolist()
+        self.state.n_events[0] = 0
+        return [tuple(event) for event in found]
+
+    def block_of(self, r):
+        row = self.state.blocks[r]
+        n = (int(row["n_psn"]) - 1) * STRIDE + int(row["tail"])
+        return self.state.room[r, :n].tobytes()
+
+    def row(self, block):
+        rows = self.state.blocks
+        (r,) = np.flatnonzero((rows["state"] != c.FREE) & (rows["block"] == block))
+        return rows[r]
+
+    def due(self, now_ps):
+        out = np.zeros(8, np.int64)
+        n = c.due_reports(self.state, now_ps, out)
+        return sorted(int(self.state.blocks[r]["block"]) for r in out[:n])
+
+    def keep(self, r):
+        """What the role does with a whole block."""
+        row = self.state.blocks[r]
+        self.state.have[10 + int(row["block"])] = 1
+        row["state"] = c.FREE
+
+
+def test_a_block_is_whole_when_its_last_packet_is_in():
+    rx = Receiver()
+    rx.take(*(rx.packet(0, psn) for psn in (2, 0, 3)))
+    assert rx.events() == []
+    rx.take(rx.packet(0, 1))
+    ((kind, r, block),) = rx.events()
+    assert (kind, block) == (c.EVENT_WHOLE, 0)
+    assert rx.block_of(r) == rx.object[: STRIDE * N_PSN]
+    assert rx.row(0)["report_ps"] == NEVER_PS
+    assert rx.node.drops() == {}
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+@pytest.mark.parametrize("seed", range(6))
+def test_blocks_come_together_from_any_order_with_duplicates(seed, is_known):
+    rx = Receiver(n_blocks=5, is_known=is_known, n_bytes=5 * 32 - 13)
+    rng = stream(seed, "tests/collect")
+    twin = naive.Collector(len(rx.object), STRIDE, N_PSN)
+    places = [(b, p) for b in range(rx.n_blocks) for p in range(rx.psns(b))]
+    order = [places[int(i)] for i in rng.permutation(len(places))]
+    extra = [order[int(rng.integers(0, len(order)))] for _ in range(6)]
+    whole = {}
+    for block, psn in [*order, *extra]:
+        rx.take(rx.packet(block, psn))
+        twin.take(block, psn, rx.object[(block * N_PSN + psn) * STRIDE :][:STRIDE])
+        whole |= {b: rx.block_of(r) for kind, r, b in rx.events() if kind == c.EVENT_WHOLE}
+        if block not in twin.whole:
+            gaps = naive.members(2 ** rx.psns(block) - 1 & ~int(rx.row(block)["have"]))
+            assert gaps == twin.gaps(block)
+    assert whole == twin.whole
+    assert b"".join(whole[b] for b in sorted(whole)) == rx.object
+    assert rx.node.drops() == {"duplicate": twin.n_duplicates}
+
+
+def test_a_flow_is_learnt_from_its_packets():
+    rx = Receiver(is_known=False)
+    rx.take(rx.packet(1, 0), now_ps=50)
+    row = rx.state.follow[1]
+    assert (row["stride"], row["n_psn"], row["n_blocks"]) == (STRIDE, N_PSN, 0)
+    assert (row["heard_ps"], row["newest"], row["bift_id"]) == (50, 1, BIFT_ID)
+    assert (row["flow_port"], row["bfir_addr"]) == (FLOW_PORT, BFIR_ADDR)
+    rx.take(rx.packet(3, 0, n_psn=1, payload=b"1234"))
+    assert (row["n_blocks"], row["last_n_psn"], row["newest"]) == (4, 1, 3)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"n_psn": 3},
+        {"n_psn": 5},
+        {"stride": 7, "payload": b"1234567"},
+        {"stride": 9, "payload": b"123456789"},
+        {"payload": b"1234567"},
+        {"flags": 2},
+        {"block": 70},
+        {"block": 4},
+    ],
+    ids=str,
+)
+def test_wrong_geometry_is_refused_and_counted(change):
+    rx = Receiver()
+    fields = {"block": 0, "psn": 0, "n_psn": N_PSN, "stride": STRIDE, "payload": b"12345678"}
+    rx.take(data(ONE, **fields))
+    rx.take(data(ONE, **(fields | {"psn": 1} | change)))
+    assert rx.node.drops() == {"bad_fan": 1}
+    assert int(rx.row(0)["have"]) == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"n_psn": 2}, {"payload": b"12345"}, {"flags": 0}, {"block": 2, "flags": 2}],
+    ids=str,
+)
+def test_wrong_geometry_of_the_last_block_is_refused(change):
+    rx = Receiver(100)  # block 3: one packet of 4 bytes
+    fields = {
+        "block": 3,
+        "psn": 0,
+        "n_psn": 1,
+        "stride": STRIDE,
+        "payload": b"1234",
+        "flags": 2,
+    }
+    rx.take(data(ONE, **(fields | change)))
+    assert rx.node.drops() == {"bad_fan": 1}
+    assert rx.events() == []
+    rx.take(data(ONE, **fields))
+    assert [event[0] for event in rx.events()] == [c.EVENT_WHOLE]
+
+
+@pytest.mark.parametrize(
+    ("place", "octet"),
+    [(15, 0), (2, 0), (2, 65), (3, 4)],
+    ids=["stride 0", "n_psn 0", "n_psn 65", "psn 4 of 4"],
+)
+def test_fields_that_the_codec_refuses_are_refused(place, octet):
+    rx = Receiver(is_known=False)
+    packet = np.array([*rx.packet(0, 0)], np.uint8)
+    packet[48 + place] = octet
+    fix_checksum(packet)
+    rx.take(packet.tobytes())
+    assert rx.node.drops() == {"bad_fan": 1}
+
+
+def fix_checksum(packet):
+    packet[46:48] = 0
+    pseudo = packet[32:40].tobytes() + b"\0\x11" + packet[44:46].tobytes()
+    checksum = 0xFFFF - naive.sum_octets(pseudo + packet[40:].tobytes()) or 0xFFFF
+    packet[46:48] = checksum >> 8, checksum & 0xFF
+
+
+def test_an_empty_payload_is_refused():
+    rx = Receiver()
+    rx.take(rx.packet(0, 0, payload=b""))
+    assert rx.node.drops() == {"bad_fan": 1}
+
+
+def test_a_block_larger_than_the_room_is_refused():
+    rx = Receiver(is_known=False, room=STRIDE * N_PSN - 1)
+    rx.take(rx.packet(0, 0))
+    assert rx.node.drops() == {"bad_fan": 1}
+
+
+def test_a_broken_payload_is_refused():
+    rx = Receiver()
+    packet = rx.packet(0, 0)
+    rx.take(packet[:-1] + bytes([packet[-1] ^ 0x10]))
+    assert rx.node.drops() == {"bad_checksum": 1}
+
+
+def test_a_flow_that_nobody_follows_is_told_once_for_a_block():
+    rx = Receiver()
+    strange = [data(ONE, flow=8), data(ONE, bfir_id=8), data(ONE, flow=8)]
+    rx.node.forward(strange)
+    rx.collect_pass()
+    assert rx.events() == [(c.EVENT_UNKNOWN, 0, 0)]
+    assert rx.node.drops() == {"unknown_flow": 3}
+    rx.state.follow[1]["used"] = 0
+    rx.take(rx.packet(0, 0))
+    assert rx.node.drops() == {"unknown_flow": 4}
+
+
+def test_what_is_not_data_is_left_alone():
+    rx = Receiver()
+    rx.take(feedback(naive.Word(BIFT_ID, 4, heard=1, done=1, rows={}), outer_bits=ONE))
+    assert (rx.node.drops(), rx.events()) == ({}, [])
+
+
+def test_without_a_free_buffer_a_block_waits_for_a_repair():
+    rx = Receiver(n_blocks=2)
+    rx.take(rx.packet(0, 0), rx.packet(1, 0), rx.packet(2, 0))
+    assert rx.node.drops() == {"no_buffer": 1}
+    rx.take(*(rx.packet(1, psn) for psn in (1, 2, 3)))
+    ((_, r, block),) = rx.events()
+    assert block == 1
+    rx.keep(r)
+    rx.take(rx.packet(2, 0))
+    assert rx.node.drops() == {"no_buffer": 1}
+    assert int(rx.row(2)["have"]) == 1
+
+
+def test_a_block_that_is_kept_comes_again_only_as_a_question():
+    rx = Receiver()
+    rx.take(*(rx.packet(0, psn) for psn in range(4)))
+    rx.keep(rx.events()[0][1])
+    rx.take(rx.packet(0, 1))
+    assert rx.events() == []
+    rx.take(rx.packet(0, 3, flags=1))
+    assert rx.events() == [(c.EVENT_AGAIN, 1, 0)]
+    assert rx.node.drops() == {"duplicate": 2}
+
+
+def test_a_lost_event_of_a_whole_block_comes_back_with_a_poll():
+    rx = Receiver()
+    rx.take(*(rx.packet(0, psn) for psn in range(4)))
+    (lost,) = rx.events()
+    rx.take(rx.packet(0, 3))
+    assert rx.events() == []
+    rx.take(rx.packet(0, 3, flags=1))
+    assert rx.events() == [lost]
+
+
+def test_events_past_the_end_are_lost_and_nothing_else():
+    rx = Receiver()
+    rx.state.n_events[0] = len(rx.state.events)
+    rx.take(*(rx.packet(0, psn) for psn in range(4)))
+    assert rx.state.n_events[0] == len(rx.state.events)
+    assert rx.row(0)["state"] == c.WHOLE
+
+
+# When gaps are due.
+
+
+def test_a_poll_makes_the_gaps_due_after_the_time_of_reordering():
+    rx = Receiver()
+    rx.take(rx.packet(0, 3, flags=1), now_ps=10)
+    assert rx.due(10 + REORDER_PS - 1) == []
+    assert rx.due(10 + REORDER_PS) == [0]
+    rx.take(rx.packet(0, 2, flags=1), now_ps=50)  # asked again: not later than at first
+    assert rx.due(10 + REORDER_PS) == [0]
+
+
+def test_without_a_poll_silence_makes_the_gaps_due():
+    rx = Receiver()
+    rx.take(rx.packet(0, 0), now_ps=10)
+    rx.take(rx.packet(0, 1), now_ps=30)
+    assert rx.due(30 + IDLE_PS - 1) == []
+    assert rx.due(30 + IDLE_PS) == [0]
+
+
+def test_a_block_two_further_on_makes_the_gaps_due():
+    rx = Receiver()
+    rx.take(rx.packet(0, 0), rx.packet(1, 0), now_ps=10)
+    assert rx.due(10 + REORDER_PS) == []
+    rx.take(rx.packet(2, 0), now_ps=20)
+    assert rx.due(10 + REORDER_PS - 1) == []
+    assert rx.due(10 + REORDER_PS) == [0]
+
+
+def test_what_was_reported_is_not_due_again_before_its_time():
+    rx = Receiver()
+    rx.take(rx.packet(0, 0), rx.packet(2, 0), now_ps=10)
+    assert rx.due(200) == [0]
+    row = rx.row(0)
+    row["polled"], row["report_ps"] = 1, 5000  # as the receiver's machine does
+    assert rx.due(300) == []
+    assert rx.due(4999) == [2]
+    assert rx.due(5000) == [0, 2]
+
+
+def test_no_more_are_due_than_there_is_room_for():
+    rx = Receiver(n_blocks=4)
+    rx.take(*(rx.packet(b, 0) for b in range(3)), rx.packet(3, 0), now_ps=10)
+    out = np.zeros(2, np.int64)
+    assert c.due_reports(rx.state, 10**6, out) == 2
+
+
+def test_whole_blocks_are_never_due():
+    rx = Receiver()
+    rx.take(*(rx.packet(0, psn, flags=1) for psn in range(4)))
+    assert rx.due(10**9) == []
+
+
+def test_a_block_remembers_the_latest_round():
+    rx = Receiver()
+    rx.take(*(rx.packet(0, psn, round_=r) for psn, r in enumerate((2, 5, 3))))
+    assert rx.row(0)["round"] == 5
