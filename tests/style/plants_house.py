@@ -10,9 +10,9 @@ PLANTS: tuple[tuple[str, str, str, str], ...] = (
         STYLE + "test_layers.py::test_imports_point_down",
     ),
     (
-        "src/fanfold/core/pace.py",
-        "START_BLOCKS = 4\n",
-        "START_BLOCKS = int(4.0)\n",
+        "src/fanfold/core/sender.py",
+        "MAX_ROUND = 255\n",
+        "MAX_ROUND = int(255.0)\n",
         STYLE + "test_floats.py::test_no_float[core]",
     ),
     (

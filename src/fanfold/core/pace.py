@@ -7,7 +7,7 @@ loss without pressure is repaired but does not slow the lane; heavy loss does. I
 
 from fanfold.units import PS_PER_SECOND
 
-START_BLOCKS = 4
+START_BLOCKS = 2
 MAX_BLOCKS = 48
 CALM = 90
 """Pressure (0..255) below which the window grows."""
@@ -15,6 +15,7 @@ HIGH = 150
 """Pressure from which it shrinks; 255 means a queue overflowed."""
 HEAVY_LOSS_PER_MILLE = 150
 MIN_RTT_PS = 200_000_000
+MAX_WAIT_PS = 1_200_000_000_000
 
 
 class Pace:
@@ -80,7 +81,7 @@ class Pace:
 
     def timeout_ps(self, floor_ps: int) -> int:
         """How long to wait for word of a block before asking again."""
-        return max(floor_ps, 4 * self.srtt_ps)
+        return min(max(floor_ps, 16 * self.srtt_ps), MAX_WAIT_PS)
 
     def _is_queueing(self) -> bool:
         return self.srtt_ps > 6 * self.min_rtt_ps + 20_000_000_000

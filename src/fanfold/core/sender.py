@@ -13,12 +13,15 @@ from fanfold.core.pace import Pace
 from fanfold.units import NEVER
 from fanfold.wire.feedback import Feedback
 
-WAIT_PS = 250_000_000_000
+WAIT_PS = 300_000_000_000
 """Shortest wait for word of a block: above the fold deadlines of a four-level fabric."""
 MAX_WAIT_PS = 800_000_000_000
 TICK_PS = 10_000_000_000
-SPLIT_AGE_PS = 400_000_000_000
-"""A block this old that only a minority lacks gets them a lane of their own."""
+SPLIT_PERIOD_PS = 1_000_000_000_000
+SPLIT_SHARE_PER_MILLE = 600
+"""A minority that holds a full window back for this share of a period gets a lane of its own."""
+MAX_SPLITS = 2
+"""A receiver split off this often stays in its own lane even when it catches up."""
 SPLIT_LOSS_PER_MILLE = 300
 LOST_PS = 1_800_000_000_000
 """Silence, in spite of being asked, after which a receiver is given up."""
@@ -121,6 +124,9 @@ class FanSender:
         self._gained_ps: dict[int, int] = {}
         self._lacked: dict[int, int] = {}  # receiver's missing packets, decaying
         self._offered = 0
+        self._held_ps: dict[int, int] = {}  # how long each receiver held the main lane back
+        self._period_ps = 0
+        self._n_splits: dict[int, int] = {}
         self._tick_ps = 0
         self._left = sum(1 for bits in self.need if bits)
 
@@ -191,6 +197,7 @@ class FanSender:
         """Ask again where a wait is over, split off the slow, give up the silent."""
         if now_ps < self._tick_ps:
             return
+        passed_ps = min(now_ps - self._tick_ps + TICK_PS, 4 * TICK_PS)
         self._tick_ps = now_ps + TICK_PS
         for k in members_of(self._recent):
             self._heard_ps[k] = now_ps
@@ -201,7 +208,8 @@ class FanSender:
             for block in [b for b, f in lane.flights.items() if f.is_due(now_ps)]:
                 self._ask_again(now_ps, index, block, out)
         self._give_up_silent(now_ps, out)
-        self._split_slow(now_ps, out)
+        self._split_slow(now_ps, passed_ps, out)
+        self._rejoin()
 
     def add(self, now_ps: int, bit: int, lacks: Sequence[int]) -> None:
         """Let a receiver join late; ``lacks`` are the blocks it has not.
@@ -368,18 +376,42 @@ class FanSender:
                 self.remove(1 << k)
                 out.append(ReceiverLost(k, "stalled", stalled))
 
-    def _split_slow(self, now_ps: int, out: list[Effect]) -> None:
+    def _is_deaf(self, now_ps: int) -> bool:
+        return now_ps - max(self._heard_ps.values(), default=now_ps) >= LOST_PS // 2
+
+    def _split_slow(self, now_ps: int, passed_ps: int, out: list[Effect]) -> None:
+        """Charge the time a full window waits to those it waits for; split who pays most."""
         lane = self.lanes[MAIN]
         n_members = lane.members.bit_count()
         if n_members < 2:
             return
-        late = 0
-        for flight in lane.flights.values():
-            if now_ps - flight.first_ps >= SPLIT_AGE_PS:
-                late |= flight.need
+        oldest = next(iter(lane.flights.values()), None)
+        if oldest is not None and not lane.pace.can_send():
+            waits = now_ps - oldest.sent_ps > 2 * lane.pace.srtt_ps + TICK_PS
+            if waits and oldest.need.bit_count() * 2 <= n_members:
+                for k in members_of(oldest.need):
+                    self._held_ps[k] = self._held_ps.get(k, 0) + passed_ps
+        if now_ps - self._period_ps < SPLIT_PERIOD_PS:
+            return
+        limit = SPLIT_PERIOD_PS * SPLIT_SHARE_PER_MILLE // 1000
+        late = sum(1 << k for k, held in self._held_ps.items() if held >= limit) & lane.members
+        self._held_ps, self._period_ps = {}, now_ps
         if late and late.bit_count() * 2 <= n_members:
             self._split(late, "late", out)
         self._split_lossy(lane, n_members, out)
+
+    def _rejoin(self) -> None:
+        """A lane that caught up with the main one goes on in it."""
+        main = self.lanes[MAIN]
+        for lane in self.lanes[1:]:
+            if lane.members == 0 or lane.flights:
+                continue
+            if lane.cursor < min(main.cursor, lane.end):
+                continue
+            often = [k for k in members_of(lane.members) if self._n_splits.get(k, 0) > MAX_SPLITS]
+            if not often and main.cursor < main.end:
+                main.members |= lane.members
+                lane.members = 0
 
     def _split_lossy(self, lane: Lane, n_members: int, out: list[Effect]) -> None:
         if self._offered < 8 * self.shape.n_psn:
@@ -399,10 +431,16 @@ class FanSender:
         main.members &= ~mask
         for block in list(main.flights):
             self._reduce(main, block, main.flights[block], mask)
+        for k in members_of(mask):
+            self._n_splits[k] = self._n_splits.get(k, 0) + 1
         self._to_own_lane(mask, self.shape.n_blocks)
         out.extend(ReceiverSplit(k, reason) for k in members_of(mask))
 
     def _to_own_lane(self, mask: int, end: int) -> None:
+        for lane in self.lanes[1:]:
+            if lane.members == 0 and not lane.flights:
+                lane.members, lane.cursor, lane.end = mask, 0, end
+                return
         if len(self.lanes) < MAX_LANES:
             self.lanes.append(Lane(mask, Pace(self.shape.block_bytes, self.cap_bps), end))
             self.lanes[-1].pace.window_bytes = self.shape.block_bytes

@@ -18,7 +18,7 @@ from fanfold.kernels.codes import (
 from fanfold.kernels.feedback import PASS, fold_packet
 from fanfold.kernels.frame import check_bier, classify
 from fanfold.kernels.jit import i64, kernel
-from fanfold.kernels.layout import BIER_PORT, BITS_AT, INNER_BYTES, IP_BYTES
+from fanfold.kernels.layout import BIER_PORT, BITS_AT, FLAG_REPAIR, INNER_BYTES, IP_BYTES
 from fanfold.kernels.octets import ZERO, read_bits, read_u16, read_u32, write_bits
 from fanfold.kernels.replicate import replicate
 from fanfold.kernels.slots import NO_SLOT, expect, find_slot, is_complete, open_slot, settle
@@ -37,6 +37,9 @@ from fanfold.kernels.tables import NULL_NBR, Bifts
 
 TTL_AT = 3
 NO_FLOW = -1
+MAX_LAG_PS = 120_000_000_000
+LAGS = 4
+"""A slot waits this many mean lags on top of the shortest deadline: a busy machine is no loss."""
 
 
 @kernel
@@ -102,15 +105,21 @@ def arm(
             return NO_SLOT
         row = fold.rows[slot]
         row["bift_id"], row["n_words"], row["port"] = bifts.ids[table], words, port
+        row["armed_ps"] = -1
         row["n_psn"] = min(max(i64(buf[fan + 2]), 1), 64)
         row["bfir_addr"], row["flow_port"] = (
             read_u32(buf, ip + 12),
             read_u16(buf, ip + IP_BYTES),
         )
     row = fold.rows[slot]
-    height = node[0]["depth"] - (i64(buf[fan + 13]) - i64(buf[at + TTL_AT]))
-    row["deadline_ps"] = now_ps + node[0]["fold_ps"] * min(max(height, 1), node[0]["depth"])
-    node[0]["next_ps"] = min(node[0]["next_ps"], row["deadline_ps"])
+    is_new = row["armed_ps"] < 0
+    if is_new or buf[fan + 1] & FLAG_REPAIR == 0:
+        # A repair joins a slot that waits already: it must not hold back what was heard.
+        height = node[0]["depth"] - (i64(buf[fan + 13]) - i64(buf[at + TTL_AT]))
+        wait = node[0]["fold_ps"] + min(LAGS * node[0]["lag_ps"], MAX_LAG_PS)
+        row["armed_ps"] = now_ps
+        row["deadline_ps"] = now_ps + wait * min(max(height, 1), node[0]["depth"])
+        node[0]["next_ps"] = min(node[0]["next_ps"], row["deadline_ps"])
     if row["bift_id"] == bifts.ids[table]:
         expect(fold, slot, bits, words)
     return slot

@@ -35,6 +35,7 @@ SLOT_ROW = np.dtype(
         ("flow_port", np.int64),
         ("bfir_addr", np.int64),
         ("deadline_ps", np.int64),
+        ("armed_ps", np.int64),  # when the last data packet passed
         ("n_psn", np.int64),
         ("round", np.int64),
         ("queue", np.int64),
@@ -56,7 +57,8 @@ NODE_ROW = np.dtype(
         ("bfr_id", np.int64),
         ("addr", np.int64),
         ("folds", np.int64),  # 1 where this node keeps slots
-        ("fold_ps", np.int64),  # deadline of a slot just above the leaves
+        ("fold_ps", np.int64),  # shortest deadline of a slot just above the leaves
+        ("lag_ps", np.int64),  # mean time from the last data packet to a complete slot
         ("depth", np.int64),  # hops from the farthest BFIR to the leaves, at most
         ("mtu", np.int64),
         ("queue", np.int64),  # fill of the receive queue, 0..255

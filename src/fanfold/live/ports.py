@@ -24,7 +24,7 @@ SOCKET_BYTES = 8 << 20
 SO_RCVBUFFORCE = 33
 N_SLOTS = 1024
 FOLD_PS = 60_000_000_000
-"""Deadline of a slot just above the leaves: 60 ms, above what a busy 2-core lab needs."""
+"""Shortest deadline of a slot just above the leaves; the lag a node sees comes on top."""
 TAP_BYTES = 64 << 20
 IP_MTU_DISCOVER = 10
 IP_MTU = 14

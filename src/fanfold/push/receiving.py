@@ -33,6 +33,8 @@ AGAIN_PS = 60_000_000_000
 IDLE_PS = 30_000_000_000_000
 """A push whose sender says nothing for this long is let go; verified chunks stay on disk."""
 CHECK_BYTES = 8 << 20
+TAKE_OVER_PS = 400_000_000_000
+"""A live sender is heard more often than this: it asks every 150 ms at least."""
 UNKNOWN_PS = 100_000_000_000
 
 SendUp = Callable[["Session", U8], None]
@@ -305,13 +307,14 @@ class PushReceiver:
                     ReportError.BAD_MANIFEST, "manifest: its own digest does not match"
                 )
             manifest = decode(whole[32:])
-            self._open(session, manifest)
+            self._open(now_ps, session, manifest)
         except WireError as error:
             self._fail(session, StoreError(ReportError.BAD_MANIFEST, str(error)))
         except StoreError as error:
             self._fail(session, error)
 
-    def _open(self, session: Session, manifest: Manifest) -> None:
+    def _open(self, now_ps: int, session: Session, manifest: Manifest) -> None:
+        self._take_over(now_ps, manifest)
         if manifest.chunk_bytes > self.collect.room.shape[1]:
             raise StoreError(
                 ReportError.TOO_LARGE,
@@ -332,6 +335,15 @@ class PushReceiver:
         row["last_n_psn"] = -(-last // manifest.stride)
         row["last_bytes"] = last - (int(row["last_n_psn"]) - 1) * manifest.stride
         session.state = ReportState.CHECKING
+
+    def _take_over(self, now_ps: int, manifest: Manifest) -> None:
+        """Let go of the same content from a sender that fell silent: its successor resumes."""
+        for other in list(self.sessions.values()):
+            incoming = other.incoming
+            if incoming is None or incoming.manifest != manifest:
+                continue
+            if now_ps - self._heard_ps(other) > TAKE_OVER_PS:
+                self._end(other)
 
     def _check(self, now_ps: int, session: Session) -> bool:
         incoming = session.incoming

@@ -201,14 +201,15 @@ class Push:
             self.fabric, self.source, self.station.io, self.station.node
         )
         verified = [p.done_ps for p in machine.peers.values() if p.state == State.VERIFIED]
-        data_ps = (max(verified) if verified else end_ps) - (machine.data_start_ps or end_ps)
+        began_ps = machine.data_start_ps or end_ps
+        data_ps = max((max(verified) if verified else end_ps) - began_ps, 0)
         links = self._links(role, statuses)
         lost = {self._name(b) for b, p in machine.peers.items() if p.is_silent}
         return PushResult(
             name=self.manifest.name, source=self.source, flow=self.flow,
             bytes=self.manifest.total_bytes, n_blocks=machine.data_shape.n_blocks,
             seconds=_seconds(end_ps - machine.start_ps), data_seconds=_seconds(data_ps),
-            goodput_bps=self.manifest.total_bytes * 8 * PS_PER_SECOND // max(data_ps, 1),
+            goodput_bps=self.manifest.total_bytes * 8 * PS_PER_SECOND // data_ps if data_ps else 0,
             receivers=[self._receiver(machine, bit) for bit in machine.peers], links=links,
             feedback={"at_source": role.n_feedback, "unfolded_equivalent": role.n_merged},
             repairs={

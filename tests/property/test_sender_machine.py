@@ -1,0 +1,669 @@
+"""Laws of the sending machine, in virtual time against model receivers and a bad network."""
+
+import heapq
+import pickle
+from collections import deque
+from collections.abc import Callable, Iterable
+
+import msgspec
+import naive
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fanfold.core import sender as s
+from fanfold.core.effects import BlockDone, Effect, ReceiverLost, ReceiverSplit, SendBlock
+from fanfold.core.pace import MAX_BLOCKS, Pace
+from fanfold.core.sender import FanSender, Shape
+from fanfold.streams import stream
+from fanfold.units import NEVER, PS_PER_SECOND
+from fanfold.wire.feedback import Feedback, FeedbackRow
+
+MS = PS_PER_SECOND // 1000
+FLOW = 7
+BIFT_ID = 0x10000
+STRIDE, N_PSN = 10, 4
+REORDER_PS, AGAIN_PS, FOLD_PS = 2 * MS, 60 * MS, 60 * MS
+LOST_BOUND_PS = 6 * PS_PER_SECOND
+"""From silence to being given up, at most: asked twice, then LOST_PS."""
+
+
+class Network(msgspec.Struct, frozen=True):
+    """What goes wrong, as shares of one, until ``heals_ps``."""
+
+    loss: float = 0.0
+    feedback_loss: float = 0.0
+    duplicates: float = 0.0
+    folding: float = 0.0
+    jitter_ms: int = 0
+    heals_ps: int = 0
+
+
+class Receiver:
+    """What one BFER does with packets; ``loss`` is on top of the network's and never heals."""
+
+    def __init__(self, bit: int, shape: Shape, has: Iterable[int] = ()) -> None:
+        self.bit, self.shape = bit, shape
+        self.have = {b: set(range(shape.psns(b))) for b in has}
+        self.rounds: dict[int, int] = {}
+        self.loss = 0.0
+        self.latency_ps = MS
+        self.silent_ps: int = NEVER
+        self.n_packets = 0
+        self.done_ps = 0
+
+    def is_whole(self, block: int) -> bool:
+        return len(self.have.get(block, ())) == self.shape.psns(block)
+
+    def is_complete(self) -> bool:
+        return all(self.is_whole(b) for b in range(self.shape.n_blocks))
+
+    def report(self, block: int) -> naive.Word:
+        mine, n_psn = 1 << self.bit, self.shape.psns(block)
+        gaps = set(range(n_psn)) - self.have.get(block, set())
+        return naive.Word(
+            BIFT_ID,
+            n_psn,
+            heard=mine,
+            done=0 if gaps else mine,
+            rows=dict.fromkeys(sorted(gaps), mine),
+            round=self.rounds.get(block, 0) if gaps else 255,
+        )
+
+
+def feedback_of(block: int, word: naive.Word) -> Feedback:
+    rows = tuple(FeedbackRow(psn, bits) for psn, bits in word.rows.items())
+    return Feedback(
+        BIFT_ID,
+        FLOW,
+        block,
+        word.n_psn,
+        word.heard,
+        word.done,
+        rows,
+        round=word.round,
+        n_merged=word.n_merged,
+    )
+
+
+class Checked:
+    """A FanSender whose every call is written down and whose every effect is judged."""
+
+    def __init__(self, shape: Shape, need: list[int], cap_bps: int = 0) -> None:
+        self.machine = FanSender(FLOW, shape, need, cap_bps)
+        self.shape = shape
+        self.calls: list[tuple[str, tuple[object, ...]]] = []
+        self.effects: list[Effect] = []
+        self.gone = 0  # given up or removed
+        self.n_loss_repairs = 0
+
+    def call(self, name: str, *args: object) -> list[Effect]:
+        self.calls.append((name, args))
+        out: list[Effect] = []
+        method = getattr(self.machine, name)
+        method(*args, out) if name in ("fill", "on_feedback", "on_timer") else method(*args)
+        for effect in out:
+            match effect:
+                case SendBlock():
+                    self.judge(name, effect, args)
+                case ReceiverLost(bit=bit):
+                    self.gone |= 1 << bit
+                case _:
+                    pass
+        self.effects += out
+        self.check_bounds()
+        return out
+
+    def judge(self, name: str, job: SendBlock, args: tuple[object, ...]) -> None:
+        n_psn = self.shape.psns(job.block)
+        psns = sorted(naive.members(job.psns))
+        need = self.machine.need[job.block]
+        assert psns
+        assert psns[-1] < n_psn
+        assert job.is_last == (job.block == self.shape.n_blocks - 1)
+        assert 0 <= job.round <= 255
+        assert len(job.bits) in (1, len(psns))
+        assert all(bits and not bits & ~need & ~self.gone for bits in job.bits)
+        if name == "fill":
+            assert (len(psns), job.is_repair, job.round) == (n_psn, False, 0)
+            return
+        assert job.is_repair
+        if name == "on_timer":  # a question: the last packet, to all who owe a word
+            assert psns == [n_psn - 1]
+            return
+        self.n_loss_repairs += 1
+        feedback = args[1]
+        assert isinstance(feedback, Feedback)
+        lacking = {row.psn: row.lacking & ~feedback.done for row in feedback.rows}
+        for psn, bits in zip(psns, job.bits, strict=True):
+            assert not bits & ~lacking.get(psn, 0), "a repair to somebody who has it"
+
+    def check_bounds(self) -> None:
+        machine = self.machine
+        assert 1 <= len(machine.lanes) <= s.MAX_LANES
+        for lane in machine.lanes:
+            assert len(lane.flights) <= MAX_BLOCKS + 1
+            flying = sum(self.shape.bytes(b) for b in lane.flights)
+            assert flying == lane.pace.flying_bytes
+            assert lane.pace.block_bytes <= lane.pace.window_bytes
+            assert all(flight.need for flight in lane.flights.values())
+
+    def check_books(self) -> None:
+        machine = self.machine
+        left = sum(1 for need in machine.need if need)
+        assert machine.is_done() == (left == 0)
+        for k, n in machine.n_lacking.items():
+            assert n == sum(need >> k & 1 for need in machine.need)
+        assert machine.lacking() == naive.bits_of(k for k, n in machine.n_lacking.items() if n)
+
+
+class World:
+    """One sender, its paced lanes, the network and the receivers, on one clock."""
+
+    def __init__(
+        self,
+        n_blocks: int,
+        receivers: int,
+        *,
+        seed: int = 0,
+        network: Network | None = None,
+        cap_bps: int = 0,
+        has: Callable[[int], Iterable[int]] = lambda bit: (),
+    ) -> None:
+        self.shape = Shape(n_blocks * STRIDE * N_PSN - 13, STRIDE, N_PSN)
+        self.rng = stream(seed, "tests/sender")
+        self.network = network or Network()
+        self.receivers = {k: Receiver(k, self.shape, has(k)) for k in range(receivers)}
+        need = [
+            naive.bits_of(k for k, r in self.receivers.items() if not r.is_whole(b))
+            for b in range(self.shape.n_blocks)
+        ]
+        self.checked = Checked(self.shape, need, cap_bps)
+        self.now = 0
+        self.events: list[tuple[int, int, Callable[[], None]]] = []
+        self.n_events = 0
+        self.lanes: dict[int, tuple[deque[SendBlock], deque[SendBlock]]] = {}
+        self.free_ps: dict[int, int] = {}
+        self.folds: dict[int, naive.Slot] = {}
+        self.early_checks = 0
+
+    # The clock.
+
+    def at(self, when: int, what: Callable[[], None]) -> None:
+        self.n_events += 1
+        heapq.heappush(self.events, (when, self.n_events, what))
+
+    def run(self, until_ps: int, *, max_steps: int = 60_000) -> bool:
+        """True when everybody wanted has everything."""
+        machine = self.checked.machine
+        for _ in range(max_steps):
+            if machine.is_done() or self.now >= until_ps:
+                break
+            self.send()
+            times = [
+                machine.deadline_ps(),
+                *(self.free_ps[i] for i in self.lanes if any(self.lanes[i])),
+            ]
+            if self.events:
+                times.append(self.events[0][0])
+            self.now = max(self.now, min(times))
+            while self.events and self.events[0][0] <= self.now:
+                heapq.heappop(self.events)[2]()
+            if machine.deadline_ps() <= self.now:
+                self.tick()
+        else:
+            raise AssertionError("no progress")
+        self.checked.check_books()
+        return machine.is_done()
+
+    def tick(self) -> None:
+        machine = self.checked.machine
+        if self.early_checks < 20:
+            self.early_checks += 1
+            before = pickle.dumps(machine)
+            out: list[Effect] = []
+            machine.on_timer(machine.deadline_ps() - 1, out)
+            assert (out, pickle.dumps(machine)) == ([], before)
+        deadline = machine.deadline_ps()
+        out = self.checked.call("on_timer", self.now)
+        assert out or machine.deadline_ps() > deadline
+        self.queue(out)
+
+    def chance(self, share: float) -> bool:
+        return self.rng.random() < share
+
+    def is_bad(self) -> bool:
+        return self.now < self.network.heals_ps
+
+    # Down.
+
+    def queue(self, effects: list[Effect]) -> None:
+        for job in effects:
+            if isinstance(job, SendBlock):
+                repairs, fresh = self.lanes.setdefault(job.lane, (deque(), deque()))
+                (repairs if job.is_repair else fresh).append(job)
+                self.free_ps.setdefault(job.lane, 0)
+
+    def send(self) -> None:
+        """As an outbox does: repairs first, one job when the lane is free again."""
+        if sum(len(q) for lane in self.lanes.values() for q in lane) < 4:
+            self.queue(self.checked.call("fill", self.now))
+        for index, (repairs, fresh) in self.lanes.items():
+            if self.free_ps[index] > self.now or not (repairs or fresh):
+                continue
+            job = (repairs or fresh).popleft()
+            n_bytes = sum(
+                min(STRIDE, self.shape.bytes(job.block)) for _ in naive.members(job.psns)
+            )
+            rate = max(self.checked.machine.lane_rate_bps(index), 1)
+            self.free_ps[index] = self.now + n_bytes * 8 * PS_PER_SECOND // rate
+            self.deliver(job)
+            self.checked.call("on_sent", self.now, job)
+
+    def deliver(self, job: SendBlock) -> None:
+        psns = sorted(naive.members(job.psns))
+        each = job.bits if len(job.bits) > 1 else job.bits * len(psns)
+        for k, receiver in self.receivers.items():
+            mine = [p for p, bits in zip(psns, each, strict=True) if bits >> k & 1]
+            loss = receiver.loss + (self.network.loss if self.is_bad() else 0)
+            mine = [p for p in mine if not self.chance(loss)]
+            if mine:
+                is_asked = job.is_repair or mine[-1] == psns[-1]
+                self.at(
+                    self.now + receiver.latency_ps + self.jitter(),
+                    lambda r=receiver, p=mine, a=is_asked: self.take(r, job, p, a),
+                )
+
+    def jitter(self) -> int:
+        most = self.network.jitter_ms if self.is_bad() else 0
+        return int(self.rng.integers(0, most * MS + 1))
+
+    def take(self, receiver: Receiver, job: SendBlock, psns: list[int], is_asked: bool) -> None:
+        if self.now >= receiver.silent_ps:
+            return
+        receiver.n_packets += len(psns)
+        is_new = job.block not in receiver.have
+        was_whole = receiver.is_whole(job.block)
+        receiver.have.setdefault(job.block, set()).update(psns)
+        receiver.rounds[job.block] = max(receiver.rounds.get(job.block, 0), job.round)
+        if receiver.is_whole(job.block):
+            receiver.done_ps = self.now
+            if is_asked or not was_whole:
+                self.say(receiver, job.block)
+        elif is_asked:
+            self.at(self.now + REORDER_PS, lambda: self.nag(receiver, job.block, repeat=False))
+        if is_new:
+            self.at(
+                self.now + AGAIN_PS // 3, lambda: self.nag(receiver, job.block, repeat=True)
+            )
+
+    # Up.
+
+    def nag(self, receiver: Receiver, block: int, *, repeat: bool) -> None:
+        if receiver.is_whole(block):
+            return
+        self.say(receiver, block)
+        if repeat:
+            self.at(self.now + AGAIN_PS, lambda: self.nag(receiver, block, repeat=True))
+
+    def say(self, receiver: Receiver, block: int) -> None:
+        if self.now >= receiver.silent_ps or (
+            self.is_bad() and self.chance(self.network.feedback_loss)
+        ):
+            return
+        word = receiver.report(block)
+        if not self.chance(self.network.folding):
+            self.up(block, word, receiver.latency_ps)
+            return
+        if block not in self.folds:
+            self.folds[block] = naive.Slot(BIFT_ID, word.n_psn)
+            hold = int(self.rng.integers(0, FOLD_PS))
+            self.at(self.now + hold, lambda: self.up(block, self.folds.pop(block).word(), MS))
+        self.folds[block].hear(word)
+
+    def up(self, block: int, word: naive.Word, latency_ps: int) -> None:
+        n = 1 + (self.is_bad() and self.chance(self.network.duplicates))
+        for _ in range(n):
+            self.at(
+                self.now + latency_ps + self.jitter(),
+                lambda: self.queue(
+                    self.checked.call("on_feedback", self.now, feedback_of(block, word))
+                ),
+            )
+
+    def effects(self, kind: type) -> list[Effect]:
+        return [e for e in self.checked.effects if isinstance(e, kind)]
+
+
+NETWORKS = st.builds(
+    Network,
+    loss=st.sampled_from([0.0, 0.05, 0.3, 0.9]),
+    feedback_loss=st.sampled_from([0.0, 0.1, 0.5]),
+    duplicates=st.sampled_from([0.0, 0.5]),
+    folding=st.sampled_from([0.0, 0.5, 1.0]),
+    jitter_ms=st.sampled_from([0, 1, 30, 400]),
+    heals_ps=st.sampled_from([0, PS_PER_SECOND // 2, 3 * PS_PER_SECOND]),
+)
+LAW = settings(max_examples=60)
+
+
+@LAW
+@given(NETWORKS, st.integers(1, 40), st.integers(1, 6), st.integers(0, 2**32))
+def test_everybody_has_everything_once_the_network_heals(network, n_blocks, n, seed):
+    world = World(n_blocks, n, seed=seed, network=network)
+    assert world.run(network.heals_ps + 30 * PS_PER_SECOND)
+    assert all(r.is_complete() for r in world.receivers.values())
+    assert world.effects(ReceiverLost) == []
+    assert sorted(e.block for e in world.effects(BlockDone)) == [*range(world.shape.n_blocks)]
+    assert world.checked.machine.deadline_ps() == NEVER
+
+
+@LAW
+@given(NETWORKS, st.integers(1, 30), st.integers(2, 6), st.integers(0, 2**32), st.data())
+def test_the_silent_are_given_up_by_name_and_the_others_finish(
+    network, n_blocks, n, seed, data
+):
+    world = World(n_blocks, n, seed=seed, network=network)
+    silent = data.draw(st.sets(st.integers(0, n - 1), min_size=1, max_size=n))
+    for k in silent:
+        world.receivers[k].silent_ps = data.draw(st.sampled_from([0, 5 * MS, 300 * MS]))
+    heals = network.heals_ps
+    assert world.run(heals + LOST_BOUND_PS + 30 * PS_PER_SECOND)
+    lost = {e.bit: e for e in world.effects(ReceiverLost)}
+    assert lost.keys() <= silent
+    for k, receiver in world.receivers.items():
+        assert receiver.is_complete() or k in lost
+    for effect in lost.values():
+        assert effect.reason == "silent"
+        assert effect.silent_ps >= s.LOST_PS
+
+
+@pytest.mark.parametrize("when_ps", [0, 3 * MS, 700 * MS])
+@pytest.mark.parametrize("n", [2, 5])
+def test_silence_ends_within_its_bound(n, when_ps):
+    world = World(3000, n, cap_bps=400_000)
+    world.receivers[1].silent_ps = when_ps
+    while not world.effects(ReceiverLost):
+        assert not world.run(world.now + 50 * MS)
+        assert world.now < when_ps + LOST_BOUND_PS
+    assert [e.bit for e in world.effects(ReceiverLost)] == [1]
+    before = world.receivers[1].n_packets
+    assert world.run(60 * PS_PER_SECOND)
+    assert world.receivers[1].n_packets == before
+    assert all(r.is_complete() for k, r in world.receivers.items() if k != 1)
+
+
+def test_who_was_not_asked_is_not_silent():
+    """A receiver that lacks the first and the last block only, and misses a question or two."""
+    n_blocks = 400
+    world = World(
+        n_blocks, 3, cap_bps=40_000, has=lambda k: range(1, n_blocks - 1) if k == 1 else ()
+    )
+    far = 2 * s.LOST_PS
+    assert not world.run(far)
+    rx = world.receivers[1]
+    assert world.checked.machine.n_lacking[1] == 1
+    while world.checked.machine.lanes[0].cursor < n_blocks:
+        world.run(world.now + 10 * MS)
+    rx.loss = 1.0
+    world.run(world.now + s.LOST_PS - 300 * MS)
+    assert world.effects(ReceiverLost) == []
+    rx.loss = 0.0
+    assert world.run(world.now + 10 * PS_PER_SECOND)
+    assert world.effects(ReceiverLost) == []
+
+
+def test_a_receiver_that_answers_and_finishes_nothing_is_given_up():
+    world = World(3, 2)
+    world.receivers[0].latency_ps = world.receivers[1].latency_ps = MS
+    stuck = world.receivers[1]
+    stuck.is_whole = lambda block: False
+    stuck.report = lambda block: naive.Word(
+        BIFT_ID, world.shape.psns(block), heard=2, done=0, rows={0: 2}, round=255
+    )
+    assert world.run(2 * s.STALL_PS)
+    (lost,) = world.effects(ReceiverLost)
+    assert (lost.bit, lost.reason) == (1, "stalled")
+    assert world.receivers[0].is_complete()
+    assert s.STALL_PS <= world.now <= s.STALL_PS + LOST_BOUND_PS
+
+
+@LAW
+@given(NETWORKS, st.integers(2, 40), st.integers(1, 14), st.integers(0, 2**32), st.data())
+def test_late_joiners_get_everything_they_lack(network, n_blocks, n_late, seed, data):
+    """More of them than there are lanes, at any time, one of them twice."""
+    world = World(n_blocks, 2, seed=seed, network=network)
+    shape = world.shape
+    for k in range(2, 2 + n_late):
+        world.run(world.now + data.draw(st.sampled_from([0, 1, 5, 40])) * MS)
+        has = data.draw(st.sets(st.integers(0, shape.n_blocks - 1), max_size=3))
+        receiver = Receiver(k, shape, has)
+        world.receivers[k] = receiver
+        lacks = [b for b in range(shape.n_blocks) if b not in has]
+        world.checked.call("add", world.now, k, lacks)
+    again = data.draw(st.integers(0, 1 + n_late))
+    world.run(world.now + data.draw(st.integers(0, 30)) * MS)
+    world.checked.call("remove", 1 << again)  # it restarted and forgot all
+    world.receivers[again] = Receiver(again, shape)
+    world.checked.call("add", world.now, again, range(shape.n_blocks))
+    world.checked.check_books()
+    assert world.run(max(network.heals_ps, world.now) + 60 * PS_PER_SECOND)
+    assert all(r.is_complete() for r in world.receivers.values())
+    assert world.effects(ReceiverLost) == []
+
+
+def test_a_join_that_lacks_nothing_that_went_by_takes_no_lane():
+    world = World(30, 2)
+    world.receivers[2] = Receiver(2, world.shape)
+    world.checked.call("add", 0, 2, range(world.shape.n_blocks))
+    assert len(world.checked.machine.lanes) == 1
+    assert world.run(10 * PS_PER_SECOND)
+    assert world.receivers[2].is_complete()
+
+
+def test_a_removed_receiver_is_sent_nothing_more():
+    world = World(400, 3, cap_bps=400_000)
+    assert not world.run(100 * MS)
+    world.checked.call("remove", 0b010)
+    world.checked.gone |= 0b010
+    first = len(world.checked.effects)
+    assert world.run(60 * PS_PER_SECOND)
+    jobs = [e for e in world.checked.effects[first:] if isinstance(e, SendBlock)]
+    assert jobs
+    assert not any(bits & 0b010 for job in jobs for bits in job.bits)
+    assert world.receivers[0].is_complete()
+    assert world.receivers[2].is_complete()
+
+
+# Repairs.
+
+
+def machine_with_block(n=3, n_blocks=1):
+    checked = Checked(Shape(n_blocks * STRIDE * N_PSN, STRIDE, N_PSN), [(1 << n) - 1])
+    (job,) = checked.call("fill", 0)
+    checked.call("on_sent", 0, job)
+    return checked
+
+
+def word(heard, done=0, rows=None, round_=0):
+    return feedback_of(0, naive.Word(BIFT_ID, N_PSN, heard, done, rows or {}, round=round_))
+
+
+def jobs(effects):
+    return [(e.psns, e.bits, e.round) for e in effects if isinstance(e, SendBlock)]
+
+
+def test_a_repair_goes_to_each_packets_own_receivers():
+    checked = machine_with_block()
+    out = checked.call("on_feedback", MS, word(0b111, 0b100, {0: 0b001, 2: 0b011, 3: 0b010}))
+    assert jobs(out) == [(0b1101, (0b001, 0b011, 0b010), 1)]
+    out = checked.call("on_feedback", 2 * MS, word(0b011, 0b011, {}, 1))
+    assert out == [BlockDone(FLOW, 0)]
+    assert checked.machine.is_done()
+
+
+def test_what_was_sent_again_is_not_sent_for_an_older_report():
+    checked = machine_with_block()
+    first = word(0b001, 0, {0: 0b001})
+    assert jobs(checked.call("on_feedback", MS, first)) == [(1, (0b001,), 1)]
+    assert jobs(checked.call("on_feedback", 2 * MS, first)) == []  # a duplicate
+    other = word(0b010, 0, {0: 0b010})
+    assert jobs(checked.call("on_feedback", 3 * MS, other)) == [(1, (0b010,), 2)]
+    both = word(0b011, 0, {0: 0b011})
+    assert jobs(checked.call("on_feedback", 4 * MS, both)) == []  # both are on their way
+    heard = word(0b001, 0, {0: 0b001}, 1)  # the repair was lost, and something later came
+    assert jobs(checked.call("on_feedback", 5 * MS, heard)) == [(1, (0b001,), 3)]
+
+
+def test_rounds_end_at_255_and_repairs_go_on():
+    checked = machine_with_block(n=1)
+    for r in range(300):
+        said = word(1, 0, {0: 1}, min(r, 255))
+        assert jobs(checked.call("on_feedback", r * MS, said)) == [(1, (1,), min(r + 1, 255))]
+
+
+def test_feedback_on_what_was_never_sent_changes_nothing():
+    checked = machine_with_block(n_blocks=2)
+    before = pickle.dumps(checked.machine.need)
+    for strange in (
+        feedback_of(2, naive.Word(BIFT_ID, N_PSN, 7, 7, {})),
+        feedback_of(2**32 - 1, naive.Word(BIFT_ID, N_PSN, 7, 7, {})),
+        feedback_of(0, naive.Word(BIFT_ID, N_PSN - 1, 7, 7, {})),
+        feedback_of(0, naive.Word(BIFT_ID, N_PSN, 0b1000, 0b1000, {0: 0b1000})),
+    ):
+        assert checked.call("on_feedback", MS, strange) == []
+    assert pickle.dumps(checked.machine.need) == before
+
+
+def test_a_block_still_queued_is_not_asked_for_again():
+    checked = Checked(Shape(2 * STRIDE * N_PSN, STRIDE, N_PSN), [1])
+    (job,) = checked.call("fill", 0)
+    for t in range(1, 300):
+        assert jobs(checked.call("on_timer", t * 10 * MS)) == []
+    left = 3 * PS_PER_SECOND
+    checked.call("on_sent", left, job)
+    assert jobs(checked.call("on_timer", left + s.WAIT_PS - 1)) == []
+    ((psns, bits, round_),) = jobs(checked.call("on_timer", left + s.WAIT_PS + s.TICK_PS))
+    assert (psns, bits, round_) == (1 << N_PSN - 1, (1,), 1)
+
+
+def test_a_timeout_asks_again_and_again_ever_more_slowly():
+    world = World(1, 1)
+    world.receivers[0].silent_ps = 0
+    times = []
+    while not world.checked.machine.is_done():
+        n = len(world.checked.effects)
+        world.run(world.now + 10 * MS)
+        times += [world.now for e in world.checked.effects[n:] if isinstance(e, SendBlock)]
+    waits = [b - a for a, b in zip(times, times[1:], strict=False)]
+    assert waits == sorted(waits)
+    assert len(waits) >= 3
+    assert waits[0] >= s.WAIT_PS
+    assert waits[-1] <= s.MAX_WAIT_PS + 3 * s.TICK_PS
+
+
+# Minorities.
+
+
+def test_a_slow_minority_is_split_off_and_the_others_go_on():
+    world = World(6000, 8, cap_bps=2_000_000)
+    slow = world.receivers[3]
+    slow.latency_ps = 900 * MS
+    assert world.run(200 * PS_PER_SECOND)
+    assert {e.bit for e in world.effects(ReceiverSplit)} == {3}
+    others = max(r.done_ps for k, r in world.receivers.items() if k != 3)
+    assert slow.done_ps > others
+    assert slow.is_complete()
+
+
+def test_a_lossy_minority_is_split_off():
+    world = World(3000, 8, cap_bps=400_000)
+    world.receivers[5].loss = 0.6
+    assert world.run(200 * PS_PER_SECOND)
+    assert {e.bit for e in world.effects(ReceiverSplit)} == {5}
+    assert all(r.is_complete() for r in world.receivers.values())
+
+
+def test_a_majority_is_never_split_off():
+    world = World(1500, 4, cap_bps=400_000)
+    for k in (0, 1, 2):
+        world.receivers[k].loss = 0.6
+    assert world.run(200 * PS_PER_SECOND)
+    assert world.effects(ReceiverSplit) == []
+
+
+def test_nobody_is_split_off_without_a_reason():
+    world = World(3000, 8, cap_bps=400_000)
+    assert world.run(100 * PS_PER_SECOND)
+    assert world.effects(ReceiverSplit) == []
+    assert world.checked.n_loss_repairs == 0
+    n_first = sum(1 for e in world.effects(SendBlock) if not e.is_repair)
+    assert n_first == world.shape.n_blocks
+    assert len(world.effects(SendBlock)) == n_first
+
+
+# Same inputs, same effects.
+
+
+@settings(max_examples=20)
+@given(NETWORKS, st.integers(1, 30), st.integers(1, 5), st.integers(0, 2**32))
+def test_the_same_inputs_give_the_same_effects(network, n_blocks, n, seed):
+    world = World(n_blocks, n, seed=seed, network=network)
+    world.run(2 * PS_PER_SECOND)
+    again = Checked(world.shape, [(1 << n) - 1])
+    for name, args in world.checked.calls:
+        again.call(name, *args)
+    assert again.effects == world.checked.effects
+    assert pickle.dumps(again.machine) == pickle.dumps(world.checked.machine)
+
+
+# Geometry and pace.
+
+
+@pytest.mark.parametrize("n_bytes", [1, 9, 10, 11, 39, 40, 41, 79, 80, 81, 4000])
+def test_a_shape_covers_every_byte_once(n_bytes):
+    shape = Shape(n_bytes, STRIDE, N_PSN)
+    assert sum(shape.bytes(b) for b in range(shape.n_blocks)) == n_bytes
+    for b in range(shape.n_blocks):
+        assert (shape.psns(b) - 1) * STRIDE < shape.bytes(b) <= shape.psns(b) * STRIDE
+        assert shape.psns(b) <= N_PSN
+
+
+PACE_STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("done"), st.integers(0, 500), st.integers(0, 255)),
+        st.tuples(st.just("loss"), st.integers(0, 1000), st.just(0)),
+        st.tuples(st.just("silence"), st.just(0), st.just(0)),
+        st.tuples(st.just("send"), st.just(0), st.just(0)),
+    ),
+    max_size=80,
+)
+
+
+@LAW
+@given(PACE_STEPS, st.sampled_from([0, 10**6]))
+def test_a_window_stays_between_one_block_and_its_bound(steps, cap_bps):
+    pace = Pace(1000, cap_bps)
+    now = 0
+    for step, a, b in steps:
+        now += 7 * MS
+        before = pace.window_bytes
+        match step:
+            case "done":
+                pace.on_gone(1000)
+                pace.on_done(now, a * MS, b, 1000)
+                assert b < 90 or pace.window_bytes <= before
+            case "loss":
+                pace.on_loss(now, a)
+                assert pace.window_bytes <= before
+                assert a >= 150 or pace.window_bytes == before
+            case "silence":
+                pace.on_silence(now)
+                assert pace.window_bytes <= before
+            case _:
+                if pace.can_send():
+                    pace.on_sent(1000)
+        assert 1000 <= pace.window_bytes <= MAX_BLOCKS * 1000
+        assert 0 <= pace.flying_bytes <= (MAX_BLOCKS + 1) * 1000
+        assert 0 < pace.rate_bps() <= (cap_bps or 10**15)
+        assert pace.timeout_ps(s.WAIT_PS) >= s.WAIT_PS
