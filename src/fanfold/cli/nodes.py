@@ -18,7 +18,12 @@ N_CHUNKS = 1 << 20
 
 
 def make_host(
-    fabric: Fabric, name: str, door: Path | None, folder: Path, *, recheck: bool = False,
+    fabric: Fabric,
+    name: str,
+    door: Path | None,
+    folder: Path,
+    *,
+    recheck: bool = False,
     fsync: bool = False,
 ) -> Host:
     """A node with the role its description names."""

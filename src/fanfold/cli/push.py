@@ -30,7 +30,7 @@ Impair = Annotated[
     list[str] | None,
     typer.Option(
         "--impair",
-        help="drop=,duplicate=,reorder=,corrupt=,delay=,hold=,rate= joined by commas, @LINK or all",
+        help="drop=, duplicate=, reorder=, corrupt=, delay=, hold=, rate=; by commas; @LINK",
     ),
 ]
 
@@ -50,7 +50,9 @@ def push(
 ) -> None:
     """Send PATH to many hosts with one copy on each link; verified at every receiver."""
     site = Site(Lab(lab), config)
-    result = run_push(site, path, source, to, rate, (loss or [], impair or [], seed), pcap, not as_json)
+    result = run_push(
+        site, path, source, to, rate, (loss or [], impair or [], seed), pcap, not as_json
+    )
     finish(result, as_json)
 
 
@@ -99,8 +101,14 @@ class Site:
 
 
 def run_push(
-    site: Site, path: Path, source: str, to: str, rate: str,
-    mishaps: tuple[Iterable[str], Iterable[str], int], pcap: Path | None, is_shown: bool,
+    site: Site,
+    path: Path,
+    source: str,
+    to: str,
+    rate: str,
+    mishaps: tuple[Iterable[str], Iterable[str], int],
+    pcap: Path | None,
+    is_shown: bool,
 ) -> PushResult:
     """Everything around one push: names, impairments, captures, progress, interrupts."""
     fabric = site.fabric
@@ -115,7 +123,9 @@ def run_push(
     impairments = [parse_loss(text, links, "--loss") for text in mishaps[0]]
     impairments += [parse_impairment(text, links, "--impair") for text in mishaps[1]]
     if site.config is not None and (impairments or pcap):
-        raise ConfigError("--config", str(site.config), "no --loss, --impair or --pcap beyond a lab")
+        raise ConfigError(
+            "--config", str(site.config), "no --loss, --impair or --pcap beyond a lab"
+        )
     with _Bars(is_shown) as bars:
         job = Push(fabric, source, targets, path, cap, bars.show)
         restore = _on_interrupt(job.stop)
@@ -174,9 +184,13 @@ class _Bars:
     def __init__(self, is_shown: bool) -> None:
         console = Console(stderr=True)
         self._bars = Progress(
-            TextColumn("{task.description:>8}"), BarColumn(40),
-            TextColumn("{task.percentage:>4.0f} %"), TimeRemainingColumn(),
-            console=console, transient=True, disable=not (is_shown and console.is_terminal),
+            TextColumn("{task.description:>8}"),
+            BarColumn(40),
+            TextColumn("{task.percentage:>4.0f} %"),
+            TimeRemainingColumn(),
+            console=console,
+            transient=True,
+            disable=not (is_shown and console.is_terminal),
         )
         self._tasks: dict[str, TaskID] = {}
 

@@ -15,7 +15,9 @@ def receive(
     config: Annotated[Path, typer.Option(help="fabric TOML")],
     node: Annotated[str, typer.Option(help="which host of it this is")],
     into: Annotated[Path, typer.Option(help="folder for received files")],
-    recheck: Annotated[bool, typer.Option(help="read files back and hash them once more")] = False,
+    recheck: Annotated[
+        bool, typer.Option(help="read files back and hash them once more")
+    ] = False,
     fsync: Annotated[bool, typer.Option(help="survive a power cut")] = False,
 ) -> None:
     """Receive pushes into a folder until interrupted."""
@@ -25,5 +27,8 @@ def receive(
         raise ConfigError("--node", node, ", ".join(hosts))
     warm()
     host = make_host(fabric, node, None, into, recheck=recheck, fsync=fsync)
-    print(f"{node}: receiving into {into} on {fabric.by_name[node].address}:{fabric.port}", flush=True)
+    print(
+        f"{node}: receiving into {into} on {fabric.by_name[node].address}:{fabric.port}",
+        flush=True,
+    )
     host.run()

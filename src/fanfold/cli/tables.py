@@ -34,8 +34,8 @@ def summary(result: PushResult) -> list[str]:
     lines = [
         f"{result.name}: {format_size(result.bytes)} verified at {n_verified} of {n} receivers"
         + (speed if result.data_seconds else ", which had it all already"),
-        f"source link carried {share:.3f} x the data ({format_size(result.source_link_bytes)}), "
-        f"everything included",
+        f"source link carried {share:.3f} x the data, everything included: "
+        f"{format_size(result.source_link_bytes)}",
         f"feedback at the source: {result.feedback['at_source']} packets for "
         f"{result.n_blocks} blocks; unfolded it would have been "
         f"{result.feedback['unfolded_equivalent']}",
@@ -56,8 +56,11 @@ def _links(result: PushResult) -> Table:
         if link.predicted_packets or link.packets or link.repair_packets:
             mark = "" if is_as_predicted(link) else " !"
             table.add_row(
-                f"{link.src} > {link.dst}", f"{link.predicted_packets:,}",
-                f"{link.packets:,}{mark}", f"{link.predicted_bytes:,}", f"{link.bytes:,}",
+                f"{link.src} > {link.dst}",
+                f"{link.predicted_packets:,}",
+                f"{link.packets:,}{mark}",
+                f"{link.predicted_bytes:,}",
+                f"{link.bytes:,}",
                 f"{link.repair_bytes:,}",
             )
     return table
@@ -74,5 +77,7 @@ def _receivers(result: PushResult) -> Table:
         table.add_column(column)
     for r in result.receivers:
         note = r.error or ("went at its own pace" if r.split else "")
-        table.add_row(r.id, r.state, f"{r.seconds:.2f}" if r.seconds else "", r.blake3[:16], note)
+        table.add_row(
+            r.id, r.state, f"{r.seconds:.2f}" if r.seconds else "", r.blake3[:16], note
+        )
     return table

@@ -72,7 +72,11 @@ def _records(buf: bytes, at: int, offset: int) -> Iterable[Record]:
         size = mixed & 0xFFFFFFFF
         at += p.TAP_HEAD
         yield Record(
-            when + offset, mixed >> 32 & 0xFF, mixed >> 40 & 0xFF, mixed >> 48 & 0xFFFF, peer,
+            when + offset,
+            mixed >> 32 & 0xFF,
+            mixed >> 40 & 0xFF,
+            mixed >> 48 & 0xFFFF,
+            peer,
             buf[at : at + size],
         )
         at += (size + 7) & ~7

@@ -28,7 +28,9 @@ class Commands:
 
     def __init__(self, handlers: dict[str, Handler], wake: Callable[[], None]) -> None:
         self._handlers, self._wake = handlers, wake
-        self._queue: queue.SimpleQueue[tuple[dict[str, Any], Future[Answer]]] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[tuple[dict[str, Any], Future[Answer]]] = (
+            queue.SimpleQueue()
+        )
 
     def run_waiting(self) -> None:
         """Run what waits; called by the loop."""
@@ -68,7 +70,9 @@ class _Connection(socketserver.StreamRequestHandler):
         assert isinstance(server, (_UnixDoor, _TcpDoor))
         try:
             line = self.rfile.readline(MAX_LINE)
-            answer = server.commands.ask(line, server.commands.allowed(is_local=server.is_local))
+            answer = server.commands.ask(
+                line, server.commands.allowed(is_local=server.is_local)
+            )
             self.wfile.write(json.dumps(answer).encode() + b"\n")
         except OSError:
             return  # the other side left; nothing is lost but its answer
@@ -116,7 +120,9 @@ def _serve(door: _UnixDoor | _TcpDoor, commands: Commands) -> Callable[[], None]
     return close
 
 
-def call(where: Path | tuple[str, int], request: dict[str, Any], timeout_s: float = 3.0) -> Answer:
+def call(
+    where: Path | tuple[str, int], request: dict[str, Any], timeout_s: float = 3.0
+) -> Answer:
     """Ask a node; an answer with ``error`` when it cannot be reached."""
     family = socket.AF_UNIX if isinstance(where, Path) else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as sock:

@@ -9,7 +9,14 @@ from fanfold.errors import ConfigError
 from fanfold.impair import Impairment, apply
 from fanfold.live.capture import Capture
 from fanfold.live.control import Commands, Handler, open_local, open_tcp
-from fanfold.live.ports import Limits, build_node_state, build_sock, build_tap, check_mtu, open_socket
+from fanfold.live.ports import (
+    Limits,
+    build_node_state,
+    build_sock,
+    build_tap,
+    check_mtu,
+    open_socket,
+)
 from fanfold.live.station import Role, Station
 from fanfold.live.status import status_of
 from fanfold.topo.fabric import Fabric
@@ -26,7 +33,11 @@ class Host:
     """
 
     def __init__(
-        self, fabric: Fabric, name: str, limits: Limits, make_role: MakeRole | None,
+        self,
+        fabric: Fabric,
+        name: str,
+        limits: Limits,
+        make_role: MakeRole | None,
         door: Path | None,
     ) -> None:
         if name not in fabric.by_name:
@@ -41,7 +52,11 @@ class Host:
             self.station.role = make_role(fabric, name, self.station)
         self.capture: Capture | None = None
         self.is_stopped = False
-        handlers: dict[str, Handler] = {"status": self._status, "impair": self._impair, "capture": self._capture}
+        handlers: dict[str, Handler] = {
+            "status": self._status,
+            "impair": self._impair,
+            "capture": self._capture,
+        }
         self.commands = Commands(handlers, self.station.wake)
         self.station.on_pump.append(self._after_pump)
         self._close_door = (

@@ -46,7 +46,11 @@ class Lab:
     """One lab by name; nothing here runs until ``up``."""
 
     def __init__(self, name: str) -> None:
-        if not name or len(name) > MAX_NAME or not name.replace("-", "a").replace("_", "a").isalnum():
+        if (
+            not name
+            or len(name) > MAX_NAME
+            or not name.replace("-", "a").replace("_", "a").isalnum()
+        ):
             raise ConfigError("lab", name, f"1 to {MAX_NAME} letters, digits, - and _")
         self.name = name
         self.folder = labs_home() / name
@@ -112,7 +116,9 @@ class Lab:
                 is left running.
         """
         if self.is_up():
-            raise ConfigError("lab", self.name, "a name that is not up; `fanfold lab down` ends it")
+            raise ConfigError(
+                "lab", self.name, "a name that is not up; `fanfold lab down` ends it"
+            )
         began = time.monotonic()
         cleaned = self.down()
         self.doors.mkdir(parents=True, exist_ok=True)
@@ -219,7 +225,11 @@ def _hear(told: int) -> str:
             break
         word += part
     os.close(told)
-    return "" if word == b"ok" else word.decode() or "lab: a process died, or did not start in time"
+    return (
+        ""
+        if word == b"ok"
+        else word.decode() or "lab: a process died, or did not start in time"
+    )
 
 
 def _supervise(lab: Lab, fabric: Fabric, make_host: MakeHost, tell: int) -> None:

@@ -9,7 +9,14 @@ import numpy as np
 from fanfold.core.effects import SendBlock
 from fanfold.core.sender import members_of
 from fanfold.kernels.impose import impose
-from fanfold.kernels.layout import BITS_AT, FAN_BYTES, FLAG_LAST, FLAG_POLL, FLAG_REPAIR, INNER_BYTES
+from fanfold.kernels.layout import (
+    BITS_AT,
+    FAN_BYTES,
+    FLAG_LAST,
+    FLAG_POLL,
+    FLAG_REPAIR,
+    INNER_BYTES,
+)
 from fanfold.kernels.slots import NEVER_PS
 from fanfold.kernels.state import U8, U64
 from fanfold.live import pump as p
@@ -47,8 +54,16 @@ class Outbox:
     """
 
     def __init__(
-        self, io: p.Sock, node: p.Node, *, bsl: int, sub_domain: int, bfr_id: int, addr: int,
-        flow_port: int, entropy: int,
+        self,
+        io: p.Sock,
+        node: p.Node,
+        *,
+        bsl: int,
+        sub_domain: int,
+        bfr_id: int,
+        addr: int,
+        flow_port: int,
+        entropy: int,
     ) -> None:
         self.io, self.node = io, node
         self.bsl, self.sub_domain, self.bfr_id = bsl, sub_domain, bfr_id
@@ -71,7 +86,10 @@ class Outbox:
 
     def n_waiting(self) -> int:
         """Jobs not fully sent."""
-        return sum(len(lane.repairs) + len(lane.fresh) + (lane.left is not None) for lane in self._lanes.values())
+        return sum(
+            len(lane.repairs) + len(lane.fresh) + (lane.left is not None)
+            for lane in self._lanes.values()
+        )
 
     def flush(self, now_ps: int, rate_of: Callable[[int, int], int]) -> int:
         """Send one piece of every lane whose time has come.
@@ -104,7 +122,7 @@ class Outbox:
         return n_bytes
 
     def _packets(self, job: SendBlock, lane: "_Lane") -> Iterator[int]:
-        """Send a job piece by piece, yielding bytes: one packet set for each SI (RFC 8279 3)."""
+        """Send a job piece by piece, yielding bytes; a packet set for each SI (RFC 8279 3)."""
         fan = self.fans[job.flow]
         if lane.room is None or len(lane.room) < fan.stride * fan.n_psn:
             lane.room = np.zeros(fan.stride * fan.n_psn, np.uint8)
@@ -116,8 +134,16 @@ class Outbox:
             psn = 0
             while psn < n_psn:
                 coded = impose(
-                    self._out, head, lane.room, n_payload, self.n_words, fan.stride, bits,
-                    np.uint64(wanted), psn, PIECE_BYTES,
+                    self._out,
+                    head,
+                    lane.room,
+                    n_payload,
+                    self.n_words,
+                    fan.stride,
+                    bits,
+                    np.uint64(wanted),
+                    psn,
+                    PIECE_BYTES,
                 )
                 size, psn = divmod(coded, 128)
                 if size:
@@ -136,14 +162,28 @@ class Outbox:
             self.plain_bytes[key] = self.plain_bytes.get(key, 0) + size + 28 * n
 
     def _head(self, job: SendBlock, fan: Fan, n_psn: int, si: int) -> U8:
-        flags = FLAG_POLL | (FLAG_LAST if job.is_last else 0) | (FLAG_REPAIR if job.is_repair else 0)
+        flags = (
+            FLAG_POLL
+            | (FLAG_LAST if job.is_last else 0)
+            | (FLAG_REPAIR if job.is_repair else 0)
+        )
         data = Data(
-            flow=job.flow, block=job.block, n_psn=n_psn, psn=0, stride=fan.stride, first_ttl=TTL,
-            flags=flags, round=job.round,
+            flow=job.flow,
+            block=job.block,
+            n_psn=n_psn,
+            psn=0,
+            stride=fan.stride,
+            first_ttl=TTL,
+            flags=flags,
+            round=job.round,
         )
         header = BierHeader(
-            bift_id=bitstring.bift_id(self.bsl, self.sub_domain, si), ttl=TTL,
-            bfir_id=self.bfr_id, bitstring=1, entropy=self.entropy, proto=PROTO_IPV4,
+            bift_id=bitstring.bift_id(self.bsl, self.sub_domain, si),
+            ttl=TTL,
+            bfir_id=self.bfr_id,
+            bitstring=1,
+            entropy=self.entropy,
+            proto=PROTO_IPV4,
         )
         packet = build(header, self.addr, GROUP_ADDRESS, self.flow_port, data, b"\0")
         return np.frombuffer(packet[: self.head_bytes], np.uint8).copy()

@@ -10,7 +10,15 @@ from fanfold.errors import ConfigError, EnvironmentLack
 from fanfold.kernels.collect import build_collect
 from fanfold.kernels.mishap import build_mishaps
 from fanfold.kernels.slots import NEVER_PS
-from fanfold.kernels.state import MAX_PKTS, U8, Ports, build_counters, build_fold, build_node, build_plan
+from fanfold.kernels.state import (
+    MAX_PKTS,
+    U8,
+    Ports,
+    build_counters,
+    build_fold,
+    build_node,
+    build_plan,
+)
 from fanfold.live import pump as p
 from fanfold.live.clock import start_ps
 from fanfold.live.syscalls import SOL_UDP, UDP_GRO, UDP_SEGMENT
@@ -35,7 +43,9 @@ IP_PMTUDISC_PROBE = 3
 class Limits:
     """Bounds of a node's memory; a receiver collects blocks, a BFR keeps slots."""
 
-    def __init__(self, *, blocks: int = 1, block_bytes: int = 64, follows: int = 1, chunks: int = 1) -> None:
+    def __init__(
+        self, *, blocks: int = 1, block_bytes: int = 64, follows: int = 1, chunks: int = 1
+    ) -> None:
         self.blocks, self.block_bytes = blocks, block_bytes
         self.follows, self.chunks = follows, chunks
 
@@ -53,8 +63,12 @@ def open_socket(address: str, port: int, what: str) -> socket.socket:
                 f"see `ss -ulpn 'src {address}'`, stop it or choose another lab or config"
             ) from error
         if error.errno == errno.EADDRNOTAVAIL:
-            raise ConfigError(f"{what}.address", address, "an address of this machine") from error
-        raise EnvironmentLack(f"{what}: cannot bind {address}:{port}: {error.strerror}") from error
+            raise ConfigError(
+                f"{what}.address", address, "an address of this machine"
+            ) from error
+        raise EnvironmentLack(
+            f"{what}: cannot bind {address}:{port}: {error.strerror}"
+        ) from error
     for forced, plain in ((SO_RCVBUFFORCE, socket.SO_RCVBUF),):
         try:
             sock.setsockopt(socket.SOL_SOCKET, forced, SOCKET_BYTES)
@@ -94,10 +108,21 @@ def build_sock(sock: socket.socket, *, offload: bool = True, tap_bytes: int = 64
     ints[p.START_PS] = start_ps()
     ints[p.HELD_DUE] = NEVER_PS
     return p.Sock(
-        ints=ints, buf=buf, out=np.zeros(1 << 16, np.uint8), msg_in=msg_in, msg_out=msg_out,
-        iov_in=iov_in, iov_out=iov_out, name_in=name_in, name_out=name_out, ctl_in=ctl_in,
-        ctl_out=ctl_out, spec=np.zeros(2, np.int64), mem=np.zeros(10, np.int64),
-        found=np.zeros(3, np.int64), tap=np.zeros(tap_bytes, np.uint8),
+        ints=ints,
+        buf=buf,
+        out=np.zeros(1 << 16, np.uint8),
+        msg_in=msg_in,
+        msg_out=msg_out,
+        iov_in=iov_in,
+        iov_out=iov_out,
+        name_in=name_in,
+        name_out=name_out,
+        ctl_in=ctl_in,
+        ctl_out=ctl_out,
+        spec=np.zeros(2, np.int64),
+        mem=np.zeros(10, np.int64),
+        found=np.zeros(3, np.int64),
+        tap=np.zeros(tap_bytes, np.uint8),
     )
 
 
@@ -117,7 +142,9 @@ def check_mtu(fabric: Fabric, name: str) -> None:
             except OSError:
                 return  # binding or routing fails by its own name later
         if fabric.mtu > path:
-            raise ConfigError("fabric.mtu", fabric.mtu, f"at most {path}, path MTU to {node.name}")
+            raise ConfigError(
+                "fabric.mtu", fabric.mtu, f"at most {path}, path MTU to {node.name}"
+            )
 
 
 def build_node_state(fabric: Fabric, name: str, limits: Limits) -> p.Node:
@@ -130,8 +157,12 @@ def build_node_state(fabric: Fabric, name: str, limits: Limits) -> p.Node:
     depth = max(paths.hops(a.name, b.name) or 0 for a in fabric.nodes for b in (me,)) + 1
     return p.Node(
         row=build_node(
-            me.bfr_id, address_of(me.address), folds=is_bfr, fold_ps=FOLD_PS,
-            depth=max(depth, 2), mtu=fabric.mtu,
+            me.bfr_id,
+            address_of(me.address),
+            folds=is_bfr,
+            fold_ps=FOLD_PS,
+            depth=max(depth, 2),
+            mtu=fabric.mtu,
         ),
         bifts=build_bifts(paths, name),
         ports=Ports(

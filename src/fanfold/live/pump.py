@@ -22,11 +22,10 @@ from fanfold.kernels.jit import i64, kernel
 from fanfold.kernels.layout import BIER_PORT, MAX_PSN, UNDERLAY_BYTES
 from fanfold.kernels.mishap import Mishaps, impair, release
 from fanfold.kernels.octets import copy_octets
-from fanfold.kernels.slots import NEVER_PS, expire
-from fanfold.kernels.state import I64, MAX_PKTS, U8, U64, Counters, Fold, Plan, Ports, Rows
+from fanfold.kernels.slots import expire
+from fanfold.kernels.state import I64, U8, U64, Counters, Fold, Plan, Ports, Rows
 from fanfold.kernels.tables import Bifts
 from fanfold.live.syscalls import (
-    EAGAIN,
     MSG_DONTWAIT,
     SO_MEMINFO,
     SOL_SOCKET,

@@ -41,7 +41,9 @@ class Role(Protocol):
 class Station:
     """Socket, arrays and role of one node, and the loop around them."""
 
-    def __init__(self, sock: socket.socket, io: p.Sock, node: p.Node, role: Role | None) -> None:
+    def __init__(
+        self, sock: socket.socket, io: p.Sock, node: p.Node, role: Role | None
+    ) -> None:
         self.sock, self.io, self.node, self.role = sock, io, node, role
         self.on_pump: list[Callable[[], None]] = []
         self._wake, self._woken = socket.socketpair()
@@ -72,13 +74,18 @@ class Station:
         """Sleep until a packet, a wake-up, or the next deadline."""
         now = now_ps()
         until = min(
-            until_ps, now + MAX_WAIT_PS, int(self.node.row[0]["next_ps"]), int(self.io.ints[p.HELD_DUE])
+            until_ps,
+            now + MAX_WAIT_PS,
+            int(self.node.row[0]["next_ps"]),
+            int(self.io.ints[p.HELD_DUE]),
         )
         if self.role is not None:
             until = min(until, self.role.deadline_ps(now))
         if until <= now:
             return
-        ready, _, _ = select.select([self.sock, self._woken], [], [], (until - now) / PS_PER_SECOND)
+        ready, _, _ = select.select(
+            [self.sock, self._woken], [], [], (until - now) / PS_PER_SECOND
+        )
         if self._woken in ready:
             self._woken.recv(4096)
 

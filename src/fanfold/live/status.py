@@ -30,13 +30,17 @@ def status_of(fabric: Fabric, name: str, io: p.Sock, node: p.Node) -> dict[str, 
             if n
         },
         "folds": {
-            str(event): int(n) for event, n in zip(FoldEvent, node.fold.events, strict=True) if n
+            str(event): int(n)
+            for event, n in zip(FoldEvent, node.fold.events, strict=True)
+            if n
         },
         "flows": [
             {
                 "bfir_id": int(key) >> 32,
                 "flow": int(key) & 0xFFFFFFFF,
-                "tx": {names[i]: _by_class(counters.flow_tx[f, i]) for i in range(1, len(names))},
+                "tx": {
+                    names[i]: _by_class(counters.flow_tx[f, i]) for i in range(1, len(names))
+                },
             }
             for f, key in enumerate(counters.flow_key)
             if key >= 0

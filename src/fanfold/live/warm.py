@@ -30,7 +30,9 @@ def warm() -> None:
         due_reports(build_collect(1, 64, 1, 1), 0, np.zeros(1, np.int64))
         own = build_fold(1, 4)
         node.collect.follow[0]["bift_id"], node.collect.follow[0]["bfir_id"] = 0x30000, 1
-        speak(node.collect, 0, 0, WHOLE_ROW, node.row, 0, own, MAX_PSN, np.zeros(4096, np.uint8))
+        speak(
+            node.collect, 0, 0, WHOLE_ROW, node.row, 0, own, MAX_PSN, np.zeros(4096, np.uint8)
+        )
         head = np.zeros(128, np.uint8)
         impose(nothing, head, nothing, 0, 4, 1, np.zeros((1, 4), np.uint64), np.uint64(0), 0, 0)
     finally:

@@ -39,7 +39,9 @@ def geometry_of(mtu: int, bitstring_bits: int) -> Geometry:
     room = mtu - UNDERLAY_BYTES - head
     if room < MIN_STRIDE:
         least = UNDERLAY_BYTES + head + MIN_STRIDE
-        raise ConfigError("fabric.mtu", mtu, f"at least {least} with BitStrings of {bitstring_bits}")
+        raise ConfigError(
+            "fabric.mtu", mtu, f"at least {least} with BitStrings of {bitstring_bits}"
+        )
     most = min(room, PIECE_BYTES - head)
     n_piece = -(-PIECE_BYTES // (most + head))
     even = (PIECE_BYTES // n_piece - head) // ALIGN * ALIGN

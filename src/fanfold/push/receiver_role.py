@@ -112,7 +112,9 @@ class ReceiverRole:
         self._send(port, bfir_id, flow_port, packet, CLASS_CONTROL)
 
     def _send_up(self, session: Session, packet: U8) -> None:
-        self._send(session.port, session.bfir_id, session.flow_port, packet.data, CLASS_FEEDBACK)
+        self._send(
+            session.port, session.bfir_id, session.flow_port, packet.data, CLASS_FEEDBACK
+        )
 
     def _send(
         self, port: int, bfir_id: int, flow_port: int, packet: bytes | memoryview, kind: int

@@ -19,9 +19,9 @@ from fanfold.kernels.state import I64, U8, Fold, Rows, build_fold
 from fanfold.push.manifest import Manifest, decode
 from fanfold.push.sending import SLICE_BYTES
 from fanfold.push.store import Incoming, Store, StoreError
-from fanfold.wire.packet import Packet
 from fanfold.wire.ask import Ask
 from fanfold.wire.close import Close
+from fanfold.wire.packet import Packet
 from fanfold.wire.report import Report, ReportError, ReportState
 
 MANIFEST_BLOCKS = 4096
@@ -301,13 +301,12 @@ class PushReceiver:
             return
         whole = b"".join(session.parts[b] for b in sorted(session.parts))
         session.parts = {}
+        if blake3(whole[32:]).digest() != whole[:32]:
+            what = "manifest: its own digest does not match"
+            self._fail(session, StoreError(ReportError.BAD_MANIFEST, what))
+            return
         try:
-            if blake3(whole[32:]).digest() != whole[:32]:
-                raise StoreError(
-                    ReportError.BAD_MANIFEST, "manifest: its own digest does not match"
-                )
-            manifest = decode(whole[32:])
-            self._open(now_ps, session, manifest)
+            self._open(now_ps, session, decode(whole[32:]))
         except WireError as error:
             self._fail(session, StoreError(ReportError.BAD_MANIFEST, str(error)))
         except StoreError as error:
@@ -404,7 +403,7 @@ class PushReceiver:
             end = int(row["map_at"]) + min(
                 incoming.layout.n_chunks, (cursor + 1) * SLICE_BYTES * 8
             )
-            if 0 < n_have and at < end:
+            if n_have > 0 and at < end:
                 body = np.packbits(self.collect.have[at:end]).tobytes()
         if session.state == ReportState.FAILED:
             body = session.text.encode()[:480]

@@ -75,8 +75,12 @@ class SenderRole:
         for si in sets_of((effect.bits,), box.n_bits):
             part = effect.bits >> (si * box.n_bits) & ((1 << box.n_bits) - 1)
             header = BierHeader(
-                bift_id=bitstring.bift_id(box.bsl, box.sub_domain, si), ttl=TTL,
-                bfir_id=box.bfr_id, bitstring=part, entropy=box.entropy, proto=PROTO_IPV4,
+                bift_id=bitstring.bift_id(box.bsl, box.sub_domain, si),
+                ttl=TTL,
+                bfir_id=box.bfr_id,
+                bitstring=part,
+                entropy=box.entropy,
+                proto=PROTO_IPV4,
             )
             packet = np.frombuffer(
                 build(header, box.addr, GROUP_ADDRESS, box.flow_port, effect.message), np.uint8
@@ -111,7 +115,9 @@ class SenderRole:
         if shift == 0:
             return feedback
         return msgspec.structs.replace(
-            feedback, heard=feedback.heard << shift, done=feedback.done << shift,
+            feedback,
+            heard=feedback.heard << shift,
+            done=feedback.done << shift,
             rows=tuple(FeedbackRow(row.psn, row.lacking << shift) for row in feedback.rows),
         )
 
@@ -123,4 +129,3 @@ def drive(role: SenderRole, is_over: Callable[[], bool], tick: Callable[[int], N
         if station.step() == p.IDLE:
             station.wait()
         tick(now_ps())
-

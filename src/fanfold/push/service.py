@@ -95,7 +95,12 @@ class Push:
     """
 
     def __init__(
-        self, fabric: Fabric, source: str, targets: Iterable[str], path: Path, cap_bps: int,
+        self,
+        fabric: Fabric,
+        source: str,
+        targets: Iterable[str],
+        path: Path,
+        cap_bps: int,
         progress: Progress,
     ) -> None:
         self.fabric, self.source, self.progress = fabric, source, progress
@@ -107,7 +112,9 @@ class Push:
         warm()
         began = now_ps()
         self.manifest, self.reader = build_manifest(
-            path, self.geometry.stride, self.geometry.n_psn,
+            path,
+            self.geometry.stride,
+            self.geometry.n_psn,
             lambda done, total: progress("hash", done, total),
         )
         self.hash_ps = now_ps() - began
@@ -159,9 +166,14 @@ class Push:
     def _build_role(self) -> SenderRole:
         me = self.fabric.by_name[self.source]
         outbox = Outbox(
-            self.station.io, self.station.node, bsl=bsl_of_bits(self.fabric.bitstring_bits),
-            sub_domain=self.fabric.sub_domain, bfr_id=me.bfr_id, addr=address_of(me.address),
-            flow_port=self.sock.getsockname()[1], entropy=self.entropy(),
+            self.station.io,
+            self.station.node,
+            bsl=bsl_of_bits(self.fabric.bitstring_bits),
+            sub_domain=self.fabric.sub_domain,
+            bfr_id=me.bfr_id,
+            addr=address_of(me.address),
+            flow_port=self.sock.getsockname()[1],
+            entropy=self.entropy(),
         )
         encoded = manifests.encode(self.manifest)
         whole = blake3(encoded).digest() + encoded
@@ -195,7 +207,9 @@ class Push:
     def _name(self, bit: int) -> str:
         return self.fabric.by_bfr_id[bit + 1].name
 
-    def _result(self, role: SenderRole, end_ps: int, statuses: Statuses, cpu_s: float) -> PushResult:
+    def _result(
+        self, role: SenderRole, end_ps: int, statuses: Statuses, cpu_s: float
+    ) -> PushResult:
         machine = role.machine
         statuses[self.source] = status_of(
             self.fabric, self.source, self.station.io, self.station.node
@@ -206,18 +220,27 @@ class Push:
         links = self._links(role, statuses)
         lost = {self._name(b) for b, p in machine.peers.items() if p.is_silent}
         return PushResult(
-            name=self.manifest.name, source=self.source, flow=self.flow,
-            bytes=self.manifest.total_bytes, n_blocks=machine.data_shape.n_blocks,
-            seconds=_seconds(end_ps - machine.start_ps), data_seconds=_seconds(data_ps),
-            goodput_bps=self.manifest.total_bytes * 8 * PS_PER_SECOND // data_ps if data_ps else 0,
-            receivers=[self._receiver(machine, bit) for bit in machine.peers], links=links,
+            name=self.manifest.name,
+            source=self.source,
+            flow=self.flow,
+            bytes=self.manifest.total_bytes,
+            n_blocks=machine.data_shape.n_blocks,
+            seconds=_seconds(end_ps - machine.start_ps),
+            data_seconds=_seconds(data_ps),
+            goodput_bps=self.manifest.total_bytes * 8 * PS_PER_SECOND // data_ps
+            if data_ps
+            else 0,
+            receivers=[self._receiver(machine, bit) for bit in machine.peers],
+            links=links,
             feedback={"at_source": role.n_feedback, "unfolded_equivalent": role.n_merged},
             repairs={
                 "packets": sum(x.repair_packets for x in links if x.src == self.source),
                 "bytes": sum(x.repair_bytes for x in links if x.src == self.source),
             },
             source_link_bytes=sum(
-                x[1] for link in statuses[self.source]["links"].values() for x in link["tx"].values()
+                x[1]
+                for link in statuses[self.source]["links"].values()
+                for x in link["tx"].values()
             ),
             drops={name: s["drops"] for name, s in statuses.items() if s.get("drops")},
             suspects=suspect(self.fabric, self.source, lost, self.entropy()) if lost else [],
@@ -231,8 +254,12 @@ class Push:
             state, error = State.FAILED, "interrupted: the push was stopped"
         ended = _seconds(peer.done_ps - machine.start_ps) if peer.done_ps else 0.0
         return ReceiverResult(
-            id=self._name(bit), state=str(state), blake3=peer.digest.hex(), seconds=ended,
-            error=error, split=peer.is_split,
+            id=self._name(bit),
+            state=str(state),
+            blake3=peer.digest.hex(),
+            seconds=ended,
+            error=error,
+            split=peer.is_split,
         )
 
     def _links(self, role: SenderRole, statuses: Statuses) -> list[LinkResult]:
@@ -251,11 +278,19 @@ class Push:
             counts = counted.get((src, dst), {})
             data, repair = counts.get("data", [0, 0]), counts.get("repair", [0, 0])
             packets, n_bytes = predicted.get((src, dst), (0, 0))
-            rows.append(LinkResult(
-                src=src, dst=dst, predicted_packets=packets, predicted_bytes=n_bytes,
-                packets=data[0], bytes=data[1], repair_packets=repair[0], repair_bytes=repair[1],
-                feedback_packets=counts.get("feedback", [0, 0])[0],
-            ))
+            rows.append(
+                LinkResult(
+                    src=src,
+                    dst=dst,
+                    predicted_packets=packets,
+                    predicted_bytes=n_bytes,
+                    packets=data[0],
+                    bytes=data[1],
+                    repair_packets=repair[0],
+                    repair_bytes=repair[1],
+                    feedback_packets=counts.get("feedback", [0, 0])[0],
+                )
+            )
         return rows
 
     def _flow_links(self, status: dict[str, Any]) -> dict[str, dict[str, list[int]]]:
@@ -282,9 +317,13 @@ def require_complete(result: PushResult) -> None:
     failed = [r for r in result.receivers if r.state != State.VERIFIED]
     if failed:
         who = "; ".join(f"{r.id}: {r.error}" for r in failed)
-        where = f"; all of them are behind {', '.join(result.suspects)}" if result.suspects else ""
+        where = (
+            f"; all of them are behind {', '.join(result.suspects)}" if result.suspects else ""
+        )
         n = len(result.receivers)
-        raise CheckFailed(f"push {result.name}: {n - len(failed)} of {n} verified; {who}{where}")
+        raise CheckFailed(
+            f"push {result.name}: {n - len(failed)} of {n} verified; {who}{where}"
+        )
 
 
 def _fan_of_bytes(whole: bytes, shape: Shape) -> Fan:
