@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 import naive
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from fanfold.core import sender as s
@@ -94,6 +94,7 @@ class Checked:
         self.shape = shape
         self.calls: list[tuple[str, tuple[object, ...]]] = []
         self.effects: list[Effect] = []
+        self.times: list[object] = []  # of the effects
         self.gone = 0  # given up or removed
         self.n_loss_repairs = 0
 
@@ -111,6 +112,7 @@ class Checked:
                 case _:
                     pass
         self.effects += out
+        self.times += [args[0]] * len(out)
         self.check_bounds()
         return out
 
@@ -342,9 +344,18 @@ NETWORKS = st.builds(
     duplicates=st.sampled_from([0.0, 0.5]),
     folding=st.sampled_from([0.0, 0.5, 1.0]),
     jitter_ms=st.sampled_from([0, 1, 30, 400]),
-    heals_ps=st.sampled_from([0, PS_PER_SECOND // 2, 3 * PS_PER_SECOND]),
+    heals_ps=st.sampled_from([0, PS_PER_SECOND // 2]),
 )
-LAW = settings(max_examples=60)
+"""Bad for so short a time that nobody is given up."""
+HARSH = st.builds(
+    Network,
+    loss=st.sampled_from([0.5, 0.9]),
+    feedback_loss=st.sampled_from([0.5, 0.9]),
+    folding=st.sampled_from([0.0, 1.0]),
+    heals_ps=st.just(5 * PS_PER_SECOND),
+)
+LAW = settings(max_examples=60, phases=(Phase.explicit, Phase.generate))
+"""Not shrunk: a run of a world is long, and its seed says it all."""
 
 
 @LAW
@@ -356,6 +367,18 @@ def test_everybody_has_everything_once_the_network_heals(network, n_blocks, n, s
     assert world.effects(ReceiverLost) == []
     assert sorted(e.block for e in world.effects(BlockDone)) == [*range(world.shape.n_blocks)]
     assert world.checked.machine.deadline_ps() == NEVER
+
+
+@LAW
+@given(HARSH, st.integers(1, 20), st.integers(1, 6), st.integers(0, 2**32))
+def test_each_is_served_or_given_up_by_name_in_the_worst_of_networks(
+    network, n_blocks, n, seed
+):
+    world = World(n_blocks, n, seed=seed, network=network)
+    assert world.run(network.heals_ps + 30 * PS_PER_SECOND)
+    lost = {e.bit: e for e in world.effects(ReceiverLost)}
+    assert all(r.is_complete() or k in lost for k, r in world.receivers.items())
+    assert all(e.reason == "silent" and e.silent_ps >= s.LOST_PS for e in lost.values())
 
 
 @LAW
@@ -443,7 +466,9 @@ def test_late_joiners_get_everything_they_lack(network, n_blocks, n_late, seed, 
         world.checked.call("add", world.now, k, lacks)
     again = data.draw(st.integers(0, 1 + n_late))
     world.run(world.now + data.draw(st.integers(0, 30)) * MS)
-    world.checked.call("remove", 1 << again)  # it restarted and forgot all
+    world.checked.call("remove", 1 << again)  # it restarts and forgets all
+    del world.receivers[again]
+    world.run(world.now + PS_PER_SECOND)  # what it had said is no longer on its way
     world.receivers[again] = Receiver(again, shape)
     world.checked.call("add", world.now, again, range(shape.n_blocks))
     world.checked.check_books()
@@ -550,44 +575,32 @@ def test_a_block_still_queued_is_not_asked_for_again():
 def test_a_timeout_asks_again_and_again_ever_more_slowly():
     world = World(1, 1)
     world.receivers[0].silent_ps = 0
-    times = []
-    while not world.checked.machine.is_done():
-        n = len(world.checked.effects)
-        world.run(world.now + 10 * MS)
-        times += [world.now for e in world.checked.effects[n:] if isinstance(e, SendBlock)]
+    assert world.run(10 * PS_PER_SECOND)
+    times = world.checked.times[:-1]  # the last effect gives it up
     waits = [b - a for a, b in zip(times, times[1:], strict=False)]
     assert waits == sorted(waits)
     assert len(waits) >= 3
     assert waits[0] >= s.WAIT_PS
-    assert waits[-1] <= s.MAX_WAIT_PS + 3 * s.TICK_PS
+    assert waits[-1] <= s.MAX_WAIT_PS + s.TICK_PS
 
 
 # Minorities.
 
 
-def test_a_slow_minority_is_split_off_and_the_others_go_on():
-    world = World(6000, 8, cap_bps=2_000_000)
-    slow = world.receivers[3]
-    slow.latency_ps = 900 * MS
-    assert world.run(200 * PS_PER_SECOND)
-    assert {e.bit for e in world.effects(ReceiverSplit)} == {3}
-    others = max(r.done_ps for k, r in world.receivers.items() if k != 3)
-    assert slow.done_ps > others
-    assert slow.is_complete()
-
-
-def test_a_lossy_minority_is_split_off():
-    world = World(3000, 8, cap_bps=400_000)
-    world.receivers[5].loss = 0.6
+def test_a_lossy_minority_is_split_off_and_the_others_go_on():
+    world = World(300, 8, cap_bps=40_000)
+    lossy = world.receivers[5]
+    lossy.loss = 0.5
     assert world.run(200 * PS_PER_SECOND)
     assert {e.bit for e in world.effects(ReceiverSplit)} == {5}
     assert all(r.is_complete() for r in world.receivers.values())
+    assert lossy.done_ps > 2 * max(r.done_ps for r in world.receivers.values() if r != lossy)
 
 
 def test_a_majority_is_never_split_off():
-    world = World(1500, 4, cap_bps=400_000)
+    world = World(200, 4, cap_bps=40_000)
     for k in (0, 1, 2):
-        world.receivers[k].loss = 0.6
+        world.receivers[k].loss = 0.5
     assert world.run(200 * PS_PER_SECOND)
     assert world.effects(ReceiverSplit) == []
 

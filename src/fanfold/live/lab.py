@@ -5,6 +5,7 @@ node costs its own tables and buffers only. A lab's folder holds its fabric, its
 their start times (a recycled pid is not mistaken for ours), doors and logs.
 """
 
+import fcntl
 import gc
 import json
 import os
@@ -116,9 +117,8 @@ class Lab:
                 is left running.
         """
         if self.is_up():
-            raise ConfigError(
-                "lab", self.name, "a name that is not up; `fanfold lab down` ends it"
-            )
+            allowed = "a lab that is not up; `fanfold lab down` ends this one"
+            raise ConfigError("--name", self.name, allowed)
         began = time.monotonic()
         cleaned = self.down()
         self.doors.mkdir(parents=True, exist_ok=True)
@@ -169,6 +169,23 @@ class Lab:
         fresh = self.folder / "lab.json.new"
         fresh.write_text(json.dumps(state, indent=1))
         fresh.replace(self.folder / "lab.json")
+
+
+def claim_range(prefix: int) -> bool:
+    """Keep a range of loopback addresses for a lab of this user while its processes live.
+
+    The lock's descriptor is left open on purpose: forked nodes inherit it, and the last one to
+    end frees the range.
+    """
+    home = labs_home()
+    home.mkdir(parents=True, exist_ok=True)
+    fd = os.open(home / f"range-{prefix}.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(fd)
+        return False
+    return True
 
 
 def list_labs() -> list[str]:
