@@ -232,6 +232,7 @@ def feedback(
         room=word.room,
         worst=word.worst,
         n_merged=word.n_merged,
+        behind=word.behind,
     )
     return build(header, 5, BFIR_ADDR, FLOW_PORT, message)
 
@@ -245,6 +246,7 @@ def word_of(packets: Iterable[bytes]) -> naive.Word:
     for i, message in enumerate(messages):
         assert isinstance(message, Feedback)
         assert (message.heard, message.done) == (first.heard, first.done)
+        assert message.behind == first.behind
         assert i == 0 or (message.n_merged == 0 and message.rows)
         assert not rows.keys() & {row.psn for row in message.rows}
         rows |= {row.psn: row.lacking for row in message.rows}
@@ -259,6 +261,7 @@ def word_of(packets: Iterable[bytes]) -> naive.Word:
         room=first.room,
         worst=first.worst,
         n_merged=first.n_merged,
+        behind=first.behind,
         is_partial=bool(first.flags & 1),
     )
 

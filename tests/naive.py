@@ -115,6 +115,7 @@ class Word(NamedTuple):
     room: int = 255
     worst: int = 0
     n_merged: int = 1
+    behind: int = 4095
     is_partial: bool = False
 
 
@@ -130,6 +131,7 @@ class Slot:
         self.rounds = {255}
         self.signals = [(0, 0, 255, 0)]  # pressure, queue, room, whose
         self.n_merged = 0
+        self.behind = {0}
         self.deadline_ps = 0
 
     def hear(self, word: Word) -> None:
@@ -142,6 +144,7 @@ class Slot:
         pressure = max(word.queue, 255 - word.room)
         self.signals.append((pressure, word.queue, word.room, word.worst))
         self.n_merged += word.n_merged
+        self.behind.add(word.behind)
 
     def is_complete(self) -> bool:
         return self.expected <= self.heard
@@ -160,6 +163,7 @@ class Slot:
             room=min(room for _, _, room, _ in self.signals),
             worst=max(self.signals, key=lambda signal: signal[0])[3],
             n_merged=min(self.n_merged, 0xFFFF),
+            behind=max(self.behind),
             is_partial=is_partial,
         )
 
@@ -195,7 +199,7 @@ class Slots:
 def impose(
     payload: bytes, stride: int, bits: Sequence[int], wanted: int, flags: int
 ) -> list[tuple[int, int, int, bytes]]:
-    """(psn, BitString, flags, payload) of each packet; POLL = 1 only on the last, REPAIR = 4."""
+    """(psn, BitString, flags, payload) each; POLL 1 only on the last, unless REPAIR 4."""
     psns = [p for p in range(len(bits)) if wanted >> p & 1]
     return [
         (

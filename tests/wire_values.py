@@ -105,6 +105,7 @@ def feedbacks(draw: st.DrawFn) -> Feedback:
         queue=draw(uint(8)),
         room=draw(uint(8)),
         worst=draw(uint(16)),
+        behind=draw(uint(12)),
         n_merged=draw(uint(16)),
     )
 

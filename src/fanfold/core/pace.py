@@ -13,7 +13,9 @@ CALM = 90
 """Pressure (0..255) below which the window grows."""
 HIGH = 150
 """Pressure from which it shrinks; 255 means a queue overflowed."""
-HEAVY_LOSS_PER_MILLE = 150
+HEAVY_LOSS_PER_MILLE = 300
+LOSS_FLOOR = 4
+"""Blocks below which loss and silence cut no window: only a full queue asks for less."""
 MIN_RTT_PS = 200_000_000
 MAX_WAIT_PS = 1_200_000_000_000
 
@@ -50,10 +52,9 @@ class Pace:
     def on_done(self, now_ps: int, rtt_ps: int, pressure: int, n_bytes: int) -> None:
         """A block came through. ``rtt_ps`` is 0 when it was sent more than once."""
         if rtt_ps > 0:
-            self.min_rtt_ps = min(self.min_rtt_ps or rtt_ps, rtt_ps)
-            self.srtt_ps += (rtt_ps - self.srtt_ps) // 8 if self.srtt_ps else rtt_ps
+            self.on_rtt(rtt_ps)
         if pressure >= HIGH:
-            self._cut(now_ps, 2 if pressure == 255 else 1)
+            self._cut(now_ps, 2 if pressure == 255 else 1, 1)
             return
         if pressure >= CALM or self._is_queueing():
             self.is_starting = False
@@ -63,14 +64,19 @@ class Pace:
         gain = n_bytes if self.is_starting else n_bytes * n_bytes // self.window_bytes
         self.window_bytes = min(self.window_bytes + gain, MAX_BLOCKS * self.block_bytes)
 
+    def on_rtt(self, rtt_ps: int) -> None:
+        """Word came this long after the last packet of its round left."""
+        self.min_rtt_ps = min(self.min_rtt_ps or rtt_ps, rtt_ps)
+        self.srtt_ps += (rtt_ps - self.srtt_ps) // 8 if self.srtt_ps else rtt_ps
+
     def on_loss(self, now_ps: int, per_mille: int) -> None:
         """A block needed repair for this share of its packets, worst receiver."""
         if per_mille >= HEAVY_LOSS_PER_MILLE:
-            self._cut(now_ps, 1)
+            self._cut(now_ps, 1, LOSS_FLOOR)
 
     def on_silence(self, now_ps: int) -> None:
         """Nothing was heard for a whole timeout."""
-        self._cut(now_ps, 2)
+        self._cut(now_ps, 2, LOSS_FLOOR)
 
     def rate_bps(self) -> int:
         """Pacing rate: a little above window / round trip, so the window stays the limit."""
@@ -86,11 +92,12 @@ class Pace:
     def _is_queueing(self) -> bool:
         return self.srtt_ps > 6 * self.min_rtt_ps + 20_000_000_000
 
-    def _cut(self, now_ps: int, strength: int) -> None:
+    def _cut(self, now_ps: int, strength: int, floor_blocks: int) -> None:
         self.is_starting = False
-        if now_ps < self._cut_until_ps:
+        floor = floor_blocks * self.block_bytes
+        if now_ps < self._cut_until_ps or self.window_bytes <= floor:
             return
         self.n_cuts += 1
         self._cut_until_ps = now_ps + max(self.srtt_ps, 1_000_000_000)
         kept = self.window_bytes * (3 if strength == 1 else 2) // (4 if strength == 1 else 3)
-        self.window_bytes = max(kept, self.block_bytes)
+        self.window_bytes = max(kept, floor)

@@ -11,14 +11,18 @@ from collections.abc import Sequence
 from fanfold.core.effects import BlockDone, Effect, ReceiverLost, ReceiverSplit, SendBlock
 from fanfold.core.pace import Pace
 from fanfold.units import NEVER
-from fanfold.wire.feedback import Feedback
+from fanfold.wire.feedback import NOT_TOLD, Feedback
 
 WAIT_PS = 300_000_000_000
 """Shortest wait for word of a block: above the fold deadlines of a four-level fabric."""
-MAX_WAIT_PS = 800_000_000_000
+ASK_PS = 120_000_000_000
+MAX_ASK_PS = 600_000_000_000
+"""Between two questions about one block: often enough that lost answers are no silence."""
+MAX_ASKS = 4
+"""Blocks of a lane asked about in one tick, oldest first."""
 TICK_PS = 10_000_000_000
 SPLIT_PERIOD_PS = 1_000_000_000_000
-SPLIT_SHARE_PER_MILLE = 600
+SPLIT_SHARE_PER_MILLE = 400
 """A minority that holds a full window back for this share of a period gets a lane of its own."""
 MAX_SPLITS = 2
 """A receiver split off this often stays in its own lane even when it catches up."""
@@ -138,10 +142,7 @@ class FanSender:
 
     def lacking(self) -> int:
         """Everyone who still lacks a block."""
-        bits = 0
-        for need in self.need:
-            bits |= need
-        return bits
+        return sum(1 << k for k, n in self.n_lacking.items() if n)
 
     def deadline_ps(self) -> int:
         """When ``on_timer`` has something to do."""
@@ -149,7 +150,9 @@ class FanSender:
 
     def lane_rate_bps(self, lane: int) -> int:
         """Pacing rate of a lane."""
-        return self.lanes[lane].pace.rate_bps()
+        rate = self.lanes[lane].pace.rate_bps()
+        n_busy = sum(1 for each in self.lanes if each.flights)
+        return min(rate, self.cap_bps // max(n_busy, 1)) if self.cap_bps else rate
 
     # What happens.
 
@@ -186,6 +189,8 @@ class FanSender:
         if done:
             self._gained |= done
             self._clear(block, done)
+        if feedback.behind < NOT_TOLD:
+            self._clear_before(block - feedback.behind, feedback.heard, out)
         for index, lane in enumerate(self.lanes):
             flight = lane.flights.get(block)
             if flight is not None:
@@ -205,7 +210,8 @@ class FanSender:
             self._gained_ps[k] = now_ps
         self._recent = self._gained = 0
         for index, lane in enumerate(self.lanes):
-            for block in [b for b, f in lane.flights.items() if f.is_due(now_ps)]:
+            due = [b for b, f in lane.flights.items() if f.is_due(now_ps)]
+            for block in due[:MAX_ASKS]:
                 self._ask_again(now_ps, index, block, out)
         self._give_up_silent(now_ps, out)
         self._split_slow(now_ps, passed_ps, out)
@@ -265,11 +271,25 @@ class FanSender:
         )
 
     def _clear(self, block: int, done: int) -> None:
+        if not self.need[block] & done:
+            return
         for k in members_of(self.need[block] & done):
             self.n_lacking[k] -= 1
         self.need[block] &= ~done
         if self.need[block] == 0:
             self._left -= 1
+
+    def _clear_before(self, floor: int, heard: int, out: list[Effect]) -> None:
+        """Who was heard has every block below ``floor``: word of them was lost on the way."""
+        for lane in self.lanes:
+            for block in [b for b, f in lane.flights.items() if b < floor and f.need & heard]:
+                flight = lane.flights[block]
+                done = heard & self.need[block]
+                self._gained |= done
+                self._clear(block, done)
+                self._reduce(lane, block, flight, heard)
+                if done and self.need[block] == 0:
+                    out.append(BlockDone(self.flow, block))
 
     def _join(
         self,
@@ -283,23 +303,33 @@ class FanSender:
         lane = self.lanes[index]
         flight.need &= self.need[block]
         pressure = max(feedback.queue, 255 - feedback.room)
+        if not flight.clean and feedback.round == flight.round and flight.n_queued == 0:
+            lane.pace.on_rtt(now_ps - flight.sent_ps)  # the round says which sending it answers
         if flight.need == 0:
             rtt = now_ps - flight.sent_ps if flight.clean else 0
             lane.pace.on_gone(self.shape.bytes(block))
             lane.pace.on_done(now_ps, rtt, pressure, self.shape.bytes(block))
             del lane.flights[block]
             return
-        gaps = self._fresh_gaps(flight, feedback)
+        gaps = self._fresh_gaps(now_ps, lane, flight, feedback)
         if gaps:
             self._repair(now_ps, index, block, flight, gaps, out)
 
-    def _fresh_gaps(self, flight: Flight, feedback: Feedback) -> dict[int, int]:
-        """Gaps of this lane not already repaired in a later round than the feedback knows."""
+    def _fresh_gaps(
+        self, now_ps: int, lane: Lane, flight: Flight, feedback: Feedback
+    ) -> dict[int, int]:
+        """Gaps not already repaired in a later round than the feedback knows.
+
+        When the last repair left more than two round trips ago, a receiver that still knows no
+        later round has lost it.
+        """
+        guard = 2 * lane.pace.srtt_ps + TICK_PS
+        is_young = flight.n_queued > 0 or now_ps - flight.sent_ps < guard
         gaps: dict[int, int] = {}
         for row in feedback.rows:
             bits = row.lacking & flight.need
             for sent_round, sent_to in flight.repaired.get(row.psn, ()):
-                if sent_round > feedback.round:
+                if sent_round > feedback.round and is_young:
                     bits &= ~sent_to
             if bits:
                 gaps[row.psn] = bits
@@ -350,9 +380,8 @@ class FanSender:
         flight.tries += 1
         flight.round = min(flight.round + 1, MAX_ROUND)
         flight.clean = False
-        wait = lane.pace.timeout_ps(WAIT_PS) << min(flight.tries, 2)
         flight.sent_ps = now_ps
-        flight.wait_ps = min(wait, MAX_WAIT_PS)
+        flight.wait_ps = min(max(ASK_PS, 3 * lane.pace.srtt_ps), MAX_ASK_PS)
         if flight.tries == 1:
             lane.pace.on_silence(now_ps)
         last = self.shape.psns(block) - 1
@@ -364,17 +393,23 @@ class FanSender:
         owing: dict[int, int] = {}  # since when
         for lane in self.lanes:
             for flight in lane.flights.values():
-                for k in members_of(flight.need if flight.tries >= 2 else 0):
+                is_old = flight.tries >= 2 or now_ps - flight.first_ps >= STALL_PS
+                for k in members_of(flight.need if is_old else 0):
                     owing[k] = min(owing.get(k, NEVER), flight.first_ps)
+        is_deaf = self._is_deaf(now_ps)  # nobody is heard: a BFR, or a starved machine
         for k, since_ps in sorted(owing.items()):
             silent = now_ps - max(self._heard_ps.get(k, 0), since_ps)
             stalled = now_ps - max(self._gained_ps.get(k, 0), since_ps)
-            if silent >= LOST_PS:
+            if silent >= (2 * LOST_PS if is_deaf else LOST_PS):
                 self.remove(1 << k)
                 out.append(ReceiverLost(k, "silent", silent))
             elif stalled >= STALL_PS:
                 self.remove(1 << k)
                 out.append(ReceiverLost(k, "stalled", stalled))
+
+    def hear(self, now_ps: int, bit: int) -> None:
+        """A receiver gave a sign of life that is not feedback."""
+        self._heard_ps[bit] = max(self._heard_ps.get(bit, 0), now_ps)
 
     def _is_deaf(self, now_ps: int) -> bool:
         return now_ps - max(self._heard_ps.values(), default=now_ps) >= LOST_PS // 2
@@ -388,9 +423,10 @@ class FanSender:
         oldest = next(iter(lane.flights.values()), None)
         if oldest is not None and not lane.pace.can_send():
             waits = now_ps - oldest.sent_ps > 2 * lane.pace.srtt_ps + TICK_PS
-            if waits and oldest.need.bit_count() * 2 <= n_members:
+            n_late = oldest.need.bit_count()
+            if waits and n_late * 2 <= n_members:
                 for k in members_of(oldest.need):
-                    self._held_ps[k] = self._held_ps.get(k, 0) + passed_ps
+                    self._held_ps[k] = self._held_ps.get(k, 0) + passed_ps // n_late
         if now_ps - self._period_ps < SPLIT_PERIOD_PS:
             return
         limit = SPLIT_PERIOD_PS * SPLIT_SHARE_PER_MILLE // 1000
@@ -398,7 +434,7 @@ class FanSender:
         self._held_ps, self._period_ps = {}, now_ps
         if late and late.bit_count() * 2 <= n_members:
             self._split(late, "late", out)
-        self._split_lossy(lane, n_members, out)
+        self._split_lossy(lane, out)
 
     def _rejoin(self) -> None:
         """A lane that caught up with the main one goes on in it."""
@@ -413,7 +449,7 @@ class FanSender:
                 main.members |= lane.members
                 lane.members = 0
 
-    def _split_lossy(self, lane: Lane, n_members: int, out: list[Effect]) -> None:
+    def _split_lossy(self, lane: Lane, out: list[Effect]) -> None:
         if self._offered < 8 * self.shape.n_psn:
             return
         lossy = 0
@@ -421,7 +457,7 @@ class FanSender:
             if lacked * 1000 >= self._offered * SPLIT_LOSS_PER_MILLE:
                 lossy |= 1 << k
         lossy &= lane.members
-        if lossy and lossy.bit_count() * 2 <= n_members:
+        if lossy and lossy.bit_count() * 2 <= lane.members.bit_count():
             self._split(lossy, "lossy", out)
         self._offered //= 2
         self._lacked = {k: n // 2 for k, n in self._lacked.items() if n > 1}

@@ -52,11 +52,11 @@ FOLLOW_ROW = np.dtype(
         ("map_at", np.int64),  # where this flow's have-map starts
         ("map_len", np.int64),
         ("newest", np.int64),  # highest block seen
+        ("floor", np.int64),  # every block before it is here
         ("flow_port", np.int64),
         ("bfir_addr", np.int64),
         ("bift_id", np.int64),
         ("heard_ps", np.int64),
-        ("again", np.int64),  # duplicates of whole blocks that asked for a report
     ]
 )
 BLOCK_ROW = np.dtype(

@@ -39,6 +39,8 @@ from fanfold.kernels.state import A_BM, DONE_BM, FIRST_ROW, P_BM, U8, U64, Fold,
 
 PASS = -1
 TTL = 64
+NOT_TOLD = 4095
+"""``behind`` of a receiver that lacks a block this far back."""
 
 
 @kernel
@@ -123,6 +125,7 @@ def merge_feedback(buf: U8, fan: int, fold: Fold, slot: int, scratch: U64) -> No
     read_bits(buf, at + step, n_words, scratch[2])
     hear(fold, slot, scratch[1], scratch[2], n_words)
     row["round"] = min(row["round"], i64(buf[fan + 12]))
+    row["behind"] = max(row["behind"], read_u32(buf, fan + 16) & NOT_TOLD)
     row["n_merged"] = min(row["n_merged"] + read_u16(buf, fan + 22), 0xFFFF)
     signal(fold, slot, i64(buf[fan + 13]), i64(buf[fan + 14]), read_u16(buf, fan + 20))
     at += 2 * step
@@ -203,7 +206,7 @@ def write_head(row: Row, own_addr: int, psn: int, out: U8) -> int:
     write_u32(out, fan + 4, row["flow"])
     write_u32(out, fan + 8, row["block"])
     out[fan + 12], out[fan + 13], out[fan + 14] = row["round"], row["queue"], row["room"]
-    write_u32(out, fan + 16, row["bift_id"] << 12)
+    write_u32(out, fan + 16, (row["bift_id"] << 12) | row["behind"])
     write_u16(out, fan + 20, row["worst"])
     write_u16(out, fan + 22, row["n_merged"] if psn == 0 else 0)
     return fan

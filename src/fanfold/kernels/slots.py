@@ -69,6 +69,7 @@ def open_slot(fold: Fold, bfir_id: int, flow: int, block: int) -> int:
             row["bfir_id"], row["flow"], row["block"] = bfir_id, flow, block
             row["round"], row["queue"], row["room"] = 255, 0, 255
             row["worst"], row["n_merged"], row["partial"] = 0, 0, 0
+            row["behind"] = 0
             row["gaps"] = ZERO
             for plane in range(FIRST_ROW):
                 for w in range(fold.words.shape[2]):

@@ -3,13 +3,24 @@
 import numpy as np
 
 from fanfold.kernels.collect import FREE, Collect
-from fanfold.kernels.feedback import own_report, write_feedback
+from fanfold.kernels.feedback import NOT_TOLD, own_report, write_feedback
 from fanfold.kernels.jit import kernel
 from fanfold.kernels.octets import ZERO
 from fanfold.kernels.state import U8, Fold, Rows
 
 WHOLE_ROW = -1
 MAX_ROUND = 255
+
+
+@kernel
+def advance_floor(collect: Collect, f: int) -> int:
+    """Lowest block of a flow that is not here yet."""
+    follow = collect.follow[f]
+    floor = follow["floor"]
+    while floor < follow["map_len"] and collect.have[follow["map_at"] + floor] != 0:
+        floor += 1
+    follow["floor"] = floor
+    return floor
 
 
 @kernel
@@ -53,6 +64,7 @@ def speak(
     row["queue"] = node[0]["queue"]
     row["worst"] = node[0]["bfr_id"]
     row["partial"] = 0
+    row["behind"] = min(max(block - advance_floor(collect, f), 0), NOT_TOLD)
     row["bfir_id"], row["flow"], row["block"] = follow["bfir_id"], follow["flow"], block
     row["bift_id"], row["n_words"] = follow["bift_id"], own.words.shape[2]
     row["flow_port"], row["bfir_addr"] = follow["flow_port"], follow["bfir_addr"]

@@ -43,6 +43,7 @@ SLOT_ROW = np.dtype(
         ("worst", np.int64),
         ("n_merged", np.int64),
         ("partial", np.int64),
+        ("behind", np.int64),  # blocks back to the oldest one lacking, worst of those merged
         ("gaps", np.uint64),  # bit p: some receiver lacks PSN p, its row is in use
     ]
 )

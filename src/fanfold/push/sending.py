@@ -21,6 +21,8 @@ from fanfold.wire.report import Report, ReportError, ReportState
 
 ASK_PS = 150_000_000_000
 """How often receivers that owe a word on the push are asked."""
+QUIET_PS = 400_000_000_000
+"""A receiver not heard for this long is asked for a sign of life."""
 SILENT_PS = 2_000_000_000_000
 """A receiver that answers nothing for this long is given up."""
 JOIN_PS = 1_000_000_000_000
@@ -135,6 +137,8 @@ class PushSender:
         peer.heard_ps = now_ps
         peer.is_silent = False
         bit = report.bfr_id - 1
+        for fan in self.fans():
+            fan.hear(now_ps, bit)
         match report.state:
             case ReportState.UNKNOWN:
                 self._on_unknown(now_ps, bit, peer)
@@ -269,7 +273,8 @@ class PushSender:
             if now_ps - peer.heard_ps >= SILENT_PS and not lacking >> bit & 1:
                 self._fail_silent(bit, f"silent for {(now_ps - peer.heard_ps) / 1e12:.1f} s")
                 continue
-            if not lacking >> bit & 1 and bit not in self._ready:
+            owes_word = not lacking >> bit & 1 and bit not in self._ready
+            if owes_word or now_ps - peer.heard_ps >= QUIET_PS:
                 asked |= 1 << bit
         if asked:
             out.append(SendControl(self._question(0), asked))

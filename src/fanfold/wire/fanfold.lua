@@ -72,6 +72,7 @@ local f = {
   queue = ProtoField.uint8("fanfold.queue", "Worst queue"),
   room = ProtoField.uint8("fanfold.room", "Worst room"),
   bift_id = ProtoField.uint32("fanfold.bift_id", "BIFT-id", base.HEX),
+  behind = ProtoField.uint16("fanfold.behind", "Blocks behind", base.DEC, nil, 0x0FFF),
   worst = ProtoField.uint16("fanfold.worst", "Worst BFR-id"),
   n_merged = ProtoField.uint16("fanfold.n_merged", "Reports merged"),
   heard = ProtoField.bytes("fanfold.heard", "Heard (P-BM)"),
@@ -241,6 +242,7 @@ local function add_feedback(tree, buf)
   tree:add(f.queue, buf(13, 1))
   tree:add(f.room, buf(14, 1))
   tree:add(f.bift_id, buf(16, 3), buf(16, 3):bitfield(0, 20))
+  tree:add(f.behind, buf(18, 2))
   tree:add(f.worst, buf(20, 2))
   tree:add(f.n_merged, buf(22, 2))
   local n_bytes = bitstring_bytes(buf(16, 1):bitfield(0, 4))

@@ -14,7 +14,7 @@
     112-119           room       receiver buffer left, 255 empty buffer, the smallest merged
     120-127           reserved   ignored, sent as 0
     128-147           bift_id    BIFT-id of the data: the BSL and SI of the BitStrings below
-    148-159           reserved   ignored, sent as 0
+    148-159           behind     blocks back to the oldest one lacking, 0 none, 4095 not told
     160-175           worst      BFR-id of who set queue or room, 0 nobody
     176-191           n_merged   receivers' own reports inside
     192-191+8L        heard      P-BM, L bytes: who has been heard
@@ -45,6 +45,8 @@ from fanfold.wire.width import fits, pack, within
 HEADER = "feedback"
 FIXED_BYTES = 24
 ROW_FIXED_BYTES = 4
+NOT_TOLD = 4095
+"""A receiver that lacks a block this far back, or says nothing of earlier blocks."""
 
 _LAYOUT = Struct("!BBBBIIBBBBIHH")
 
@@ -78,6 +80,7 @@ class Feedback(msgspec.Struct, frozen=True, gc=False):
     room: int = 255
     worst: int = 0
     n_merged: int = 1
+    behind: int = NOT_TOLD
 
     @property
     def n_rows(self) -> int:
@@ -119,6 +122,7 @@ def decode(buf: bytes) -> Feedback:
         room=room,
         worst=worst,
         n_merged=n_merged,
+        behind=word & NOT_TOLD,
     )
     flaw = _flaw(value)
     if flaw:
@@ -150,7 +154,7 @@ def encode(feedback: Feedback) -> bytes:
         feedback.queue,
         feedback.room,
         0,
-        feedback.bift_id << 12,
+        feedback.bift_id << 12 | fits(HEADER, "behind", feedback.behind, 12),
         feedback.worst,
         feedback.n_merged,
     )

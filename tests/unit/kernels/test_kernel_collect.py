@@ -1,11 +1,23 @@
 import naive
 import numpy as np
 import pytest
-from kernel_nodes import BFIR, BFIR_ADDR, BIFT_ID, FLOW_PORT, data, feedback, plain_node
+from kernel_nodes import (
+    BFIR,
+    BFIR_ADDR,
+    BIFT_ID,
+    FLOW_PORT,
+    data,
+    feedback,
+    plain_node,
+    word_of,
+)
 
 from fanfold.kernels import collect as c
 from fanfold.kernels.slots import NEVER_PS
+from fanfold.kernels.speak import WHOLE_ROW, speak
+from fanfold.kernels.state import build_fold
 from fanfold.streams import stream
+from fanfold.wire.packet import parse
 
 STRIDE, N_PSN = 8, 4
 REORDER_PS, IDLE_PS = 100, 1000
@@ -325,3 +337,64 @@ def test_a_block_remembers_the_latest_round():
     rx = Receiver()
     rx.take(*(rx.packet(0, psn, round_=r) for psn, r in enumerate((2, 5, 3))))
     assert rx.row(0)["round"] == 5
+
+
+# A receiver's word, straight from what it collects.
+
+
+def said(rx, block, *, is_whole):
+    own = build_fold(1, 1)
+    (r,) = np.flatnonzero(
+        (rx.state.blocks["state"] != c.FREE) & (rx.state.blocks["block"] == block)
+    )
+    psn, packets, out = 0, [], np.zeros(1 << 12, np.uint8)
+    while psn < 64:
+        coded = speak(
+            rx.state, 1, block, WHOLE_ROW if is_whole else int(r), rx.node.row, 5, own, psn, out
+        )
+        size, psn = divmod(int(coded), 128)
+        packets.append(out[:size].tobytes())
+    return packets
+
+
+def test_a_word_names_the_gaps_of_a_block_and_how_full_the_receiver_is():
+    rx = Receiver(n_blocks=4)
+    rx.node.row[0]["queue"], rx.node.row[0]["bfr_id"] = 33, 6
+    rx.take(rx.packet(0, 0), rx.packet(0, 2, round_=3))
+    packets = said(rx, 0, is_whole=False)
+    assert word_of(packets) == naive.Word(
+        BIFT_ID,
+        N_PSN,
+        heard=1 << 5,
+        done=0,
+        rows={1: 1 << 5, 3: 1 << 5},
+        round=3,
+        queue=33,
+        room=3 * 255 // 4,
+        worst=6,
+        behind=0,
+    )
+    parsed = parse(packets[0])
+    assert (parsed.message.flow, parsed.message.block, parsed.header.bfir_id) == (7, 0, BFIR)
+    assert (parsed.inner.dst, parsed.inner.dport) == (BFIR_ADDR, FLOW_PORT)
+
+
+@pytest.mark.parametrize("block", [0, 3])
+def test_a_word_on_a_whole_block(block):
+    rx = Receiver(100)
+    rx.take(*(rx.packet(block, psn) for psn in range(rx.psns(block))))
+    word = word_of(said(rx, block, is_whole=True))
+    assert (word.n_psn, word.done, word.rows, word.round) == (rx.psns(block), 1 << 5, {}, 255)
+
+
+def test_a_word_tells_how_far_back_the_oldest_gap_is():
+    rx = Receiver(n_bytes=70 * 32, n_blocks=2)
+    rx.take(rx.packet(60, 0))
+    have = rx.state.have[10:80]
+    assert word_of(said(rx, 60, is_whole=False)).behind == 60
+    have[[0, 1, 2, 4]] = 1
+    assert word_of(said(rx, 60, is_whole=False)).behind == 57
+    have[:60] = 1
+    assert word_of(said(rx, 60, is_whole=False)).behind == 0
+    have[:70] = 1
+    assert word_of(said(rx, 60, is_whole=False)).behind == 0

@@ -4,8 +4,8 @@ import pytest
 from kernel_nodes import (
     BFIR,
     BIFT_ID,
-    FOLD_PS,
     FLOW_PORT,
+    FOLD_PS,
     KernelNode,
     data,
     feedback,
@@ -99,13 +99,13 @@ def test_the_worst_branch_wins_and_is_named():
     node = armed()
     give(
         node,
-        word(0b0010, queue=10, room=200, worst=2, round=3),
-        word(0b0100, queue=90, room=255, worst=3, round=1),
-        word(0b1000, queue=20, room=180, worst=4, round=2),
+        word(0b0010, queue=10, room=200, worst=2, round=3, behind=2),
+        word(0b0100, queue=90, room=255, worst=3, round=1, behind=7),
+        word(0b1000, queue=20, room=180, worst=4, round=2, behind=0),
     )
     ((_, packets),) = node.send_ready()
     said = word_of(packets)
-    assert (said.queue, said.room, said.worst, said.round) == (90, 180, 3, 1)
+    assert (said.queue, said.room, said.worst, said.round, said.behind) == (90, 180, 3, 1, 7)
 
 
 def test_reports_are_counted_up_to_65535():
@@ -249,7 +249,7 @@ def test_broken_feedback_is_dropped_and_counted(change, reason):
 
 
 def gaps(n, who=0b10):
-    return {psn: who for psn in range(0, n)}
+    return dict.fromkeys(range(n), who)
 
 
 @pytest.mark.parametrize("n_rows", [0, 1, 2, 3, 4, 5, 6, 7, 63, 64])
@@ -312,6 +312,7 @@ def test_a_receiver_says_what_it_lacks(n_psn, index):
     row = node.fold.rows[0]
     row["bift_id"], row["n_words"], row["n_psn"], row["bfir_id"] = 0x30000, 4, n_psn, BFIR
     row["flow"], row["block"], row["round"], row["room"], row["worst"] = 7, 3, 2, 100, 55
+    row["behind"] = 9
     for have in (0, 1, full >> 1, full, full | 1 << 63):
         own_report(node.fold, index, np.uint64(have))
         said = word_of(write_all(node, 0))
@@ -325,4 +326,5 @@ def test_a_receiver_says_what_it_lacks(n_psn, index):
             round=2,
             room=100,
             worst=55,
+            behind=9,
         )

@@ -1,0 +1,23 @@
+"""A state folder for each session; whatever was started in it ends with it."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from live_site import Site
+
+
+@pytest.fixture(scope="session")
+def site() -> Iterator[Site]:
+    """Commands with a state folder of their own; its path is short, doors are Unix sockets."""
+    state = Path(tempfile.mkdtemp(prefix="fanfold-"))
+    made = Site(state)
+    try:
+        yield made
+    finally:
+        for folder in sorted((state / "labs").glob("*")):
+            made.run("lab", "down", "--name", folder.name, "--purge")
+        made.end_all()
+        shutil.rmtree(state, ignore_errors=True)

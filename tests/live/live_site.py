@@ -1,0 +1,216 @@
+"""fanfold's commands as processes with a state folder of their own, and what they left running."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from fanfold.live.control import call
+
+COMMAND = (sys.executable, "-m", "fanfold.cli.main")
+UP_S = 300.0
+"""The first start of a machine compiles every kernel."""
+TREES = ("FANFOLD_CACHE_DIR", "FANFOLD_DEBUG")
+"""What of the caller's settings a command sees."""
+
+Json = Any
+
+
+def random_bytes(n: int, seed: int) -> bytes:
+    """Bytes that no other seed gives: a push of them finds nothing at its receivers."""
+    return Random(seed).randbytes(n)
+
+
+def wait_for(is_true: Callable[[], object], what: str, within_s: float = 10.0) -> None:
+    """Look until something holds."""
+    until = time.monotonic() + within_s
+    while not is_true():
+        assert time.monotonic() < until, f"not within {within_s} s: {what}"
+        time.sleep(0.02)
+
+
+class Site:
+    """A state folder, commands that know it, and every process that came from them."""
+
+    def __init__(self, state: Path) -> None:
+        self.state = state
+        given = {k: v for k, v in os.environ.items() if not k.startswith("FANFOLD_")}
+        kept = {k: os.environ[k] for k in TREES if k in os.environ}
+        self.env = {**given, **kept, "FANFOLD_STATE_DIR": str(state), "COLUMNS": "200"}
+
+    def run(
+        self, *args: object, timeout_s: float = 60.0, **more: str
+    ) -> subprocess.CompletedProcess[str]:
+        """Run one command to its end; ``more`` goes into its environment."""
+        return subprocess.run(
+            [*COMMAND, *map(str, args)],
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            env={**self.env, **more},
+            check=False,
+        )
+
+    def start(self, *args: object) -> subprocess.Popen[str]:
+        """Start one command; ``finish`` waits for it."""
+        return subprocess.Popen(
+            [*COMMAND, *map(str, args)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=self.env,
+        )
+
+    def read(self, *args: object, timeout_s: float = 60.0) -> Json:
+        """What a command that must succeed prints as JSON."""
+        done = self.run(*args, "--json", timeout_s=timeout_s)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def pids(self) -> set[int]:
+        """Processes whose environment names the state folder: every fork of a command."""
+        mark = f"FANFOLD_STATE_DIR={self.state}".encode() + b"\0"
+        found = set()
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit() and int(entry.name) != os.getpid():
+                try:
+                    is_ours = mark in (entry / "environ").read_bytes()
+                except OSError:
+                    continue
+                if is_ours:
+                    found.add(int(entry.name))
+        return found
+
+    def end_all(self) -> None:
+        """End whatever runs; for the end of a session."""
+        for pid in self.pids():
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+
+
+def finish(process: subprocess.Popen[str], timeout_s: float = 60.0) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of a command that was started; killed when it is late."""
+    try:
+        out, err = process.communicate(timeout=timeout_s)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate(timeout=10)
+        raise
+    return process.returncode, out, err
+
+
+class LiveLab:
+    """One lab of a site."""
+
+    def __init__(self, site: Site, name: str, *flags: object) -> None:
+        self.site, self.name = site, name
+        self.folder = site.state / "labs" / name
+        self.told = site.read("lab", "up", "--name", name, *flags, timeout_s=UP_S)
+        self.everyone = [n for n in self.nodes() if n.startswith("h")]
+        self.receivers = [n for n in self.everyone if n != "h0"]
+
+    def push_args(self, path: Path, *flags: object) -> tuple[object, ...]:
+        """Words of a push on this lab."""
+        return ("push", path, "--lab", self.name, "--json", *flags)
+
+    def push(
+        self, path: Path, *flags: object, code: int = 0, timeout_s: float = 60.0, **more: str
+    ) -> Json:
+        """Push, and the result as JSON; the exit code must be as expected."""
+        done = self.site.run(*self.push_args(path, *flags), timeout_s=timeout_s, **more)
+        assert done.returncode == code, f"exit {done.returncode}: {done.stderr}"
+        return json.loads(done.stdout)
+
+    def start_push(self, path: Path, *flags: object) -> subprocess.Popen[str]:
+        """Start a push whose end is not waited for here."""
+        return self.site.start(*self.push_args(path, *flags))
+
+    def nodes(self) -> dict[str, dict[str, Any]]:
+        """Processes of the lab as its own file lists them."""
+        nodes: dict[str, dict[str, Any]] = json.loads((self.folder / "lab.json").read_text())[
+            "nodes"
+        ]
+        return nodes
+
+    def ask(self, node: str, **request: object) -> Json:
+        """One command at a node's door."""
+        return call(self.folder / "doors" / f"{node}.sock", request, 15.0)
+
+    def status(self, node: str) -> Json:
+        """Counters of a node."""
+        return self.ask(node, do="status")
+
+    def sent(self, node: str, to: str, kind: str = "data") -> int:
+        """Packets of a class that a node has sent to a neighbour."""
+        counts = self.status(node)["links"][to]["tx"]
+        return int(counts.get(kind, [0, 0])[0])
+
+    def pid(self, node: str) -> int:
+        """Process of a node."""
+        return int(self.nodes()[node]["pid"])
+
+    def kill(self, *names: str) -> None:
+        """Kill nodes as a crash would, and see them gone."""
+        pids = [self.pid(node) for node in names]
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+        wait_for(lambda: not any(is_running(pid) for pid in pids), f"{names} gone")
+
+    def restart(self, *names: str) -> None:
+        """Start nodes again."""
+        for node in names:
+            answer = self.ask("supervisor", do="restart", node=node)
+            assert "pid" in answer, answer
+
+    def received(self, node: str, name: str) -> Path:
+        """Where a node puts a file of that name."""
+        return self.folder / "hosts" / node / name
+
+    def who_has(self, name: str, contents: bytes) -> list[str]:
+        """Hosts that have exactly these bytes under that name."""
+        paths = {node: self.received(node, name) for node in self.everyone}
+        return [n for n, p in paths.items() if p.is_file() and p.read_bytes() == contents]
+
+    def down(self) -> None:
+        """End it and remove what it received."""
+        self.site.run("lab", "down", "--name", self.name, "--purge")
+
+
+def is_running(pid: int) -> bool:
+    """A process that is there and no zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def states(result: Json) -> dict[str, str]:
+    """State of each receiver of a push."""
+    return {r["id"]: r["state"] for r in result["receivers"]}
+
+
+def links(result: Json) -> dict[tuple[str, str], Json]:
+    """Rows of a push by (from, to)."""
+    return {(row["from"], row["to"]): row for row in result["links"]}
+
+
+def data_packets(result: Json) -> int:
+    """First transmissions and repairs on all links."""
+    return sum(row["packets"] + row["repair_packets"] for row in result["links"])
+
+
+def off_prediction(result: Json) -> list[tuple[str, str]]:
+    """Links whose data is not exactly what was predicted."""
+    return [
+        way
+        for way, row in links(result).items()
+        if (row["packets"], row["bytes"]) != (row["predicted_packets"], row["predicted_bytes"])
+    ]
