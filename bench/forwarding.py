@@ -21,6 +21,7 @@ import relay
 from measure import Part, spread
 
 from fanfold.errors import EnvironmentLack
+from fanfold.kernels.codes import DROP_SOCKET_FULL
 from fanfold.kernels.layout import BIER_PORT, FANFOLD_PORT, MAX_PSN
 from fanfold.live import pump as p
 from fanfold.live.outbox import PIECE_BYTES
@@ -60,7 +61,7 @@ def run(n_rounds: int, round_s: float) -> Part:
         name="forwarding",
         title="Forwarding on one core, 1 in and 4 out",
         columns={
-            "payload": "bytes",
+            "payload": "payload, bytes",
             "bfr_ns": "BFR, CPU ns a packet",
             "relay_ns": "relay, CPU ns a packet",
             "ratio": "BFR / relay",
@@ -121,7 +122,7 @@ def _measure(
         "bfr_gbps_out": round(size * 8 * N_OUT / bfr_ns, 2),
         "relay_kpps": round(1e6 / relay_ns),
         "relay_gbps_in": round(size * 8 / relay_ns, 2),
-        "blocks": "/".join(str(n) for n in sender.cuts),
+        "blocks": "/".join(str(n) for n in dict.fromkeys(sender.cuts)),
         "all_bfr_ns": [round(t) for t in times["bfr"]],
         "all_relay_ns": [round(t) for t in times["relay"]],
     }
@@ -129,13 +130,16 @@ def _measure(
 
 def _round(sender: "_Sender", child: "_Child", seconds: float) -> float:
     """CPU nanoseconds a packet over many bursts."""
-    cpu_ns = packets = 0
+    cpu_ns = packets = faults = 0
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         n = sender.burst(child.target, child.room)
         told = child.ask(n)
         cpu_ns += told[0]
         packets += told[1]
+        faults = told[2]
+    if faults:
+        raise EnvironmentLack(f"forwarding: {faults} packets were dropped or refused")
     return cpu_ns / max(packets, 1)
 
 
@@ -239,8 +243,8 @@ class _Sender:
         self.sock.close()
 
 
-Step = Callable[[], int]
-"""Forward what waits; returns packets received since the start."""
+Step = Callable[[], tuple[int, int]]
+"""Forward what waits; returns packets received since the start, and how many went wrong."""
 
 
 class _Child:
@@ -253,11 +257,11 @@ class _Child:
         there.close()
         self.target, self.room = self._hear()
 
-    def ask(self, n_packets: int) -> tuple[int, int]:
-        """(CPU ns, packets received)."""
+    def ask(self, n_packets: int) -> tuple[int, int, int]:
+        """(CPU ns, packets received, faults since the start)."""
         self._pipe.send(n_packets)
-        cpu_ns, n = self._hear()
-        return cpu_ns, n
+        told: tuple[int, int, int] = self._hear()
+        return told
 
     def _hear(self) -> Any:
         if not self._pipe.poll(ANSWER_S):
@@ -272,12 +276,14 @@ class _Child:
             self.process.join()
 
 
-def _serve(make: Callable[[Fabric], tuple[socket.socket, Step]], fabric: Fabric, pipe: Connection):
+def _serve(
+    make: Callable[[Fabric], tuple[socket.socket, Step]], fabric: Fabric, pipe: Connection
+):
     sock, step = make(fabric)
     _pin(-1)
     room = min(sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF), 64 * TRUESIZE)
     pipe.send((sock.getsockname(), room))
-    had = step()
+    had, faults = step()
     while True:
         try:
             expected = pipe.recv()
@@ -286,9 +292,10 @@ def _serve(make: Callable[[Fabric], tuple[socket.socket, Step]], fabric: Fabric,
         began = time.process_time_ns()
         idle, n = 0, had
         while n - had < expected and idle < 3:
-            before, n = n, step()
+            before = n
+            n, faults = step()
             idle = idle + 1 if n == before else 0
-        pipe.send((time.process_time_ns() - began, n - had))
+        pipe.send((time.process_time_ns() - began, n - had, faults))
         had = n
 
 
@@ -299,9 +306,10 @@ def _bfr(fabric: Fabric) -> tuple[socket.socket, Step]:
     node = station.node
     port = fabric.port_to("leaf1", "h0")
 
-    def step() -> int:
+    def step() -> tuple[int, int]:
         station.step()
-        return int(node.counters.rx[port, :, 0].sum())
+        n_bad = int(node.counters.drops.sum() - node.counters.drops[DROP_SOCKET_FULL])
+        return int(node.counters.rx[port, :, 0].sum()), n_bad
 
     assert station.io.ints[p.GSO], "this kernel has no UDP_SEGMENT"
     return sock, step
@@ -314,8 +322,8 @@ def _relay(fabric: Fabric) -> tuple[socket.socket, Step]:
     to = [(fabric.by_name[f"h{i + 1}"].address, BIER_PORT) for i in range(N_OUT)]
     arrays = relay.build_relay(sock, to)
 
-    def step() -> int:
+    def step() -> tuple[int, int]:
         relay.forward(arrays, 64)
-        return int(arrays.counts[1])
+        return int(arrays.counts[1]), int(arrays.counts[3])
 
     return sock, step

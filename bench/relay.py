@@ -1,7 +1,7 @@
 """The ceiling of a forwarder: the same system calls, and nothing done to a header.
 
 One ``recvmsg`` with UDP_GRO, then one ``sendmsg`` with UDP_SEGMENT for each destination. It has
-its own arrays and its own loop: what ``fanfold.live.pump`` does beside its calls is not in here.
+its own arrays and loop: what ``fanfold.live.pump`` does beside its calls is not in here.
 """
 
 import socket

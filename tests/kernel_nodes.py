@@ -96,7 +96,9 @@ class KernelNode:
             for i in range(int(self.plan.n[port])):
                 k = int(self.plan.pkt[port, i])
                 packet = self.block[k * self.seg : (k + 1) * self.seg].tobytes()
-                bits = bs.from_words(self.plan.bits[port, i, : self.plan.words[k]])
+                bits = bs.from_words(
+                    self.plan.bits[port, self.plan.row[port, i], : self.plan.words[k]]
+                )
                 found.setdefault(port, []).append(
                     Copy(k, bits, int(self.plan.dport[port, i]), packet)
                 )

@@ -17,7 +17,7 @@ def site() -> Iterator[Site]:
     try:
         yield made
     finally:
-        for folder in sorted((state / "labs").glob("*")):
+        for folder in (f for f in (state / "labs").glob("*") if f.is_dir()):
             made.run("lab", "down", "--name", folder.name, "--purge")
         made.end_all()
         shutil.rmtree(state, ignore_errors=True)

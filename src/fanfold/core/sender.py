@@ -444,7 +444,9 @@ class FanSender:
                 continue
             if lane.cursor < min(main.cursor, lane.end):
                 continue
-            often = [k for k in members_of(lane.members) if self._n_splits.get(k, 0) > MAX_SPLITS]
+            often = [
+                k for k in members_of(lane.members) if self._n_splits.get(k, 0) > MAX_SPLITS
+            ]
             if not often and main.cursor < main.end:
                 main.members |= lane.members
                 lane.members = 0

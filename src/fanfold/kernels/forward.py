@@ -9,8 +9,10 @@ import numpy as np
 
 from fanfold.kernels.codes import (
     CLASS_CONTROL,
+    CLASS_DATA,
     CLASS_FEEDBACK,
     CLASS_OPAQUE,
+    CLASS_REPAIR,
     DROP_NULL_NBR,
     DROP_TTL_EXPIRED,
     DROP_ZERO_BITSTRING,
@@ -18,8 +20,15 @@ from fanfold.kernels.codes import (
 from fanfold.kernels.feedback import PASS, fold_packet
 from fanfold.kernels.frame import check_bier, classify
 from fanfold.kernels.jit import i64, kernel
-from fanfold.kernels.layout import BIER_PORT, BITS_AT, FLAG_REPAIR, INNER_BYTES, IP_BYTES
-from fanfold.kernels.octets import ZERO, read_bits, read_u16, read_u32, write_bits
+from fanfold.kernels.layout import (
+    BIER_PORT,
+    BITS_AT,
+    FLAG_POLL,
+    FLAG_REPAIR,
+    INNER_BYTES,
+    IP_BYTES,
+)
+from fanfold.kernels.octets import ZERO, copy_octets, read_bits, read_u16, read_u32, write_bits
 from fanfold.kernels.replicate import replicate
 from fanfold.kernels.slots import NO_SLOT, expect, find_slot, is_complete, open_slot, settle
 from fanfold.kernels.state import (
@@ -39,7 +48,7 @@ TTL_AT = 3
 NO_FLOW = -1
 MAX_LAG_PS = 120_000_000_000
 LAGS = 4
-"""A slot waits this many mean lags on top of the shortest deadline: a busy machine is no loss."""
+"""A slot waits this many mean lags on top of the shortest deadline: busy is not lost."""
 
 
 @kernel
@@ -153,16 +162,20 @@ def spread(
 ) -> None:
     """Enter the copies of packet ``k``, ``plan.copy_*[:n_copies]``, into the plan."""
     words = plan.words[k]
+    plan.clean[k] = 1
     for c in range(n_copies):
         nbr = plan.copy_nbr[c]
         if nbr == NULL_NBR:
             counters.drops[DROP_NULL_NBR] += 1
+            plan.clean[k] = 0
             continue
         if nbr != 0 and ttl < 1:
             counters.drops[DROP_TTL_EXPIRED] += 1
+            plan.clean[k] = 0
             continue
         i = plan.n[nbr]
         plan.pkt[nbr, i] = k
+        plan.row[nbr, i] = i
         for w in range(words):
             plan.bits[nbr, i, w] = plan.copy_bits[c, w]
         plan.dport[nbr, i] = BIER_PORT
@@ -221,12 +234,69 @@ def plan_pass(
     slot = NO_SLOT
     while at < n and k < MAX_PKTS:
         size = min(seg, n - at)
-        slot = plan_packet(
-            buf, at, size, k, port, now_ps, node, bifts, ports, fold, counters, plan, slot
-        )
+        if (
+            k > 0
+            and size == seg
+            and plan.clean[k - 1] != 0
+            and is_alike(buf, at - seg, at, plan.words[k - 1], port)
+        ):
+            plan_alike(buf, at, k, port, plan)
+        else:
+            slot = plan_packet(
+                buf, at, size, k, port, now_ps, node, bifts, ports, fold, counters, plan, slot
+            )
         at += seg
         k += 1
     return at
+
+
+@kernel
+def is_alike(buf: U8, last: int, at: int, words: int, port: int) -> bool:
+    """Packet at ``at`` is forwarded, counted and folded exactly like DATA at ``last``.
+
+    Headers agree in all that a BFR looks at but the PSN; the packet at ``last`` was planned,
+    so its TTL is one lower already when it came from a port.
+    """
+    ip = BITS_AT + 8 * words
+    fan = ip + INNER_BYTES
+    if i64(buf[last + TTL_AT]) + (1 if port != 0 else 0) != i64(buf[at + TTL_AT]):
+        return False
+    if read_u16(buf, last) != read_u16(buf, at) or buf[last + 2] != buf[at + 2]:
+        return False
+    here = buf[at + 4 : at + ip].view(np.uint64)
+    there = buf[last + 4 : last + ip].view(np.uint64)
+    for i in range(words + 1):  # words 1 and 2 of the header, BitString
+        if here[i] != there[i]:
+            return False
+    flags = i64(buf[last + fan + 1]) ^ i64(buf[at + fan + 1])
+    if buf[last + fan] != buf[at + fan] or flags & ~FLAG_POLL:
+        return False
+    if buf[last + fan + 2] != buf[at + fan + 2] or buf[last + ip] != buf[at + ip]:
+        return False
+    if buf[last + ip + 9] != buf[at + ip + 9] or buf[last + fan + 13] != buf[at + fan + 13]:
+        return False
+    for i in (ip + 12, ip + IP_BYTES, fan + 4, fan + 8):
+        if read_u32(buf, last + i) != read_u32(buf, at + i):
+            return False
+    return True
+
+
+@kernel
+def plan_alike(buf: U8, at: int, k: int, port: int, plan: Plan) -> None:
+    """Plan packet ``k`` as the one before it: same ports, same BitStrings."""
+    plan.kind[k] = plan.kind[k - 1]
+    plan.flow[k] = plan.flow[k - 1]
+    plan.words[k] = plan.words[k - 1]
+    plan.clean[k] = 1
+    if port != 0:
+        buf[at + TTL_AT] -= 1
+    for nbr in range(plan.n.shape[0]):
+        i = plan.n[nbr]
+        if i > 0 and plan.pkt[nbr, i - 1] == k - 1:
+            plan.pkt[nbr, i] = k
+            plan.dport[nbr, i] = plan.dport[nbr, i - 1]
+            plan.row[nbr, i] = plan.row[nbr, i - 1]
+            plan.n[nbr] = i + 1
 
 
 @kernel
@@ -252,6 +322,7 @@ def plan_packet(
     """
     plan.kind[k] = CLASS_OPAQUE
     plan.flow[k] = NO_FLOW
+    plan.clean[k] = 0
     table = check_bier(buf, at, size, bifts.ids, bifts.n_words)
     if table < 0:
         counters.drops[-2 - table] += 1
@@ -275,7 +346,7 @@ def plan_packet(
         if node[0]["folds"]:
             if kind != CLASS_FEEDBACK:
                 slot = arm(buf, at, table, port, now_ps, node, bifts, fold, bits, slot)
-            elif fold_in(buf, at, size, words, fold, counters, plan.scratch):
+            elif fold_in(buf, at, size, words, now_ps, node, fold, counters, plan.scratch):
                 return slot
     if port != 0:
         ttl -= 1
@@ -285,12 +356,22 @@ def plan_packet(
         bits, words, bifts.nbr_of[which], bifts.f_bm[which], plan.copy_nbr, plan.copy_bits
     )
     spread(buf, at, k, copies, ttl, ports, counters, plan)
+    if kind != CLASS_DATA and kind != CLASS_REPAIR:
+        plan.clean[k] = 0  # only DATA comes in runs
     return slot
 
 
 @kernel
 def fold_in(
-    buf: U8, at: int, size: int, words: int, fold: Fold, counters: Counters, scratch: U64
+    buf: U8,
+    at: int,
+    size: int,
+    words: int,
+    now_ps: int,
+    node: Rows,
+    fold: Fold,
+    counters: Counters,
+    scratch: U64,
 ) -> bool:
     """Fold one FEEDBACK packet, or count why not; False when it travels on unfolded."""
     folded = fold_packet(buf, at, size, words, fold, scratch)
@@ -300,6 +381,8 @@ def fold_in(
         counters.drops[-2 - folded] += 1
     elif is_complete(fold, folded - 2, fold.rows[folded - 2]["n_words"]):
         settle_once(fold, folded - 2)
+        lag = now_ps - fold.rows[folded - 2]["armed_ps"]
+        node[0]["lag_ps"] += (lag - node[0]["lag_ps"]) // 8
     return True
 
 
@@ -319,6 +402,15 @@ def patch(buf: U8, first: int, seg: int, port: int, plan: Plan) -> None:
     Args:
         buf, first, seg: the block as given to ``plan_pass``. plan: its result.
     """
+    written = -1
+    source = 0
     for i in range(plan.n[port]):
         k = plan.pkt[port, i]
-        write_bits(buf, first + k * seg + BITS_AT, plan.words[k], plan.bits[port, i])
+        at = first + k * seg + BITS_AT
+        row = plan.row[port, i]
+        if row == written:
+            copy_octets(buf, at, buf, source, 8 * plan.words[k])
+        else:
+            write_bits(buf, at, plan.words[k], plan.bits[port, row])
+            written = row
+            source = at

@@ -103,18 +103,22 @@ class Counters(NamedTuple):
 class Plan(NamedTuple):
     """Copies of one pass: what goes to which port, with which BitString.
 
-    n: (P,) packets to each port; pkt: (P, K) which packets of the pass; bits: (P, K, W);
-    dport: (P, K) outer UDP port. kind, flow, words: (K,) of each packet. scratch: (4, W).
-    copy_nbr, copy_bits: (P + 1,), (P + 1, W), the copies of one packet, the null one too.
+    n: (P,) packets to each port; pkt: (P, K) which packets of the pass; dport: (P, K) outer
+    UDP port; row: (P, K) which row of bits: (P, K, W) is its BitString, the same one for a run
+    of packets alike. kind, flow, words: (K,) of each packet; clean: (K,) 1 where all copies
+    were planned. scratch: (4, W). copy_nbr, copy_bits: (P + 1,), (P + 1, W), the copies of one
+    packet, the null one too.
     """
 
     n: I64
     pkt: I64
+    row: I64
     bits: U64
     dport: I64
     kind: I64
     flow: I64
     words: I64
+    clean: I64
     scratch: U64
     copy_nbr: I64
     copy_bits: U64
@@ -160,11 +164,13 @@ def build_plan(n_ports: int, n_words: int) -> Plan:
     return Plan(
         n=np.zeros(n_ports, np.int64),
         pkt=np.zeros((n_ports, MAX_PKTS), np.int64),
+        row=np.zeros((n_ports, MAX_PKTS), np.int64),
         bits=np.zeros((n_ports, MAX_PKTS, n_words), np.uint64),
         dport=np.zeros((n_ports, MAX_PKTS), np.int64),
         kind=np.zeros(MAX_PKTS, np.int64),
         flow=np.zeros(MAX_PKTS, np.int64),
         words=np.zeros(MAX_PKTS, np.int64),
+        clean=np.zeros(MAX_PKTS, np.int64),
         scratch=np.zeros((4, n_words), np.uint64),
         copy_nbr=np.zeros(n_ports + 1, np.int64),
         copy_bits=np.zeros((n_ports + 1, n_words), np.uint64),

@@ -125,9 +125,7 @@ def receive(sock: Sock) -> int:
         if level == SOL_UDP and kind == UDP_GRO:
             sock.ints[SEG] = max(i64(ctl[16]) | (i64(ctl[17]) << 8), 1)
     a = sock.name_in
-    sock.ints[PEER_ADDR] = (
-        (i64(a[4]) << 24) | (i64(a[5]) << 16) | (i64(a[6]) << 8) | i64(a[7])
-    )
+    sock.ints[PEER_ADDR] = (i64(a[4]) << 24) | (i64(a[5]) << 16) | (i64(a[6]) << 8) | i64(a[7])
     return n
 
 
@@ -160,7 +158,9 @@ def measure_queue(sock: Sock, node: Node) -> None:
 
 
 @kernel
-def tap_packets(sock: Sock, buf: U8, at: int, n: int, seg: int, port: int, way: int, dport: int, addr: int) -> None:
+def tap_packets(
+    sock: Sock, buf: U8, at: int, n: int, seg: int, port: int, way: int, dport: int, addr: int
+) -> None:
     """Copy packets into the capture buffer; what does not fit is counted as lost."""
     when = now(sock)
     end = at + n
@@ -202,7 +202,17 @@ def send_iov(sock: Sock, n_iov: int, n_pkts: int, seg: int) -> bool:
 
 
 @kernel
-def send_run(sock: Sock, buf: U8, starts: I64, lo: int, hi: int, first: int, seg: int, n: int, counters: Counters) -> None:
+def send_run(
+    sock: Sock,
+    buf: U8,
+    starts: I64,
+    lo: int,
+    hi: int,
+    first: int,
+    seg: int,
+    n: int,
+    counters: Counters,
+) -> None:
     """Send packets ``starts[lo:hi]`` of a block to the address aimed at."""
     base = np.uint64(buf.ctypes.data)
     if sock.ints[GSO] != 0:
@@ -240,6 +250,33 @@ def count_sent(counters: Counters, port: int, kind: int, flow: int, size: int) -
 
 
 @kernel
+def count_run(
+    counters: Counters, port: int, plan: Plan, lo: int, hi: int, seg: int, n: int
+) -> None:
+    """Count copies ``lo`` to ``hi`` of a port, once for each run of one class and flow.
+
+    n: bytes of the block from the first packet on.
+    """
+    i = lo
+    while i < hi:
+        k = plan.pkt[port, i]
+        kind, flow = plan.kind[k], plan.flow[k]
+        n_pkts = 0
+        n_bytes = 0
+        while i < hi and plan.kind[plan.pkt[port, i]] == kind:
+            if plan.flow[plan.pkt[port, i]] != flow:
+                break
+            n_pkts += 1
+            n_bytes += min(seg, n - plan.pkt[port, i] * seg) + UNDERLAY_BYTES
+            i += 1
+        counters.tx[port, kind, 0] += n_pkts
+        counters.tx[port, kind, 1] += n_bytes
+        if flow >= 0:
+            counters.flow_tx[flow, port, kind, 0] += n_pkts
+            counters.flow_tx[flow, port, kind, 1] += n_bytes
+
+
+@kernel
 def send_plan(sock: Sock, buf: U8, first: int, seg: int, n: int, node: Node) -> None:
     """Send every planned copy, one call for each run of packets to one port."""
     plan = node.plan
@@ -252,17 +289,31 @@ def send_plan(sock: Sock, buf: U8, first: int, seg: int, n: int, node: Node) -> 
         while lo < total:
             hi = lo
             size = 0
-            while hi < total and hi - lo < GSO_PKTS and plan.dport[port, hi] == plan.dport[port, lo]:
+            while (
+                hi < total
+                and hi - lo < GSO_PKTS
+                and plan.dport[port, hi] == plan.dport[port, lo]
+            ):
                 step = min(seg, n - first - plan.pkt[port, hi] * seg)
                 if hi > lo and size + step > SEND_BYTES:
                     break
                 size += step
                 k = plan.pkt[port, hi]
-                count_sent(node.counters, port, plan.kind[k], plan.flow[k], step)
                 if sock.ints[TAPPING] != 0:
                     at = first + k * seg
-                    tap_packets(sock, buf, at, step, seg, port, TAP_OUT, plan.dport[port, lo], node.ports.addr[port])
+                    tap_packets(
+                        sock,
+                        buf,
+                        at,
+                        step,
+                        seg,
+                        port,
+                        TAP_OUT,
+                        plan.dport[port, lo],
+                        node.ports.addr[port],
+                    )
                 hi += 1
+            count_run(node.counters, port, plan, lo, hi, seg, n - first)
             aim(sock, node.ports.addr[port], plan.dport[port, lo])
             send_run(sock, buf, plan.pkt[port], lo, hi, first, seg, n, node.counters)
             lo = hi
@@ -280,7 +331,9 @@ def send_ready(sock: Sock, node: Node) -> None:
             row["queue"] = node.row[0]["queue"]
         psn = 0
         while psn < MAX_PSN:
-            coded = write_feedback(fold, slot, node.row[0]["addr"], node.row[0]["mtu"], psn, sock.out)
+            coded = write_feedback(
+                fold, slot, node.row[0]["addr"], node.row[0]["mtu"], psn, sock.out
+            )
             size = coded // 128
             psn = coded % 128
             send_up(sock, node, port, row["bfir_id"], row["flow_port"], row["flow"], size)
@@ -289,7 +342,9 @@ def send_ready(sock: Sock, node: Node) -> None:
 
 
 @kernel
-def send_up(sock: Sock, node: Node, port: int, bfir_id: int, flow_port: int, flow: int, size: int) -> None:
+def send_up(
+    sock: Sock, node: Node, port: int, bfir_id: int, flow_port: int, flow: int, size: int
+) -> None:
     """Send the FEEDBACK in ``sock.out`` toward the BFIR through ``port``."""
     dport = flow_port if node.ports.bfr_id[port] == bfir_id else BIER_PORT
     aim(sock, node.ports.addr[port], dport)
@@ -340,7 +395,17 @@ def next_block(sock: Sock, node: Node, when: int) -> bool:
         if node.mishaps.n_held[0] > 0:
             ints[HELD_DUE] = min(ints[HELD_DUE], when)
     if sock.ints[TAPPING] != 0 and ints[END] > 0:
-        tap_packets(sock, sock.buf, 0, ints[END], ints[SEG], ints[PORT], TAP_IN, BIER_PORT, ints[PEER_ADDR])
+        tap_packets(
+            sock,
+            sock.buf,
+            0,
+            ints[END],
+            ints[SEG],
+            ints[PORT],
+            TAP_IN,
+            BIER_PORT,
+            ints[PEER_ADDR],
+        )
     return True
 
 
@@ -381,8 +446,18 @@ def pump(sock: Sock, node: Node, turns: int) -> int:
         first = ints[NEXT]
         ints[FIRST] = first
         ints[NEXT] = plan_pass(
-            sock.buf, first, ints[END], ints[SEG], ints[PORT], when, node.row, node.bifts,
-            node.ports, node.fold, node.counters, node.plan,
+            sock.buf,
+            first,
+            ints[END],
+            ints[SEG],
+            ints[PORT],
+            when,
+            node.row,
+            node.bifts,
+            node.ports,
+            node.fold,
+            node.counters,
+            node.plan,
         )
         count_received(sock, node, first)
         send_plan(sock, sock.buf, first, ints[SEG], ints[END], node)
@@ -390,7 +465,13 @@ def pump(sock: Sock, node: Node, turns: int) -> int:
             send_ready(sock, node)
         if node.plan.n[0] > 0:
             collect_pass(
-                sock.buf, first, ints[SEG], ints[END], when, node.plan, node.collect,
+                sock.buf,
+                first,
+                ints[SEG],
+                ints[END],
+                when,
+                node.plan,
+                node.collect,
                 node.counters.drops,
             )
             if has_other(node.plan) or node.collect.n_events[0] > 0:
@@ -425,7 +506,17 @@ def transmit(sock: Sock, node: Node, buf: U8, n: int, seg: int) -> int:
     sent = 0
     while at < n:
         following = plan_pass(
-            buf, at, n, seg, 0, when, node.row, node.bifts, node.ports, node.fold, node.counters,
+            buf,
+            at,
+            n,
+            seg,
+            0,
+            when,
+            node.row,
+            node.bifts,
+            node.ports,
+            node.fold,
+            node.counters,
             node.plan,
         )
         send_plan(sock, buf, at, seg, n, node)

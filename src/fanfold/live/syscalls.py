@@ -35,7 +35,7 @@ else:
         fn = getattr(_libc, name)
         fn.restype = result
         fn.argtypes = args
-        return fn  # type: ignore[no-any-return]  # ctypes types functions as Any
+        return fn
 
     _i32, _u64, _i64 = ctypes.c_int32, ctypes.c_uint64, ctypes.c_int64
     _recvmsg = _twin("recvmsg", _i64, _i32, _u64, _i32)

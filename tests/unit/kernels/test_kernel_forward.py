@@ -67,6 +67,17 @@ def test_all_places_at_once_and_a_null_one_among_them():
     assert node.drops() == {"null_nbr": 1}
 
 
+def test_a_null_next_hop_does_not_stop_those_after_it():
+    rows = [NULL_NBR, 1, NULL_NBR, 2, *[0] * 60]
+    node = KernelNode(table([rows], 3, bift_ids=[BIFT_ID]), [0, 0, 0])
+    assert bits_by_port(node, [data(0b11111)]) == {
+        0: [(0, 0b10000)],
+        1: [(0, 0b00010)],
+        2: [(0, 0b01000)],
+    }
+    assert node.drops() == {"null_nbr": 1}
+
+
 def test_a_packet_for_null_next_hops_only_goes_nowhere():
     node = plain_node()
     assert bits_by_port(node, [data(1 << 9 | 1 << 30)]) == {}

@@ -1,0 +1,310 @@
+"""Planted faults of kernels/ and core/: (file, old text, new text, test that must fail).
+
+`old` stands in the file exactly once.
+"""
+
+PLANTS: tuple[tuple[str, str, str, str], ...] = (
+    (
+        "src/fanfold/kernels/replicate.py",
+        "out_bits[at, j] |= bits[j] & f_bm[nbr + 1, j]  # step 7",
+        "out_bits[at, j] |= bits[j]",
+        "tests/property/test_kernels.py::test_replication_is_that_of_sets",
+    ),
+    (
+        "src/fanfold/kernels/replicate.py",
+        "bits[j] &= ~f_bm[nbr + 1, j]  # step 8",
+        "bits[j] &= bits[j]",
+        "tests/property/test_kernels.py::test_replication_is_that_of_sets",
+    ),
+    (
+        "src/fanfold/kernels/replicate.py",
+        "if nbr < NULL_NBR or nbr + 1 >= f_bm.shape[0]:",
+        "if nbr < NULL_NBR:",
+        "tests/unit/kernels/test_kernel_forward.py"
+        "::test_a_row_whose_neighbour_has_no_mask_leads_nowhere",
+    ),
+    (
+        "src/fanfold/kernels/state.py",
+        "copy_nbr=np.zeros(n_ports + 1, np.int64)",
+        "copy_nbr=np.zeros(n_ports, np.int64)",
+        "tests/unit/kernels/test_kernel_forward.py"
+        "::test_all_places_at_once_and_a_null_one_among_them",
+    ),
+    (
+        "src/fanfold/kernels/forward.py",
+        "ttl -= 1\n",
+        "ttl -= 0\n",
+        "tests/unit/kernels/test_kernel_forward.py"
+        "::test_ttl_0_is_dropped_and_ttl_1_is_delivered_here_only",
+    ),
+    (
+        "src/fanfold/kernels/forward.py",
+        "if nbr != 0 and ttl < 1:",
+        "if ttl < 1:",
+        "tests/unit/kernels/test_kernel_forward.py"
+        "::test_ttl_0_is_dropped_and_ttl_1_is_delivered_here_only",
+    ),
+    (
+        "src/fanfold/kernels/forward.py",
+        "counters.drops[DROP_NULL_NBR] += 1\n"
+        "            plan.clean[k] = 0\n"
+        "            continue",
+        "counters.drops[DROP_NULL_NBR] += 1\n            plan.clean[k] = 0\n            return",
+        "tests/unit/kernels/test_kernel_forward.py"
+        "::test_a_null_next_hop_does_not_stop_those_after_it",
+    ),
+    (
+        "src/fanfold/kernels/forward.py",
+        "(read_u32(buf, at + 4) & 0xFFFFF) %",
+        "(read_u32(buf, at + 4) & 0xF) %",
+        "tests/unit/kernels/test_kernel_forward.py"
+        "::test_equal_entropy_takes_the_same_of_several_paths",
+    ),
+    (
+        "src/fanfold/kernels/forward.py",
+        "            return\n    settle(fold, slot)",
+        "            break\n    settle(fold, slot)",
+        "tests/unit/kernels/test_kernel_slots.py"
+        "::test_a_slot_completed_twice_in_one_pass_goes_up_once",
+    ),
+    (
+        "src/fanfold/kernels/forward.py",
+        "for i in range(words + 1):",
+        "for i in range(words):",
+        "tests/property/test_kernels.py::test_a_block_is_planned_as_its_packets_are_one_by_one",
+    ),
+    (
+        "src/fanfold/kernels/forward.py",
+        "for i in (ip + 12, ip + IP_BYTES, fan + 4, fan + 8):",
+        "for i in (ip + 12, ip + IP_BYTES, fan + 4):",
+        "tests/property/test_kernels.py::test_a_block_is_planned_as_its_packets_are_one_by_one",
+    ),
+    (
+        "src/fanfold/kernels/forward.py",
+        "counters.drops[DROP_TTL_EXPIRED] += 1\n            plan.clean[k] = 0",
+        "counters.drops[DROP_TTL_EXPIRED] += 1",
+        "tests/property/test_kernels.py::test_a_block_is_planned_as_its_packets_are_one_by_one",
+    ),
+    (
+        "src/fanfold/kernels/forward.py",
+        "if row == written:",
+        "if i > 0:",
+        "tests/property/test_kernels.py::test_a_block_is_planned_as_its_packets_are_one_by_one",
+    ),
+    (
+        "src/fanfold/kernels/frame.py",
+        "if 1 << (bsl - 1) != n_words[t]:",
+        "if 1 << (bsl - 1) > n_words[t]:",
+        "tests/unit/kernels/test_kernel_frame.py"
+        "::test_kernel_and_codec_refuse_a_header_for_the_same_reason[256]",
+    ),
+    (
+        "src/fanfold/kernels/frame.py",
+        "if n < BITS_AT + 8 * n_words[t]:",
+        "if n < BITS_AT + 8 * n_words[t] - 1:",
+        "tests/unit/kernels/test_kernel_frame.py::test_a_header_cut_anywhere_is_truncated[64]",
+    ),
+    (
+        "src/fanfold/kernels/frame.py",
+        "if sum_octets(buf, ip, IP_BYTES) != 0xFFFF:",
+        "if sum_octets(buf, ip, IP_BYTES) == 0:",
+        "tests/unit/kernels/test_kernel_frame.py"
+        "::test_kernel_takes_an_inner_packet_where_the_codec_does[data]",
+    ),
+    (
+        "src/fanfold/kernels/codes.py",
+        "DROP_NULL_NBR = 7\nDROP_TTL_EXPIRED = 8",
+        "DROP_NULL_NBR = 8\nDROP_TTL_EXPIRED = 7",
+        "tests/unit/kernels/test_kernel_layout.py::test_words_stand_in_the_order_of_the_codes",
+    ),
+    (
+        "src/fanfold/kernels/layout.py",
+        "FEEDBACK_BYTES = 24",
+        "FEEDBACK_BYTES = 28",
+        "tests/unit/kernels/test_kernel_layout.py::test_headers_start_where_the_tables_say",
+    ),
+    (
+        "src/fanfold/kernels/slots.py",
+        "fold.words[at, P_BM, w] |= heard[w]",
+        "fold.words[at, P_BM, w] ^= heard[w]",
+        "tests/unit/kernels/test_kernel_slots.py::test_heard_twice_is_heard_once",
+    ),
+    (
+        "src/fanfold/kernels/slots.py",
+        "&= ~fold.words[at, DONE_BM, w]",
+        "&= fold.words[at, P_BM, w]",
+        "tests/unit/kernels/test_kernel_slots.py::test_done_wins_over_gaps_in_whatever_order",
+    ),
+    (
+        "src/fanfold/kernels/slots.py",
+        '        if heard == ZERO:\n            row["armed"] = 0',
+        '        if heard == ZERO:\n            row["armed"] = 1',
+        "tests/unit/kernels/test_kernel_slots.py"
+        "::test_a_deadline_sends_up_what_was_heard_and_frees_the_silent",
+    ),
+    (
+        "src/fanfold/kernels/slots.py",
+        'row["room"] = min(row["room"], room)',
+        'row["room"] = max(row["room"], room)',
+        "tests/unit/kernels/test_kernel_slots.py::test_the_worst_branch_wins_and_is_named",
+    ),
+    (
+        "src/fanfold/kernels/slots.py",
+        'row["round"], row["queue"], row["room"] = 255, 0, 255',
+        'row["round"], row["queue"], row["room"] = 0, 0, 255',
+        "tests/unit/kernels/test_kernel_slots.py::test_the_worst_branch_wins_and_is_named",
+    ),
+    (
+        "src/fanfold/kernels/feedback.py",
+        "if n_rows > 0 and at + 4 + step",
+        "if at + 4 + step",
+        "tests/unit/kernels/test_kernel_slots.py"
+        "::test_a_row_that_never_fits_goes_out_all_the_same",
+    ),
+    (
+        "src/fanfold/kernels/feedback.py",
+        'row["n_merged"] if psn == 0 else 0',
+        'row["n_merged"]',
+        "tests/unit/kernels/test_kernel_slots.py"
+        "::test_rows_that_do_not_fit_go_on_in_further_packets",
+    ),
+    (
+        "src/fanfold/kernels/feedback.py",
+        "if psn <= last or psn >= n_psn or",
+        "if psn < last or psn >= n_psn or",
+        "tests/property/test_kernels.py::test_kernel_and_codec_take_the_same_feedback",
+    ),
+    (
+        "src/fanfold/kernels/feedback.py",
+        "if not is_within(buf, heard + step, heard, step):",
+        "if not is_within(buf, heard, heard, step):",
+        "tests/property/test_kernels.py::test_kernel_and_codec_take_the_same_feedback",
+    ),
+    (
+        "src/fanfold/kernels/collect.py",
+        'if row["polled"] == 0 and collect.follow',
+        "if collect.follow",
+        "tests/unit/kernels/test_kernel_collect.py"
+        "::test_what_was_reported_is_not_due_again_before_its_time",
+    ),
+    (
+        "src/fanfold/kernels/collect.py",
+        "copy_octets(collect.room[r], psn * stride,",
+        "copy_octets(collect.room[r], psn * size,",
+        "tests/unit/kernels/test_kernel_collect.py"
+        "::test_blocks_come_together_from_any_order_with_duplicates",
+    ),
+    (
+        "src/fanfold/kernels/collect.py",
+        '["newest"] >= row["block"] + 2',
+        '["newest"] >= row["block"] + 3',
+        "tests/unit/kernels/test_kernel_collect.py"
+        "::test_a_block_two_further_on_makes_the_gaps_due",
+    ),
+    (
+        "src/fanfold/kernels/speak.py",
+        "min(max(block - advance_floor(collect, f), 0), NOT_TOLD)",
+        "0",
+        "tests/unit/kernels/test_kernel_collect.py"
+        "::test_a_word_tells_how_far_back_the_oldest_gap_is",
+    ),
+    (
+        "src/fanfold/kernels/impose.py",
+        "if flags & FLAG_REPAIR == 0 and has_more(wanted, psn):",
+        "if has_more(wanted, psn):",
+        "tests/unit/kernels/test_kernel_impose.py::test_packets_are_those_asked_for",
+    ),
+    (
+        "src/fanfold/kernels/impose.py",
+        "write_bits(out, at + BITS_AT, n_words, bits[psn])",
+        "write_bits(out, at + BITS_AT, n_words, bits[0])",
+        "tests/property/test_kernels.py"
+        "::test_a_group_that_changes_with_every_packet_costs_nothing",
+    ),
+    (
+        "src/fanfold/kernels/mishap.py",
+        'z = plus(row["rng"], _GOLDEN)',
+        "z = plus(_GOLDEN, _GOLDEN)",
+        "tests/unit/kernels/test_kernel_mishap.py::test_a_seed_says_what_happens",
+    ),
+    (
+        "src/fanfold/kernels/mishap.py",
+        "mishaps.n_held[1] = (h + 1) % n_rows",
+        "mishaps.n_held[1] = 0",
+        "tests/unit/kernels/test_kernel_mishap.py::test_delay_keeps_the_order",
+    ),
+    (
+        "src/fanfold/core/sender.py",
+        "bits = row.lacking & flight.need",
+        "bits = flight.need",
+        "tests/property/test_sender_machine.py"
+        "::test_a_repair_goes_to_each_packets_own_receivers",
+    ),
+    (
+        "src/fanfold/core/sender.py",
+        "flight.n_queued += 1",
+        "flight.n_queued += 0",
+        "tests/property/test_sender_machine.py"
+        "::test_a_block_still_queued_is_not_asked_for_again",
+    ),
+    (
+        "src/fanfold/core/sender.py",
+        "return self.n_queued == 0 and now_ps - self.sent_ps >= self.wait_ps",
+        "return False",
+        "tests/property/test_sender_machine.py"
+        "::test_a_silent_receiver_is_asked_again_and_again",
+    ),
+    (
+        "src/fanfold/core/sender.py",
+        "flight.need |= self.need[block] & mask",
+        "flight.need |= 0",
+        "tests/property/test_sender_machine.py::test_late_joiners_get_everything_they_lack",
+    ),
+    (
+        "src/fanfold/core/sender.py",
+        "now_ps - max(self._heard_ps.get(k, 0), since_ps)",
+        "now_ps - self._heard_ps.get(k, 0)",
+        "tests/property/test_sender_machine.py::test_who_was_not_asked_is_not_silent",
+    ),
+    (
+        "src/fanfold/core/sender.py",
+        "flight.tries >= 2 or now_ps - flight.first_ps >= STALL_PS",
+        "flight.tries >= 2",
+        "tests/property/test_sender_machine.py"
+        "::test_a_receiver_that_answers_and_finishes_nothing_is_given_up",
+    ),
+    (
+        "src/fanfold/core/sender.py",
+        "flight.repaired[psn] = [*earlier, (flight.round, to)]",
+        "flight.repaired[psn] = [(flight.round, to)]",
+        "tests/property/test_sender_machine.py"
+        "::test_what_was_sent_again_is_not_sent_for_an_older_report",
+    ),
+    (
+        "src/fanfold/core/sender.py",
+        "if b < floor and",
+        "if b <= floor and",
+        "tests/property/test_sender_machine.py"
+        "::test_word_of_a_later_block_makes_good_for_what_was_lost_before",
+    ),
+    (
+        "src/fanfold/core/sender.py",
+        "        if not self.need[block] & done:\n            return\n",
+        "",
+        "tests/property/test_sender_machine.py::test_late_joiners_get_everything_they_lack",
+    ),
+    (
+        "src/fanfold/core/sender.py",
+        "self._tick_ps = now_ps + TICK_PS",
+        "self._tick_ps = now_ps",
+        "tests/property/test_sender_machine.py"
+        "::test_everybody_has_everything_once_the_network_heals",
+    ),
+    (
+        "src/fanfold/core/pace.py",
+        "if pressure >= HIGH:",
+        "if pressure > 255:",
+        "tests/property/test_sender_machine.py"
+        "::test_pressure_shrinks_a_window_that_calm_had_opened",
+    ),
+)
