@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ class Pushed:
     code: int
     command_s: float
     cpu_s: float
+    drops: Counter[str]
+    """Of all nodes during this push: nodes count since they started."""
 
     @property
     def is_complete(self) -> bool:
@@ -59,6 +62,7 @@ class BenchLab:
         Raises:
             JobError: it printed no result, or had to be killed.
         """
+        dropped = self.drops()
         before = {pid: cpu_of(pid) for pid in self.pids}
         command = [*FANFOLD, "push", str(path), "--lab", self.name, "--json", *more]
         ended = run(command, timeout_s, self.env)
@@ -67,7 +71,18 @@ class BenchLab:
             words = ended.err.strip().splitlines()
             raise JobError(words[-1] if words else f"fanfold push: exit {ended.code}")
         told = json.loads(ended.out)
-        return Pushed(told, ended.code, ended.seconds, nodes_s + ended.cpu_s)
+        drops = self.drops() - dropped
+        return Pushed(told, ended.code, ended.seconds, nodes_s + ended.cpu_s, drops)
+
+    def drops(self) -> Counter[str]:
+        """Drops by reason, all nodes since the lab is up."""
+        told = run_well(
+            [*FANFOLD, "lab", "status", "--name", self.name, "--json"], 30, self.env
+        )
+        found: Counter[str] = Counter()
+        for entry in json.loads(told)[0]["nodes"].values():
+            found.update(entry.get("status", {}).get("drops", {}))
+        return found
 
     def copies(self, name: str) -> list[Path]:
         return [self.hosts / f"h{i + 1}" / name for i in range(N_RECEIVERS)]

@@ -22,10 +22,9 @@ class Case:
         self.repairs: Counter[str] = Counter()
         self.drops: Counter[str] = Counter()
 
-    def add(self, told: dict[str, Any]) -> None:
+    def add(self, told: dict[str, Any], drops: Counter[str]) -> None:
         self.mbps.append(told["goodput_bps"] / 1e6)
-        for counts in told["drops"].values():
-            self.drops.update(counts)
+        self.drops.update(drops)
         for row in told["links"]:
             self.repairs[f"{row['from']}-{row['to']}"] += row["repair_bytes"]
 
@@ -95,5 +94,5 @@ def _push(lab: BenchLab, case: Case, file: Path, size: int, seed: int) -> str:
         lab.forget()
     if not pushed.is_complete:
         return f"not complete, exit {pushed.code}"
-    case.add(pushed.told)
+    case.add(pushed.told, pushed.drops)
     return ""

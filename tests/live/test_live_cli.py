@@ -101,7 +101,7 @@ def by_hand(fabric: str = "", id0: int = 1, role: str = "bfr", octet: int = OCTE
 
 CONFIGS = {
     "good": by_hand(),
-    "unknown_key": by_hand('mtuu = 1500\nsub_domain = 0'),
+    "unknown_key": by_hand("mtuu = 1500\nsub_domain = 0"),
     "same_id": by_hand(id0=2),
     "tiny_mtu": by_hand("mtu = 100"),
     "no_room": by_hand("mtu = 600\nbitstring_bits = 4096"),
@@ -246,9 +246,7 @@ def test_every_verb_explains_itself(site: Site) -> None:
     assert all("Usage:" in done.stdout and done.stderr == "" for done in ended)
 
 
-def test_flags_have_twins_in_the_environment(
-    site: Site, lab: LiveLab, tmp_path: Path
-) -> None:
+def test_flags_have_twins_in_the_environment(site: Site, lab: LiveLab, tmp_path: Path) -> None:
     path = tmp_path / "twin.bin"
     path.write_bytes(random_bytes(2 * MB, 2))
     result = lab.push(path, FANFOLD_PUSH_RATE="20Mbps", FANFOLD_PUSH_TO="h2")
@@ -266,7 +264,8 @@ def test_flags_have_twins_in_the_environment(
 
 def test_up_after_a_crash_cleans_and_says_so(site: Site) -> None:
     name = "live-crash"
-    made = LiveLab(site, name, "--leaves", 1, "--spines", 0, "--hosts", 2)
+    shape = ("--leaves", 1, "--spines", 0, "--hosts", 2)
+    made = LiveLab(site, name, *shape)
     try:
         state = json.loads((made.folder / "lab.json").read_text())
         nodes = [entry["pid"] for entry in state["nodes"].values()]
@@ -278,7 +277,9 @@ def test_up_after_a_crash_cleans_and_says_so(site: Site) -> None:
         refused = site.run("push", made.folder / "lab.json", "--lab", name)
         assert refused.returncode == 3
 
-        again = site.run("lab", "up", "--name", name, "--leaves", 1, "--spines", 0, "--hosts", 2)
+        again = site.run(
+            "lab", "up", "--name", name, "--leaves", 1, "--spines", 0, "--hosts", 2
+        )
         assert again.returncode == 0, again.stderr
         assert "4 processes a crash had left" in again.stderr
         assert not any(is_running(pid) for pid in nodes)
@@ -372,7 +373,9 @@ def test_nodes_started_by_hand_carry_a_push(
         ended = [finish(run, 20) for run in runs]
     assert [(code, err) for code, _, err in ended] == [(0, "")] * 4
     assert states(result) == {"h1": "verified", "h2": "verified"}
-    assert all((tmp_path / f"in{i}" / "hand.bin").read_bytes() == path.read_bytes() for i in (1, 2))
+    assert all(
+        (tmp_path / f"in{i}" / "hand.bin").read_bytes() == path.read_bytes() for i in (1, 2)
+    )
     down = {("h0", "leaf1"), ("leaf1", "h1"), ("leaf1", "leaf2"), ("leaf2", "h2")}
     assert {way for way, row in links(result).items() if row["packets"]} == down
     assert off_prediction(result) == []

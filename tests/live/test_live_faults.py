@@ -163,7 +163,7 @@ def test_a_bfr_that_restarts_in_the_middle_costs_nobody_the_push(
     running = under_way(lab, path, "leaf2", "h5", "--rate", "40Mbps")
     lab.kill("leaf2")
     lab.restart("leaf2")
-    code, result, err = running.end()
+    code, _, err = running.end()
     assert code == 0, err
     assert lab.who_has("blip.bin", path.read_bytes()) == lab.receivers
 

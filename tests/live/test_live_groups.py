@@ -118,7 +118,8 @@ def test_ten_thousand_packets_each_to_another_group(fabric: Fabric) -> None:
         for start in range(0, N_PACKETS, TRAIN):
             numbers = range(start, start + TRAIN)
             train = [
-                packet(n, groups[n], random.randrange(1 << 20), addr, me.bfr_id) for n in numbers
+                packet(n, groups[n], random.randrange(1 << 20), addr, me.bfr_id)
+                for n in numbers
             ]
             buf = np.frombuffer(b"".join(train), np.uint8).copy()
             assert p.transmit(station.io, station.node, buf, len(buf), len(train[0])) == TRAIN

@@ -70,7 +70,7 @@ def lab(site: Site) -> Iterator[LiveLab]:
 
 @pytest.fixture(scope="module")
 def clean(lab: LiveLab, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Json]:
-    """20 MB to all over good links; once more where the machine paused and made the source ask."""
+    """20 MB to all over good links; once more where a pause made the source ask."""
     path = tmp_path_factory.mktemp("clean") / "clean.bin"
     for seed in range(100, 100 + TRIES):
         path.write_bytes(random_bytes(20 * MB, seed))
@@ -232,9 +232,7 @@ def test_repairs_travel_only_toward_who_lost(lab: LiveLab, tmp_path: Path) -> No
     assert off_prediction(result) == []
 
 
-def test_loss_reordering_duplicates_and_damage_together(
-    lab: LiveLab, tmp_path: Path
-) -> None:
+def test_loss_reordering_duplicates_and_damage_together(lab: LiveLab, tmp_path: Path) -> None:
     path = write(tmp_path, "storm.bin", 4 * MB, 7)
     began = time.monotonic()
     result = lab.push(

@@ -23,7 +23,7 @@ MAX_ASKS = 4
 TICK_PS = 10_000_000_000
 SPLIT_PERIOD_PS = 1_000_000_000_000
 SPLIT_SHARE_PER_MILLE = 400
-"""A minority that holds a full window back for this share of a period gets a lane of its own."""
+"""A minority that holds a full window back for this share of a period gets its own lane."""
 MAX_SPLITS = 2
 """A receiver split off this often stays in its own lane even when it catches up."""
 SPLIT_LOSS_PER_MILLE = 300

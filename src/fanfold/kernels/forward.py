@@ -40,6 +40,7 @@ from fanfold.kernels.state import (
     Fold,
     Plan,
     Ports,
+    Row,
     Rows,
 )
 from fanfold.kernels.tables import NULL_NBR, Bifts
@@ -82,9 +83,6 @@ def arm(
 ) -> int:
     """Arm the slot of a DATA packet that passes down.
 
-    The deadline grows with height above the leaves, so children flush before their parent:
-    depth below the BFIR is first_ttl - ttl hops.
-
     Args:
         buf, at: the packet, as received. table: its BIFT. port: where it came from. bits: its
             BitString. last: slot armed before it, NO_SLOT at first. fold: updated.
@@ -121,17 +119,25 @@ def arm(
             read_u16(buf, ip + IP_BYTES),
         )
     row = fold.rows[slot]
-    is_new = row["armed_ps"] < 0
-    if is_new or buf[fan + 1] & FLAG_REPAIR == 0:
+    if row["armed_ps"] < 0 or buf[fan + 1] & FLAG_REPAIR == 0:
         # A repair joins a slot that waits already: it must not hold back what was heard.
-        height = node[0]["depth"] - (i64(buf[fan + 13]) - i64(buf[at + TTL_AT]))
-        wait = node[0]["fold_ps"] + min(LAGS * node[0]["lag_ps"], MAX_LAG_PS)
-        row["armed_ps"] = now_ps
-        row["deadline_ps"] = now_ps + wait * min(max(height, 1), node[0]["depth"])
-        node[0]["next_ps"] = min(node[0]["next_ps"], row["deadline_ps"])
+        set_deadline(row, node, i64(buf[fan + 13]) - i64(buf[at + TTL_AT]), now_ps)
     if row["bift_id"] == bifts.ids[table]:
         expect(fold, slot, bits, words)
     return slot
+
+
+@kernel
+def set_deadline(row: Row, node: Rows, n_hops: int, now_ps: int) -> None:
+    """Let a slot wait from now on; ``n_hops`` below the BFIR is first_ttl - ttl.
+
+    Deadlines grow with height above the leaves, so children flush before their parent.
+    """
+    height = min(max(node[0]["depth"] - n_hops, 1), node[0]["depth"])
+    wait = node[0]["fold_ps"] + min(LAGS * node[0]["lag_ps"], MAX_LAG_PS)
+    row["armed_ps"] = now_ps
+    row["deadline_ps"] = now_ps + wait * height
+    node[0]["next_ps"] = min(node[0]["next_ps"], row["deadline_ps"])
 
 
 @kernel
