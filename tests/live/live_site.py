@@ -1,4 +1,4 @@
-"""fanfold's commands as processes with a state folder of their own, and what is left of them."""
+"""fanfold commands as processes with a state folder of their own, and what is left of them."""
 
 import json
 import os

@@ -25,6 +25,7 @@ pytestmark = pytest.mark.live
 MB = 1_000_000
 PORT = 8138
 N_DATAGRAMS = 20_000
+N_FEW = 6_000
 FUZZ_S = float(os.environ.get("FANFOLD_FUZZ_SECONDS", "0"))
 TRAIN_EVERY = 50
 GROWTH_KB = 80 * 1024
@@ -95,7 +96,9 @@ def bound(stack: ExitStack, address: str, port: int = 0) -> socket.socket:
     return sock
 
 
-def blast(blaster: Blaster, socks: list[socket.socket], targets: list[tuple[str, int]]) -> None:
+def blast(
+    blaster: Blaster, socks: list[socket.socket], targets: list[tuple[str, int]], n: int
+) -> None:
     """A number of datagrams, or a number of seconds, spread over sources and targets."""
     until = time.monotonic() + FUZZ_S
     sent = 0
@@ -107,7 +110,7 @@ def blast(blaster: Blaster, socks: list[socket.socket], targets: list[tuple[str,
         sent += send(sock, datagram, where)
         if FUZZ_S and sent % 500 == 0:
             time.sleep(0.01)
-        if sent >= N_DATAGRAMS and time.monotonic() >= until:
+        if sent >= n and time.monotonic() >= until:
             return
 
 
@@ -141,7 +144,7 @@ def test_routers_and_receivers_outlive_any_datagrams(
     with ExitStack() as stack:
         socks = [bound(stack, address["h4"], PORT), bound(stack, STRANGER)]
         socks += [bound(stack, address[n]) for n in ("leaf1", "leaf2", "spine1", "h1")]
-        blast(blaster, socks, targets)
+        blast(blaster, socks, targets, N_DATAGRAMS)
     after = {n: dirty_kb(pid) for n, pid in pids.items()}
     assert {n for n, pid in pids.items() if not is_running(pid)} == set()
     assert {n: after[n] - before[n] for n in pids if after[n] - before[n] > GROWTH_KB} == {}
@@ -175,7 +178,7 @@ def test_impaired_ports_outlive_any_datagrams(
     blaster = Blaster(2, 5, address["h0"], 40_000)
     with ExitStack() as stack:
         socks = [bound(stack, address[n]) for n in ("leaf1", "spine1", "h1", "h2")]
-        blast(blaster, socks, [(address["leaf1"], PORT), (address["h1"], PORT)])
+        blast(blaster, socks, [(address["leaf1"], PORT), (address["h1"], PORT)], N_FEW)
     for node in ("leaf1", "h1"):
         assert lab.ask(node, do="impair", links={}, seed=5) == {"ok": True}
         assert is_running(lab.pid(node))
@@ -199,7 +202,7 @@ def test_a_push_outlives_any_datagrams_at_its_flow_port(
         blaster = Blaster(3, 5, address["h0"], port)
         with ExitStack() as stack:
             socks = [bound(stack, address["leaf1"]), bound(stack, STRANGER)]
-            for datagram, _ in zip(blaster.datagrams(), range(N_DATAGRAMS), strict=False):
+            for datagram, _ in zip(blaster.datagrams(), range(N_FEW), strict=False):
                 send(blaster.random.choice(socks), datagram, (address["h0"], port))
                 if blaster.random.randrange(TRAIN_EVERY) == 0:
                     send_train(socks[0], blaster.train(), (address["h0"], port))

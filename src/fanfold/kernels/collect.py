@@ -284,6 +284,21 @@ def collect_pass(
 
 
 @kernel
+def next_report(collect: Collect) -> int:
+    """When ``due_reports`` finds the next row, NEVER_PS when nothing is being collected."""
+    nearest = NEVER_PS
+    rows = collect.blocks
+    for r in range(rows.shape[0]):
+        row = rows[r]
+        if row["state"] != FILLING:
+            continue
+        nearest = min(nearest, row["report_ps"])
+        if collect.follow[row["follow"]]["newest"] >= row["block"] + 2:
+            nearest = min(nearest, row["last_ps"] + collect.timing[0])
+    return nearest
+
+
+@kernel
 def due_reports(collect: Collect, now_ps: int, out: I64) -> int:
     """Rows whose gaps are to be reported now.
 

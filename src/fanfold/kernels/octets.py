@@ -3,6 +3,8 @@
 Letters: buf = uint8 (n,), at = byte offset. Integers are int64, BitString words uint64.
 """
 
+import sys
+
 import numpy as np
 
 from fanfold.kernels.jit import i64, kernel
@@ -11,7 +13,10 @@ from fanfold.kernels.state import U8, U64
 ZERO = np.uint64(0)
 ONE = np.uint64(1)
 _BYTE = np.uint64(8)
-_LOW = np.uint64(0xFF)
+_PAIR = np.uint64(16)
+_BYTES = np.uint64(0x00FF00FF00FF00FF)
+_PAIRS = np.uint64(0x0000FFFF0000FFFF)
+IS_LITTLE = sys.byteorder == "little"
 _LANE = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
 
@@ -50,20 +55,25 @@ def write_u32(buf: U8, at: int, value: int) -> None:
 
 
 @kernel
+def swap_word(word: np.uint64) -> np.uint64:
+    """Network to native byte order and back: whole words, no loop over bytes."""
+    if not IS_LITTLE:
+        return word
+    word = ((word & _BYTES) << _BYTE) | ((word >> _BYTE) & _BYTES)
+    word = ((word & _PAIRS) << _PAIR) | ((word >> _PAIR) & _PAIRS)
+    return (word << _HALF) | (word >> _HALF)
+
+
+@kernel
 def read_word(buf: U8, at: int) -> np.uint64:
     """64-bit word, most significant byte first."""
-    word = ZERO
-    for i in range(8):
-        word = (word << _BYTE) | np.uint64(buf[at + i])
-    return word
+    return swap_word(buf[at : at + 8].view(np.uint64)[0])
 
 
 @kernel
 def write_word(buf: U8, at: int, word: np.uint64) -> None:
     """Store a 64-bit word, most significant byte first."""
-    for i in range(8):
-        buf[at + 7 - i] = np.uint8(word & _LOW)
-        word = word >> _BYTE
+    buf[at : at + 8].view(np.uint64)[0] = swap_word(word)
 
 
 @kernel

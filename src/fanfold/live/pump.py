@@ -15,7 +15,7 @@ from fanfold.kernels.codes import (
     DROP_SOCKET_FULL,
     DROP_UNKNOWN_PEER,
 )
-from fanfold.kernels.collect import Collect, collect_pass
+from fanfold.kernels.collect import Collect, collect_pass, next_report
 from fanfold.kernels.feedback import write_feedback
 from fanfold.kernels.forward import patch, plan_pass
 from fanfold.kernels.jit import i64, kernel
@@ -33,6 +33,7 @@ from fanfold.live.syscalls import (
     UDP_GRO,
     getsockopt,
     monotonic_ps,
+    ppoll,
     recvmsg,
     sendmsg,
 )
@@ -40,6 +41,9 @@ from fanfold.live.syscalls import (
 BUF_BYTES = 1 << 17
 SEND_BYTES = 65_400  # payload of one send, below the 65,507 of UDP over IPv4
 GSO_PKTS = 64  # UDP_MAX_SEGMENTS of older kernels
+
+POLLIN = 1
+MAX_SLEEP_PS = 250_000_000_000
 
 IDLE = 0
 LOCAL = 1
@@ -61,7 +65,7 @@ TAP_USED = 10
 TAP_LOST = 11
 TAPPING = 12
 HELD_DUE = 13
-RCVBUF = 14
+WAKE_FD = 14
 N_INTS = 16
 
 TAP_HEAD = 24  # i64 time, i32 size, u8 port, u8 direction, u16 peer port, u32 peer address, pad
@@ -483,6 +487,43 @@ def pump(sock: Sock, node: Node, turns: int) -> int:
         node.row[0]["next_ps"] = expire(node.fold, when)
         send_ready(sock, node)
     return BUSY
+
+
+@kernel
+def serve(sock: Sock, node: Node, turns: int, until_ps: int) -> int:
+    """Pump and wait, pump and wait, until a role is needed or ``until_ps`` has come.
+
+    Entering compiled code costs as much as forwarding a block, so a BFR stays in here.
+
+    Returns:
+        LOCAL, EVENTS or BUSY as ``pump``; IDLE at ``until_ps``, when gaps are to be reported,
+        when the wake-up descriptor is readable or a signal came.
+    """
+    while True:
+        code = pump(sock, node, turns)
+        when = now(sock)
+        if code == LOCAL or code == EVENTS or sock.ints[TAPPING] != 0 or when >= until_ps:
+            return code
+        if code == BUSY:
+            continue
+        report_ps = next_report(node.collect)
+        until = min(until_ps, node.row[0]["next_ps"], sock.ints[HELD_DUE], report_ps)
+        if until > when and wait_for(sock, until - when):
+            return IDLE
+        if report_ps <= now(sock):
+            return IDLE
+
+
+@kernel
+def wait_for(sock: Sock, time_ps: int) -> bool:
+    """Sleep until the socket is readable or time is over; True when somebody else calls."""
+    time_ps = min(time_ps, MAX_SLEEP_PS)
+    sock.spec[0] = time_ps // 1_000_000_000_000
+    sock.spec[1] = time_ps % 1_000_000_000_000 // 1000
+    sock.mem[0] = sock.ints[FD] | (POLLIN << 32)
+    sock.mem[1] = sock.ints[WAKE_FD] | (POLLIN << 32)
+    n = ppoll(np.uint64(sock.mem.ctypes.data), 2, np.uint64(sock.spec.ctypes.data))
+    return n < 0 or (sock.mem[1] >> 48) != 0
 
 
 @kernel

@@ -3,7 +3,6 @@
 A role sees blocks, never single packets of a fan: local DATA was placed by the pump already.
 """
 
-import select
 import socket
 from collections.abc import Callable
 from typing import Protocol
@@ -11,7 +10,6 @@ from typing import Protocol
 from fanfold.core.effects import DropReason
 from fanfold.errors import WireError
 from fanfold.kernels.codes import CLASS_FEEDBACK, DROP_BAD_REPORT
-from fanfold.kernels.slots import NEVER_PS
 from fanfold.live import pump as p
 from fanfold.live.clock import now_ps
 from fanfold.units import PS_PER_SECOND
@@ -49,16 +47,20 @@ class Station:
         self._wake, self._woken = socket.socketpair()
         self._wake.setblocking(False)
         self._woken.setblocking(False)
+        io.ints[p.WAKE_FD] = self._woken.fileno()
 
     def run(self, is_over: Callable[[], bool]) -> None:
         """Work until ``is_over``; wakes at least four times a second to ask."""
         while not is_over():
-            if self.step() == p.IDLE:
-                self.wait()
+            self.step()
 
     def step(self) -> int:
-        """Pump once and let the role look; returns the pump's code."""
-        code = p.pump(self.io, self.node, TURNS)
+        """Serve until a role is needed or its time has come, let it look; the pump's code."""
+        now = now_ps()
+        until = now + MAX_WAIT_PS
+        if self.role is not None:
+            until = min(until, self.role.deadline_ps(now))
+        code = p.serve(self.io, self.node, TURNS, until)
         if code == p.LOCAL:
             self._hand_over()
         if self.role is not None:
@@ -66,28 +68,17 @@ class Station:
             if self.node.collect.n_events[0]:
                 self.role.on_events(now)
             self.role.on_timer(now)
+        if code == p.IDLE:
+            self._drain_wakes()
         for hook in self.on_pump:
             hook()
         return code
 
-    def wait(self, until_ps: int = NEVER_PS) -> None:
-        """Sleep until a packet, a wake-up, or the next deadline."""
-        now = now_ps()
-        until = min(
-            until_ps,
-            now + MAX_WAIT_PS,
-            int(self.node.row[0]["next_ps"]),
-            int(self.io.ints[p.HELD_DUE]),
-        )
-        if self.role is not None:
-            until = min(until, self.role.deadline_ps(now))
-        if until <= now:
-            return
-        ready, _, _ = select.select(
-            [self.sock, self._woken], [], [], (until - now) / PS_PER_SECOND
-        )
-        if self._woken in ready:
+    def _drain_wakes(self) -> None:
+        try:
             self._woken.recv(4096)
+        except BlockingIOError:
+            return
 
     def wake(self) -> None:
         """End the current wait, from another thread or a signal handler."""

@@ -27,6 +27,7 @@ if JIT:
     _recvmsg = extern("recvmsg", "int64", "int32", "uint64", "int32")
     _sendmsg = extern("sendmsg", "int64", "int32", "uint64", "int32")
     _getsockopt = extern("getsockopt", "int32", "int32", "int32", "int32", "uint64", "uint64")
+    _ppoll = extern("ppoll", "int32", "uint64", "uint64", "uint64", "uint64")
     _clock_gettime = extern("clock_gettime", "int32", "int32", "uint64")
 else:
     _libc = ctypes.CDLL(None, use_errno=True)
@@ -41,6 +42,7 @@ else:
     _recvmsg = _twin("recvmsg", _i64, _i32, _u64, _i32)
     _sendmsg = _twin("sendmsg", _i64, _i32, _u64, _i32)
     _getsockopt = _twin("getsockopt", _i32, _i32, _i32, _i32, _u64, _u64)
+    _ppoll = _twin("ppoll", _i32, _u64, _u64, _u64, _u64)
     _clock_gettime = _twin("clock_gettime", _i32, _i32, _u64)
 
 
@@ -60,6 +62,12 @@ def sendmsg(fd: int, msg: np.uint64, flags: int) -> int:
 def getsockopt(fd: int, level: int, name: int, value: np.uint64, length: np.uint64) -> int:
     """0, or -1."""
     return _getsockopt(fd, level, name, value, length)
+
+
+@kernel
+def ppoll(fds: np.uint64, n_fds: int, timespec: np.uint64) -> int:
+    """Descriptors that are ready, 0 when the time is over, -1 when a signal came."""
+    return _ppoll(fds, np.uint64(n_fds), timespec, np.uint64(0))
 
 
 @kernel

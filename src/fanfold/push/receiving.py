@@ -176,9 +176,6 @@ class PushReceiver:
         """When ``on_timer`` has something to do."""
         if any(s.state == ReportState.CHECKING for s in self.sessions.values()):
             return now_ps
-        filling = self.collect.blocks["state"] == c.FILLING
-        if filling.any():
-            return now_ps + int(self.collect.timing[0])
         return now_ps + 1_000_000_000_000 if self.sessions else NEVER_PS
 
     def report_of(self, now_ps: int, session: Session) -> Report:

@@ -126,6 +126,5 @@ def drive(role: SenderRole, is_over: Callable[[], bool], tick: Callable[[int], N
     """Run a push until the machine is done or ``is_over``; ``tick`` sees progress."""
     station = role.station
     while not role.machine.is_done() and not is_over():
-        if station.step() == p.IDLE:
-            station.wait()
+        station.step()
         tick(now_ps())
