@@ -129,6 +129,17 @@ def test_who_was_not_asked_is_not_silent():
     assert world.effects(ReceiverLost) == []
 
 
+def test_another_sign_of_life_counts_as_well():
+    world = World(1, 2)
+    world.receivers[1].silent_ps = 0
+    while world.now < 2 * s.LOST_PS:
+        world.run(world.now + 100 * MS)
+        world.checked.machine.hear(world.now, 1)
+    assert world.effects(ReceiverLost) == []
+    assert world.run(10 * PS_PER_SECOND)
+    assert [e.bit for e in world.effects(ReceiverLost)] == [1]
+
+
 def test_a_receiver_that_answers_and_finishes_nothing_is_given_up():
     world = World(3, 2)
     stuck = world.receivers[1]

@@ -214,6 +214,13 @@ PLANTS: tuple[tuple[str, str, str, str], ...] = (
         "::test_a_block_two_further_on_makes_the_gaps_due",
     ),
     (
+        "src/fanfold/kernels/collect.py",
+        "nearest = min(nearest, report_at(collect, r))",
+        'nearest = min(nearest, collect.blocks[r]["report_ps"])',
+        "tests/unit/kernels/test_kernel_collect.py"
+        "::test_the_next_report_is_due_exactly_when_it_is_said",
+    ),
+    (
         "src/fanfold/kernels/speak.py",
         "min(max(block - advance_floor(collect, f), 0), NOT_TOLD)",
         "0",

@@ -284,17 +284,26 @@ def collect_pass(
 
 
 @kernel
+def report_at(collect: Collect, r: int) -> int:
+    """When the gaps of a block being collected are to be reported.
+
+    When its report time has come, or, if nobody asked for a word on it yet, when a block two
+    further on has begun: its last packets are then lost, not late.
+    """
+    row = collect.blocks[r]
+    when = row["report_ps"]
+    if row["polled"] == 0 and collect.follow[row["follow"]]["newest"] >= row["block"] + 2:
+        when = min(when, row["last_ps"] + collect.timing[0])
+    return when
+
+
+@kernel
 def next_report(collect: Collect) -> int:
     """When ``due_reports`` finds the next row, NEVER_PS when nothing is being collected."""
     nearest = NEVER_PS
-    rows = collect.blocks
-    for r in range(rows.shape[0]):
-        row = rows[r]
-        if row["state"] != FILLING:
-            continue
-        nearest = min(nearest, row["report_ps"])
-        if collect.follow[row["follow"]]["newest"] >= row["block"] + 2:
-            nearest = min(nearest, row["last_ps"] + collect.timing[0])
+    for r in range(collect.blocks.shape[0]):
+        if collect.blocks[r]["state"] == FILLING:
+            nearest = min(nearest, report_at(collect, r))
     return nearest
 
 
@@ -302,21 +311,13 @@ def next_report(collect: Collect) -> int:
 def due_reports(collect: Collect, now_ps: int, out: I64) -> int:
     """Rows whose gaps are to be reported now.
 
-    A block is due when its report time has come, or, if nobody asked for a word on it yet, when
-    a block two further on has begun: its last packets are then lost, not late.
-
     Returns:
         Rows written to ``out``; the caller sets ``polled`` and their next report time.
     """
     n = 0
-    rows = collect.blocks
-    for r in range(rows.shape[0]):
-        row = rows[r]
-        if row["state"] != FILLING:
-            continue
-        if row["polled"] == 0 and collect.follow[row["follow"]]["newest"] >= row["block"] + 2:
-            row["report_ps"] = min(row["report_ps"], row["last_ps"] + collect.timing[0])
-        if row["report_ps"] <= now_ps and n < out.shape[0]:
+    for r in range(collect.blocks.shape[0]):
+        due = collect.blocks[r]["state"] == FILLING and report_at(collect, r) <= now_ps
+        if due and n < out.shape[0]:
             out[n] = r
             n += 1
     return n

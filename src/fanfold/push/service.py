@@ -141,6 +141,7 @@ class Push:
     def run(self, statuses: Callable[[], Statuses]) -> PushResult:
         """Send, wait for every receiver's end, gather counters through ``statuses``."""
         cpu = _cpu_s()
+        before = {name: s.get("drops", {}) for name, s in statuses().items()}
         role = self._build_role()
         machine = role.machine
         try:
@@ -149,7 +150,11 @@ class Push:
             for _ in range(2):
                 role.send_control(machine.close(is_aborted=not machine.is_done()))
             self._tick(NEVER_TICK, machine)
-            return self._result(role, end_ps, statuses(), _cpu_s() - cpu)
+            result = self._result(role, end_ps, statuses(), _cpu_s() - cpu)
+            drops = {n: since(d, before.get(n, {})) for n, d in result.drops.items()}
+            return msgspec.structs.replace(
+                result, drops={name: counts for name, counts in drops.items() if counts}
+            )
         finally:
             self.close()
 
@@ -306,6 +311,12 @@ class Push:
 
 
 NEVER_TICK = 2**62
+
+
+def since(now: dict[str, int], before: dict[str, int]) -> dict[str, int]:
+    """Counts that grew, by how much."""
+    grown = {word: n - before.get(word, 0) for word, n in now.items()}
+    return {word: n for word, n in grown.items() if n > 0}
 
 
 def require_complete(result: PushResult) -> None:

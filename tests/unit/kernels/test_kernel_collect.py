@@ -320,6 +320,35 @@ def test_what_was_reported_is_not_due_again_before_its_time():
     assert rx.due(5000) == [0, 2]
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_the_next_report_is_due_exactly_when_it_is_said(seed):
+    """Never earlier, or a node that waits for it would not wait at all."""
+    rng = stream(seed, "tests/due")
+    rx = Receiver(n_bytes=70 * 32, n_blocks=5)
+    assert c.next_report(rx.state) == NEVER_PS
+    now = 0
+    for _ in range(40):
+        now += int(rng.integers(1, 300))
+        place = int(rng.integers(0, 6)), int(rng.integers(0, 4))
+        rx.take(rx.packet(*place, flags=int(rng.integers(2))), now_ps=now)
+        when = int(c.next_report(rx.state))
+        assert rx.due(when - 1) == []
+        assert (when == NEVER_PS) == (rx.due(10**9) == [])
+        if when <= now:
+            for block in rx.due(now):
+                rx.row(block)["polled"], rx.row(block)["report_ps"] = 1, now + 60 * REORDER_PS
+            assert int(c.next_report(rx.state)) > now
+        elif when < NEVER_PS:
+            assert rx.due(when) != []
+
+
+def test_one_flow_cannot_have_two_geometries():
+    rx = Receiver(is_known=False)
+    rx.take(rx.packet(0, 0))
+    rx.take(data(ONE, block=0, psn=1, n_psn=3, stride=STRIDE, payload=b"12345678", flags=2))
+    assert rx.node.drops() == {"bad_fan": 1}
+
+
 def test_no_more_are_due_than_there_is_room_for():
     rx = Receiver(n_blocks=4)
     rx.take(*(rx.packet(b, 0) for b in range(3)), rx.packet(3, 0), now_ps=10)
@@ -342,7 +371,8 @@ def test_a_block_remembers_the_latest_round():
 # A receiver's word, straight from what it collects.
 
 
-def said(rx, block, *, is_whole):
+def said(rx, block, *, is_whole, mtu=9000):
+    rx.node.row[0]["mtu"] = mtu
     own = build_fold(1, 1)
     (r,) = np.flatnonzero(
         (rx.state.blocks["state"] != c.FREE) & (rx.state.blocks["block"] == block)
@@ -377,6 +407,14 @@ def test_a_word_names_the_gaps_of_a_block_and_how_full_the_receiver_is():
     parsed = parse(packets[0])
     assert (parsed.message.flow, parsed.message.block, parsed.header.bfir_id) == (7, 0, BFIR)
     assert (parsed.inner.dst, parsed.inner.dport) == (BFIR_ADDR, FLOW_PORT)
+
+
+def test_a_word_goes_on_in_a_further_packet_where_it_does_not_fit():
+    rx = Receiver()
+    rx.take(rx.packet(0, 0))
+    packets = said(rx, 0, is_whole=False, mtu=28 + 88 + 2 * 12)
+    assert [len(parse(p).message.rows) for p in packets] == [2, 1]
+    assert word_of(packets).rows == dict.fromkeys((1, 2, 3), 1 << 5)
 
 
 @pytest.mark.parametrize("block", [0, 3])

@@ -219,6 +219,41 @@ def test_a_slot_completed_twice_in_one_pass_goes_up_once():
     assert node.events() == {"armed": 1, "merged": 3, "complete": 1}
 
 
+def test_several_slots_may_be_complete_in_one_pass():
+    node = plain_node()
+    for block in range(3):
+        node.forward([data(0b10, block=block)], port=2)
+    packets = [feedback(word(0b10), (BFIR, 7, block)) for block in (0, 1, 2, 1, 0)]
+    assert node.forward(packets, port=1) == {}
+    assert [parse(p).message.block for _, (p,) in node.send_ready()] == [0, 1, 2]
+    assert node.n_armed() == 0
+
+
+def test_a_repair_does_not_hold_back_what_was_heard():
+    node = armed(0b1110, now_ps=10, depth=2)
+    deadline = node.expire(0)
+    node.forward([data(0b10, flags=4)], port=2, now_ps=500)
+    assert node.expire(0) == deadline
+    node.forward([data(0b10)], port=2, now_ps=500)
+    assert node.expire(0) == deadline + 490
+
+
+def test_a_busy_machine_is_given_more_time():
+    """Deadlines grow with the mean time from the last data packet to a complete slot."""
+    node = plain_node(depth=2)
+    waits = []
+    for block in range(60):
+        now = 10**6 * block
+        node.forward([data(0b10, block=block)], port=2, now_ps=now)
+        waits.append(node.expire(0) - now)
+        give_late = feedback(word(0b10), (BFIR, 7, block))
+        node.forward([give_late], port=1, now_ps=now + 800)
+        assert len(node.send_ready()) == 1
+    assert waits == sorted(waits)
+    assert waits[0] == FOLD_PS
+    assert FOLD_PS + 4 * 750 < waits[-1] <= FOLD_PS + 4 * 800
+
+
 def test_a_repair_arms_again_for_those_it_goes_to():
     node = armed(0b1110)
     give(node, word(0b1110, done=0b1100, rows={0: 0b10}))
