@@ -195,6 +195,15 @@ def test_a_join_that_lacks_nothing_that_went_by_takes_no_lane():
     assert world.receivers[2].is_complete()
 
 
+def test_who_joins_twice_lacks_nothing_twice():
+    world = World(30, 2)
+    for _ in range(2):
+        world.checked.call("add", 0, 1, range(10, world.shape.n_blocks))
+        world.checked.check_books()
+    assert world.checked.machine.n_lacking == {0: world.shape.n_blocks, 1: world.shape.n_blocks}
+    assert world.run(10 * PS_PER_SECOND)
+
+
 def test_a_removed_receiver_is_sent_nothing_more():
     world = World(400, 3, cap_bps=400_000)
     assert not world.run(100 * MS)
@@ -319,12 +328,16 @@ def test_a_silent_receiver_is_asked_again_and_again():
 # Minorities.
 
 
-def test_a_lossy_minority_is_split_off_and_the_others_go_on():
-    world = World(300, 8, n_psn=16, cap_bps=160_000)
+@pytest.mark.parametrize(("cap_bps", "reason"), [(160_000, "late"), (40_000, "lossy")])
+def test_a_lossy_minority_is_split_off_and_the_others_go_on(cap_bps, reason):
+    """For what it costs: where there is time to repair, it does not hold a window back."""
+    world = World(300, 8, n_psn=16, cap_bps=cap_bps)
     lossy = world.receivers[5]
     lossy.loss = 0.4
     assert world.run(200 * PS_PER_SECOND)
-    assert {e.bit for e in world.effects(ReceiverSplit)} == {5}
+    splits = world.effects(ReceiverSplit)
+    assert {e.bit for e in splits} == {5}
+    assert splits[0].reason == reason
     assert all(r.is_complete() for r in world.receivers.values())
     assert lossy.done_ps > max(r.done_ps for r in world.receivers.values() if r != lossy)
 

@@ -52,6 +52,7 @@ FOLLOW_ROW = np.dtype(
         ("map_at", np.int64),  # where this flow's have-map starts
         ("map_len", np.int64),
         ("newest", np.int64),  # highest block seen
+        ("newest_ps", np.int64),  # when a packet of it came last
         ("floor", np.int64),  # every block before it is here
         ("flow_port", np.int64),
         ("bfir_addr", np.int64),
@@ -219,7 +220,8 @@ def place(
         row["report_ps"] = min(row["report_ps"], now_ps + collect.timing[0])
     elif row["polled"] == 0:
         row["report_ps"] = now_ps + collect.timing[1]
-    follow["newest"] = max(follow["newest"], block)
+    if block >= follow["newest"]:
+        follow["newest"], follow["newest_ps"] = block, now_ps
     if row["have"] & bit(psn) != ZERO:
         if poll and row["state"] == WHOLE:
             note(collect, EVENT_WHOLE, r, block)  # its first event may have been lost
@@ -292,9 +294,34 @@ def report_at(collect: Collect, r: int) -> int:
     """
     row = collect.blocks[r]
     when = row["report_ps"]
-    if row["polled"] == 0 and collect.follow[row["follow"]]["newest"] >= row["block"] + 2:
+    if row["polled"] == 0 and is_passed(collect, r):
         when = min(when, row["last_ps"] + collect.timing[0])
     return when
+
+
+@kernel
+def is_passed(collect: Collect, r: int) -> bool:
+    """A block two further on came since this one's last packet: the rest of it is lost."""
+    row = collect.blocks[r]
+    follow = collect.follow[row["follow"]]
+    return follow["newest"] >= row["block"] + 2 and follow["newest_ps"] >= row["last_ps"]
+
+
+@kernel
+def gaps_of(collect: Collect, r: int) -> np.uint64:
+    """PSNs of a block that are known to be missing.
+
+    What stands behind the highest PSN seen may not have been sent yet: it is missing only
+    when the sender asked for a word, which it does last, or has passed on.
+    """
+    row = collect.blocks[r]
+    gaps = ~row["have"] & whole_block(row["n_psn"])
+    if row["polled"] != 0 or is_passed(collect, r):
+        return gaps
+    seen = row["have"]
+    for shift in (1, 2, 4, 8, 16, 32):
+        seen |= seen >> np.uint64(shift)
+    return gaps & seen
 
 
 @kernel
@@ -317,7 +344,9 @@ def due_reports(collect: Collect, now_ps: int, out: I64) -> int:
     n = 0
     for r in range(collect.blocks.shape[0]):
         due = collect.blocks[r]["state"] == FILLING and report_at(collect, r) <= now_ps
-        if due and n < out.shape[0]:
+        if due and gaps_of(collect, r) == ZERO:
+            collect.blocks[r]["report_ps"] = now_ps + collect.timing[1]
+        elif due and n < out.shape[0]:
             out[n] = r
             n += 1
     return n

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fanfold.kernels.collect import FREE, Collect
+from fanfold.kernels.collect import FREE, Collect, gaps_of
 from fanfold.kernels.feedback import NOT_TOLD, own_report, write_feedback
 from fanfold.kernels.jit import kernel
 from fanfold.kernels.octets import ZERO
@@ -54,7 +54,7 @@ def speak(
     if follow["n_blocks"] != 0 and block == follow["n_blocks"] - 1:
         row["n_psn"] = follow["last_n_psn"]
     if r != WHOLE_ROW:
-        have = collect.blocks[r]["have"]
+        have = ~gaps_of(collect, r)
         row["n_psn"] = collect.blocks[r]["n_psn"]
         row["round"] = collect.blocks[r]["round"]
     n_free = 0

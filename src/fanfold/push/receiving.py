@@ -162,7 +162,6 @@ class PushReceiver:
             row = self.collect.blocks[r]
             session, which = self._by_follow[int(row["follow"])]
             row["report_ps"] = now_ps + AGAIN_PS
-            row["polled"] = 1
             self._say(session, which, int(row["block"]), int(r), send_up)
         changed = []
         for session in list(self.sessions.values()):
@@ -260,7 +259,7 @@ class PushReceiver:
         )
         if not kept:
             self.drops[DROP_CORRUPT_CHUNK] += 1
-            row["state"], row["have"] = c.FILLING, 0
+            row["state"], row["have"], row["polled"] = c.FILLING, 0, 1
             row["report_ps"] = now_ps + AGAIN_PS
             self._say(session, which, block, r, send_up)
             return
