@@ -210,11 +210,15 @@ def test_two_pushes_at_once_both_arrive(lab: LiveLab, tmp_path: Path) -> None:
         assert lab.who_has(path.name, path.read_bytes()) == lab.receivers
 
 
-def test_a_rate_is_kept(lab: LiveLab, tmp_path: Path) -> None:
-    result = lab.push(write(tmp_path, "slow.bin", 10 * MB, 5), "--rate", "50Mbps")
+def test_a_rate_is_kept_and_costs_no_packet_more(lab: LiveLab, tmp_path: Path) -> None:
+    """A block takes a quarter of a second to leave: nobody may take it for lost meanwhile."""
+    result = lab.push(write(tmp_path, "slow.bin", 4 * MB, 5), "--rate", "16Mbps")
     assert all_verified(lab, result)
-    assert result["goodput_bps"] <= 51_000_000
-    assert result["data_seconds"] < 3 * 10 * MB * 8 / 50e6
+    assert result["goodput_bps"] <= 16_400_000
+    assert result["data_seconds"] < 3 * 4 * MB * 8 / 16e6
+    assert off_prediction(result) == []
+    assert result["repairs"]["bytes"] < 4 * MB // 50
+    assert result["source_link_bytes"] < 4 * MB * 105 // 100
 
 
 # Bad links.

@@ -194,8 +194,8 @@ PLANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         "src/fanfold/kernels/collect.py",
-        'if row["polled"] == 0 and collect.follow',
-        "if collect.follow",
+        'if row["polled"] == 0 and is_passed(collect, r):',
+        "if is_passed(collect, r):",
         "tests/unit/kernels/test_kernel_collect.py"
         "::test_what_was_reported_is_not_due_again_before_its_time",
     ),
