@@ -23,7 +23,7 @@ from measure import Part, spread
 from fanfold.errors import EnvironmentLack
 from fanfold.kernels.codes import DROP_SOCKET_FULL
 from fanfold.kernels.layout import BIER_PORT, FANFOLD_PORT, MAX_PSN
-from fanfold.live import pump as p
+from fanfold.live import sock as s
 from fanfold.live.outbox import PIECE_BYTES
 from fanfold.live.ports import (
     Limits,
@@ -311,7 +311,7 @@ def _bfr(fabric: Fabric) -> tuple[socket.socket, Step]:
         n_bad = int(node.counters.drops.sum() - node.counters.drops[DROP_SOCKET_FULL])
         return int(node.counters.rx[port, :, 0].sum()), n_bad
 
-    assert station.io.ints[p.GSO], "this kernel has no UDP_SEGMENT"
+    assert station.io.ints[s.GSO], "this kernel has no UDP_SEGMENT"
     return sock, step
 
 

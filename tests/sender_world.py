@@ -13,8 +13,9 @@ import naive
 
 from fanfold.core import sender as s
 from fanfold.core.effects import Effect, ReceiverLost, ReceiverSplit, SendBlock
+from fanfold.core.flight import Shape
 from fanfold.core.pace import MAX_BLOCKS
-from fanfold.core.sender import FanSender, Shape
+from fanfold.core.sender import FanSender
 from fanfold.streams import stream
 from fanfold.units import NEVER, PS_PER_SECOND
 from fanfold.wire.feedback import NOT_TOLD, Feedback, FeedbackRow

@@ -22,8 +22,8 @@ from sender_world import (
 
 from fanfold.core import sender as s
 from fanfold.core.effects import BlockDone, ReceiverLost, ReceiverSplit, SendBlock
+from fanfold.core.flight import Shape
 from fanfold.core.pace import CALM, HEAVY_LOSS_PER_MILLE, HIGH, MAX_BLOCKS, Pace
-from fanfold.core.sender import Shape
 from fanfold.units import NEVER, PS_PER_SECOND
 from fanfold.wire.feedback import NOT_TOLD
 

@@ -267,7 +267,7 @@ PLANTS: tuple[tuple[str, str, str, str], ...] = (
         "::test_a_block_still_queued_is_not_asked_for_again",
     ),
     (
-        "src/fanfold/core/sender.py",
+        "src/fanfold/core/flight.py",
         "return self.n_queued == 0 and now_ps - self.sent_ps >= self.wait_ps",
         "return False",
         "tests/property/test_sender_machine.py"

@@ -9,6 +9,7 @@ Python integers, bit k = bit index k.
 from collections.abc import Sequence
 
 from fanfold.core.effects import BlockDone, Effect, ReceiverLost, ReceiverSplit, SendBlock
+from fanfold.core.flight import Flight, Lane, Shape, members_of
 from fanfold.core.pace import Pace
 from fanfold.units import NEVER
 from fanfold.wire.feedback import NOT_TOLD, Feedback
@@ -34,69 +35,6 @@ STALL_PS = 20_000_000_000_000
 MAIN = 0
 MAX_LANES = 9
 MAX_ROUND = 255
-
-
-class Shape:
-    """Geometry of a fan: blocks 0..n_blocks-1 of n_psn packets, the last may be shorter."""
-
-    def __init__(self, n_bytes: int, stride: int, n_psn: int) -> None:
-        self.n_bytes, self.stride, self.n_psn = n_bytes, stride, n_psn
-        self.block_bytes = stride * n_psn
-        self.n_blocks = -(-n_bytes // self.block_bytes)
-        last_bytes = n_bytes - (self.n_blocks - 1) * self.block_bytes
-        self.last_n_psn = -(-last_bytes // stride)
-        self.last_bytes = last_bytes
-
-    def psns(self, block: int) -> int:
-        """Packets of a block."""
-        return self.last_n_psn if block == self.n_blocks - 1 else self.n_psn
-
-    def bytes(self, block: int) -> int:
-        """Payload bytes of a block."""
-        return self.last_bytes if block == self.n_blocks - 1 else self.block_bytes
-
-
-class Flight:
-    """One block on its way to those in ``need``."""
-
-    __slots__ = (
-        "clean",
-        "first_ps",
-        "n_queued",
-        "need",
-        "repaired",
-        "round",
-        "sent_ps",
-        "tries",
-        "wait_ps",
-    )
-
-    def __init__(self, now_ps: int, need: int, wait_ps: int) -> None:
-        self.need = need
-        self.first_ps: int = NEVER  # when all of it had left once
-        self.sent_ps = now_ps  # when its last packet left
-        self.wait_ps = wait_ps
-        self.n_queued = 0  # jobs that have not left
-        self.round = 0
-        self.tries = 0
-        self.clean = True
-        self.repaired: dict[int, list[tuple[int, int]]] = {}
-        """Latest round that each packet went to each receiver: psn -> (round, to whom)."""
-
-    def is_due(self, now_ps: int) -> bool:
-        """All of it left, and the wait for word of it is over."""
-        return self.n_queued == 0 and now_ps - self.sent_ps >= self.wait_ps
-
-
-class Lane:
-    """Receivers that go at one pace; blocks from ``cursor`` to ``end`` are still to be sent."""
-
-    def __init__(self, members: int, pace: Pace, end: int) -> None:
-        self.members = members
-        self.pace = pace
-        self.cursor = 0
-        self.end = end
-        self.flights: dict[int, Flight] = {}
 
 
 class FanSender:
@@ -422,7 +360,8 @@ class FanSender:
             return
         oldest = next(iter(lane.flights.values()), None)
         if oldest is not None and not lane.pace.can_send():
-            waits = now_ps - oldest.sent_ps > 2 * lane.pace.srtt_ps + TICK_PS
+            guard = 4 * lane.pace.min_rtt_ps + 2 * TICK_PS  # srtt grows with the slow one
+            waits = now_ps - oldest.sent_ps > guard
             n_late = oldest.need.bit_count()
             if waits and n_late * 2 <= n_members:
                 for k in members_of(oldest.need):
@@ -494,13 +433,3 @@ class FanSender:
         if flight.need == 0:
             lane.pace.on_gone(self.shape.bytes(block))
             del lane.flights[block]
-
-
-def members_of(bits: int) -> list[int]:
-    """Bit indices set in a BitString, rising."""
-    found = []
-    while bits:
-        low = bits & -bits
-        found.append(low.bit_length() - 1)
-        bits ^= low
-    return found

@@ -22,7 +22,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _PACKAGE = Path(__file__).parent.parent
-_OUTSIDE = (_PACKAGE / "live" / "syscalls.py", _PACKAGE / "live" / "pump.py")
+_OUTSIDE = tuple(_PACKAGE / "live" / name for name in ("syscalls.py", "sock.py", "pump.py"))
 """Compiled code that is not in kernels/: the socket loop."""
 
 

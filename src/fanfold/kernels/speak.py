@@ -6,7 +6,7 @@ from fanfold.kernels.collect import FREE, Collect, gaps_of
 from fanfold.kernels.feedback import NOT_TOLD, own_report, write_feedback
 from fanfold.kernels.jit import kernel
 from fanfold.kernels.octets import ZERO
-from fanfold.kernels.state import U8, Fold, Rows
+from fanfold.kernels.state import DONE_BM, U8, Fold, Rows
 
 WHOLE_ROW = -1
 MAX_ROUND = 255
@@ -70,4 +70,6 @@ def speak(
     row["flow_port"], row["bfir_addr"] = follow["flow_port"], follow["bfir_addr"]
     if psn == 0:
         own_report(own, own_index, np.uint64(have))
+        if r != WHOLE_ROW:
+            own.words[0, DONE_BM] = ZERO  # what is not known to be missing is not here yet
     return write_feedback(own, 0, node[0]["addr"], node[0]["mtu"], psn, out)

@@ -10,7 +10,7 @@ from heapq import merge
 from pathlib import Path
 from typing import NamedTuple
 
-from fanfold.live import pump as p
+from fanfold.live import sock as s
 from fanfold.live.clock import start_unix_ps
 from fanfold.topo.fabric import Fabric
 from fanfold.wire.inner import BIER_UDP_PORT, address_of
@@ -34,28 +34,28 @@ class Record(NamedTuple):
 class Capture:
     """Writes a node's tap to a raw file while it runs."""
 
-    def __init__(self, path: Path, fabric: Fabric, names: list[str], io: p.Sock) -> None:
+    def __init__(self, path: Path, fabric: Fabric, names: list[str], io: s.Sock) -> None:
         self._io = io
         self._file = path.open("wb")
         own = address_of(fabric.by_name[names[0]].address)
         header = "\n".join([str(own), str(start_unix_ps()), *names]).encode()
         self._file.write(struct.pack("=I", len(header)) + header)
-        io.ints[p.TAP_USED] = io.ints[p.TAP_LOST] = 0
-        io.ints[p.TAPPING] = 1
+        io.ints[s.TAP_USED] = io.ints[s.TAP_LOST] = 0
+        io.ints[s.TAPPING] = 1
 
     def drain(self) -> None:
         """Move what was tapped into the file."""
-        used = int(self._io.ints[p.TAP_USED])
+        used = int(self._io.ints[s.TAP_USED])
         if used:
             self._file.write(self._io.tap[:used].tobytes())
-            self._io.ints[p.TAP_USED] = 0
+            self._io.ints[s.TAP_USED] = 0
 
     def close(self) -> int:
         """Stop tapping; packets that found no room."""
-        self._io.ints[p.TAPPING] = 0
+        self._io.ints[s.TAPPING] = 0
         self.drain()
         self._file.close()
-        return int(self._io.ints[p.TAP_LOST])
+        return int(self._io.ints[s.TAP_LOST])
 
 
 def read_raw(path: Path) -> tuple[int, list[str], Iterable[Record]]:
@@ -70,7 +70,7 @@ def _records(buf: bytes, at: int, offset: int) -> Iterable[Record]:
     while at < len(buf):
         when, mixed, peer = _HEAD.unpack_from(buf, at)
         size = mixed & 0xFFFFFFFF
-        at += p.TAP_HEAD
+        at += s.TAP_HEAD
         yield Record(
             when + offset,
             mixed >> 32 & 0xFF,
@@ -89,9 +89,9 @@ def merge_captures(paths: Iterable[Path], out: Path) -> int:
         streams = [_placed(path, writer) for path in paths]
         n = 0
         for record, own, face in merge(*streams, key=lambda item: item[0].at_ps):
-            ends = (own, record.peer) if record.way == p.TAP_OUT else (record.peer, own)
+            ends = (own, record.peer) if record.way == s.TAP_OUT else (record.peer, own)
             frame = udp_frame(*ends, BIER_UDP_PORT, record.packet, record.dport)
-            way = Direction.OUTBOUND if record.way == p.TAP_OUT else Direction.INBOUND
+            way = Direction.OUTBOUND if record.way == s.TAP_OUT else Direction.INBOUND
             writer.write(face, record.at_ps, frame, way)
             n += 1
     return n

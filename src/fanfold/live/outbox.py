@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 
 from fanfold.core.effects import SendBlock
-from fanfold.core.sender import members_of
+from fanfold.core.flight import members_of
 from fanfold.kernels.impose import impose
 from fanfold.kernels.layout import (
     BITS_AT,
@@ -20,6 +20,7 @@ from fanfold.kernels.layout import (
 from fanfold.kernels.slots import NEVER_PS
 from fanfold.kernels.state import U8, U64
 from fanfold.live import pump as p
+from fanfold.live import sock as s
 from fanfold.units import PS_PER_SECOND
 from fanfold.wire import bitstring
 from fanfold.wire.bier import PROTO_IPV4, BierHeader
@@ -55,7 +56,7 @@ class Outbox:
 
     def __init__(
         self,
-        io: p.Sock,
+        io: s.Sock,
         node: p.Node,
         *,
         bsl: int,
@@ -73,7 +74,7 @@ class Outbox:
         self.n_words = self.n_bits // 64
         self.head_bytes = BITS_AT + self.n_bits // 8 + INNER_BYTES + FAN_BYTES
         self._lanes: dict[tuple[int, int], _Lane] = {}
-        self._out = np.zeros(p.BUF_BYTES, np.uint8)
+        self._out = np.zeros(s.BUF_BYTES, np.uint8)
         self.on_sent: Callable[[SendBlock], None] = lambda job: None
         """Told when the last packet of a job left."""
         self.plain: dict[int, int] = {}  # first transmissions: bits -> packets

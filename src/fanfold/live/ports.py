@@ -20,6 +20,7 @@ from fanfold.kernels.state import (
     build_plan,
 )
 from fanfold.live import pump as p
+from fanfold.live import sock as s
 from fanfold.live.clock import start_ps
 from fanfold.live.syscalls import SOL_UDP, UDP_GRO, UDP_SEGMENT
 from fanfold.topo.bift import build_bifts
@@ -90,24 +91,24 @@ def enable_offload(sock: socket.socket) -> bool:
     return True
 
 
-def build_sock(sock: socket.socket, *, offload: bool = True, tap_bytes: int = 64) -> p.Sock:
+def build_sock(sock: socket.socket, *, offload: bool = True, tap_bytes: int = 64) -> s.Sock:
     """Arrays for one socket's calls; addresses of arrays are written into the headers once."""
     name_in, name_out = np.zeros(16, np.uint8), np.zeros(16, np.uint8)
     name_out[:2] = np.frombuffer(struct.pack("=H", socket.AF_INET), np.uint8)
     ctl_in, ctl_out = np.zeros(64, np.uint8), np.zeros(24, np.uint8)
     ctl_out[:16] = np.frombuffer(struct.pack("=QII", 18, SOL_UDP, UDP_SEGMENT), np.uint8)
-    buf = np.zeros(p.BUF_BYTES, np.uint8)
+    buf = np.zeros(s.BUF_BYTES, np.uint8)
     iov_in, iov_out = np.zeros(2, np.uint64), np.zeros(2 * (MAX_PKTS + 2), np.uint64)
     iov_in[0] = buf.ctypes.data
     msg_in, msg_out = np.zeros(7, np.uint64), np.zeros(7, np.uint64)
     msg_in[:6] = name_in.ctypes.data, 16, iov_in.ctypes.data, 1, ctl_in.ctypes.data, 64
     msg_out[:4] = name_out.ctypes.data, 16, iov_out.ctypes.data, 1
-    ints = np.zeros(p.N_INTS, np.int64)
-    ints[p.FD] = sock.fileno()
-    ints[p.GSO] = int(offload and enable_offload(sock))
-    ints[p.START_PS] = start_ps()
-    ints[p.HELD_DUE] = NEVER_PS
-    return p.Sock(
+    ints = np.zeros(s.N_INTS, np.int64)
+    ints[s.FD] = sock.fileno()
+    ints[s.GSO] = int(offload and enable_offload(sock))
+    ints[s.START_PS] = start_ps()
+    ints[s.HELD_DUE] = NEVER_PS
+    return s.Sock(
         ints=ints,
         buf=buf,
         out=np.zeros(1 << 16, np.uint8),

@@ -11,6 +11,7 @@ from fanfold.core.effects import DropReason
 from fanfold.errors import WireError
 from fanfold.kernels.codes import CLASS_FEEDBACK, DROP_BAD_REPORT
 from fanfold.live import pump as p
+from fanfold.live import sock as s
 from fanfold.live.clock import now_ps
 from fanfold.units import PS_PER_SECOND
 from fanfold.wire.packet import Packet, parse
@@ -40,14 +41,14 @@ class Station:
     """Socket, arrays and role of one node, and the loop around them."""
 
     def __init__(
-        self, sock: socket.socket, io: p.Sock, node: p.Node, role: Role | None
+        self, sock: socket.socket, io: s.Sock, node: p.Node, role: Role | None
     ) -> None:
         self.sock, self.io, self.node, self.role = sock, io, node, role
         self.on_pump: list[Callable[[], None]] = []
         self._wake, self._woken = socket.socketpair()
         self._wake.setblocking(False)
         self._woken.setblocking(False)
-        io.ints[p.WAKE_FD] = self._woken.fileno()
+        io.ints[s.WAKE_FD] = self._woken.fileno()
 
     def run(self, is_over: Callable[[], bool]) -> None:
         """Work until ``is_over``; wakes at least four times a second to ask."""
@@ -97,7 +98,7 @@ class Station:
 
     def packet_at(self, at: int) -> Packet | None:
         """Packet at an offset of the block in hand, or None when it is malformed (counted)."""
-        end = min(at + int(self.io.ints[p.SEG]), int(self.io.ints[p.END]))
+        end = min(at + int(self.io.ints[s.SEG]), int(self.io.ints[s.END]))
         try:
             return parse(self.io.buf[at:end].tobytes())
         except WireError:
@@ -111,9 +112,9 @@ class Station:
         for i in range(int(plan.n[0])):
             k = int(plan.pkt[0, i])
             if plan.kind[k] >= CLASS_FEEDBACK:
-                packet = self.packet_at(int(ints[p.FIRST]) + k * int(ints[p.SEG]))
+                packet = self.packet_at(int(ints[s.FIRST]) + k * int(ints[s.SEG]))
                 if packet is not None:
-                    self.role.on_packet(now_ps(), packet, int(ints[p.PORT]))
+                    self.role.on_packet(now_ps(), packet, int(ints[s.PORT]))
 
     def close(self) -> None:
         """Give the socket back."""

@@ -5,20 +5,21 @@ from typing import Any
 
 from fanfold.core.effects import DropReason, FoldEvent, TrafficClass
 from fanfold.live import pump as p
+from fanfold.live import sock as s
 from fanfold.topo.fabric import Fabric
 
 Counts = dict[str, list[int]]
 """Class -> [packets, bytes]."""
 
 
-def status_of(fabric: Fabric, name: str, io: p.Sock, node: p.Node) -> dict[str, Any]:
+def status_of(fabric: Fabric, name: str, io: s.Sock, node: p.Node) -> dict[str, Any]:
     """What this node counted since it started."""
     counters = node.counters
     names = [n.name for n in fabric.port_nodes(name)]
     return {
         "name": name,
         "pid": os.getpid(),
-        "offload": bool(io.ints[p.GSO]),
+        "offload": bool(io.ints[s.GSO]),
         "receive_buffer_bytes": int(node_rcvbuf(node, io)),
         "links": {
             names[i]: {"tx": _by_class(counters.tx[i]), "rx": _by_class(counters.rx[i])}
@@ -48,7 +49,7 @@ def status_of(fabric: Fabric, name: str, io: p.Sock, node: p.Node) -> dict[str, 
     }
 
 
-def node_rcvbuf(node: p.Node, io: p.Sock) -> int:
+def node_rcvbuf(node: p.Node, io: s.Sock) -> int:
     """Receive buffer the kernel granted, as SO_MEMINFO says."""
     del node
     return int(io.mem[0]) >> 32

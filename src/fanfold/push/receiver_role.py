@@ -6,7 +6,7 @@ from fanfold.kernels.codes import CLASS_CONTROL, CLASS_FEEDBACK, DROP_SEND_FAILE
 from fanfold.kernels.collect import EVENT_UNKNOWN, collect_pass
 from fanfold.kernels.layout import UNDERLAY_BYTES
 from fanfold.kernels.state import U8
-from fanfold.live import pump as p
+from fanfold.live import sock as s
 from fanfold.live.station import Station
 from fanfold.push.receiving import PushReceiver, Session
 from fanfold.push.store import Store
@@ -78,13 +78,13 @@ class ReceiverRole:
         kinds = collect.events[: int(collect.n_events[0]), 0]
         for i in np.flatnonzero(kinds == EVENT_UNKNOWN):
             packet = self.station.packet_at(int(collect.events[i, 1]))
-            port = int(io.ints[p.PORT])
+            port = int(io.ints[s.PORT])
             if packet is not None and self.machine.on_unknown(now, packet, port, self._reply):
                 collect_pass(
                     io.buf,
-                    int(io.ints[p.FIRST]),
-                    int(io.ints[p.SEG]),
-                    int(io.ints[p.END]),
+                    int(io.ints[s.FIRST]),
+                    int(io.ints[s.SEG]),
+                    int(io.ints[s.END]),
                     now,
                     node.plan,
                     collect,

@@ -12,7 +12,8 @@ import msgspec
 import numpy as np
 
 from fanfold.core.effects import Effect, ReceiverLost, ReceiverSplit, SendBlock
-from fanfold.core.sender import FanSender, Shape, members_of
+from fanfold.core.flight import Shape, members_of
+from fanfold.core.sender import FanSender
 from fanfold.units import NEVER
 from fanfold.wire.ask import Ask
 from fanfold.wire.close import Close

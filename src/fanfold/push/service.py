@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from blake3 import blake3
 
-from fanfold.core.sender import Shape
+from fanfold.core.flight import Shape
 from fanfold.errors import CheckFailed, ConfigError
 from fanfold.impair import LinkImpairment, apply
 from fanfold.live.clock import now_ps, unix_ns
