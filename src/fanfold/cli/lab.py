@@ -14,6 +14,7 @@ from fanfold.errors import ConfigError, EnvironmentLack
 from fanfold.live.control import call
 from fanfold.live.lab import Lab, claim_range, labs_home, list_labs
 from fanfold.live.ports import open_socket
+from fanfold.push.geometry import geometry_of
 from fanfold.topo.clos import leaf_spine
 from fanfold.topo.fabric import Fabric, load_fabric
 from fanfold.topo.fabric_rules import check_fabric
@@ -44,6 +45,7 @@ def up(
         )
     console = Console(stderr=True)
     fabric = load_fabric(config) if config else pick_fabric(name, leaves, spines, hosts, mtu)
+    geometry_of(fabric.mtu, fabric.bitstring_bits)
     with console.status(
         f"lab {name}: starting {len(fabric.nodes)} nodes (kernels compile once)"
     ):

@@ -31,6 +31,7 @@ class Flight:
         "clean",
         "first_ps",
         "n_queued",
+        "n_sent",
         "need",
         "repaired",
         "round",
@@ -45,6 +46,7 @@ class Flight:
         self.sent_ps = now_ps  # when its last packet left
         self.wait_ps = wait_ps
         self.n_queued = 0  # jobs that have not left
+        self.n_sent = 0  # packets of its latest job
         self.round = 0
         self.tries = 0
         self.clean = True

@@ -16,6 +16,8 @@ HIGH = 150
 HEAVY_LOSS_PER_MILLE = 300
 LOSS_FLOOR = 4
 """Blocks below which loss and silence cut no window: only a full queue asks for less."""
+LIMIT_PS = 50_000_000_000
+MIN_RATE_BPS = 1_000_000
 MIN_RTT_PS = 200_000_000
 MAX_WAIT_PS = 1_200_000_000_000
 
@@ -36,6 +38,8 @@ class Pace:
         self.is_starting = True
         self.n_cuts = 0
         self._cut_until_ps = 0
+        self.limit_bps = 0  # what got through when most was lost; 0 = no limit
+        self._limit_until_ps = 0
 
     def can_send(self) -> bool:
         """Room in the window for one more block."""
@@ -53,6 +57,7 @@ class Pace:
         """A block came through. ``rtt_ps`` is 0 when it was sent more than once."""
         if rtt_ps > 0:
             self.on_rtt(rtt_ps)
+        self.limit_bps += self.limit_bps // 16
         if pressure >= HIGH:
             self._cut(now_ps, 2 if pressure == 255 else 1, 1)
             return
@@ -71,8 +76,13 @@ class Pace:
 
     def on_loss(self, now_ps: int, per_mille: int) -> None:
         """A block needed repair for this share of its packets, worst receiver."""
-        if per_mille >= HEAVY_LOSS_PER_MILLE:
-            self._cut(now_ps, 1, LOSS_FLOOR)
+        if per_mille < HEAVY_LOSS_PER_MILLE:
+            return
+        self._cut(now_ps, 1, LOSS_FLOOR)
+        if now_ps >= self._limit_until_ps:  # send what gets through, no more
+            self._limit_until_ps = now_ps + max(2 * self.srtt_ps, LIMIT_PS)
+            passed = self.rate_bps() * (1000 - min(per_mille, 900)) // 1000
+            self.limit_bps = max(passed, MIN_RATE_BPS)
 
     def on_silence(self, now_ps: int) -> None:
         """Nothing was heard for a whole timeout."""
@@ -83,6 +93,8 @@ class Pace:
         rtt = max(self.srtt_ps, MIN_RTT_PS)
         rate = self.window_bytes * 8 * PS_PER_SECOND // rtt
         rate = rate * 2 if self.is_starting else rate * 5 // 4
+        if self.limit_bps:
+            rate = min(rate, self.limit_bps)
         return min(rate, self.cap_bps) if self.cap_bps else rate
 
     def timeout_ps(self, floor_ps: int) -> int:

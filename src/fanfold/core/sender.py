@@ -6,7 +6,7 @@ need: the BitString of a retransmission is exactly those who lack the bytes. Bit
 Python integers, bit k = bit index k.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from fanfold.core.effects import BlockDone, Effect, ReceiverLost, ReceiverSplit, SendBlock
 from fanfold.core.flight import Flight, Lane, Shape, members_of
@@ -30,6 +30,9 @@ MAX_SPLITS = 2
 SPLIT_LOSS_PER_MILLE = 300
 LOST_PS = 1_800_000_000_000
 """Silence, in spite of being asked, after which a receiver is given up."""
+MIN_SAMPLE = 8
+"""Packets sent in one go from which the share that was lost means something."""
+LOSSY_PERIOD_PS = 250_000_000_000
 STALL_PS = 20_000_000_000_000
 """Answers without one more finished block for this long: given up as well."""
 MAIN = 0
@@ -68,6 +71,7 @@ class FanSender:
         self._offered = 0
         self._held_ps: dict[int, int] = {}  # how long each receiver held the main lane back
         self._period_ps = 0
+        self._lossy_ps = 0
         self._n_splits: dict[int, int] = {}
         self._tick_ps = 0
         self._left = sum(1 for bits in self.need if bits)
@@ -94,10 +98,18 @@ class FanSender:
 
     # What happens.
 
-    def fill(self, now_ps: int, out: list[Effect]) -> None:
-        """Send at most one new block for each lane whose window has room."""
+    def fill(
+        self,
+        now_ps: int,
+        out: list[Effect],
+        has_room: Callable[[int, int], bool] = lambda flow, lane: True,
+    ) -> None:
+        """Send at most one new block for each lane whose window, and whose queue, has room.
+
+        has_room: (flow, lane) -> whether the driver takes more of this lane.
+        """
         for index, lane in enumerate(self.lanes):
-            if not lane.pace.can_send():
+            if not lane.pace.can_send() or not has_room(self.flow, index):
                 continue
             block = self._next_block(lane)
             if block is None:
@@ -153,6 +165,7 @@ class FanSender:
                 self._ask_again(now_ps, index, block, out)
         self._give_up_silent(now_ps, out)
         self._split_slow(now_ps, passed_ps, out)
+        self._split_lossy(now_ps, out)
         self._rejoin()
 
     def add(self, now_ps: int, bit: int, lacks: Sequence[int]) -> None:
@@ -204,6 +217,7 @@ class FanSender:
     ) -> SendBlock:
         is_last = block == self.shape.n_blocks - 1
         flight.n_queued += 1
+        flight.n_sent = psns.bit_count()
         return SendBlock(
             self.flow, block, psns, bits, flight.round, flight.round > 0, is_last, lane
         )
@@ -302,14 +316,15 @@ class FanSender:
     def _note_loss(
         self, now_ps: int, lane: Lane, block: int, flight: Flight, gaps: dict[int, int]
     ) -> None:
+        worst: dict[int, int] = {}
+        for bits in gaps.values():
+            for k in members_of(bits):
+                worst[k] = worst.get(k, 0) + 1
         if flight.round == 0:
-            worst: dict[int, int] = {}
-            for bits in gaps.values():
-                for k in members_of(bits):
-                    worst[k] = worst.get(k, 0) + 1
             for k, n in worst.items():
                 self._lacked[k] = self._lacked.get(k, 0) + n
-            lane.pace.on_loss(now_ps, max(worst.values()) * 1000 // self.shape.psns(block))
+        if flight.n_sent >= MIN_SAMPLE:
+            lane.pace.on_loss(now_ps, max(worst.values()) * 1000 // flight.n_sent)
 
     def _ask_again(self, now_ps: int, index: int, block: int, out: list[Effect]) -> None:
         """Send the last packet again to all who still owe a word: it asks for a report."""
@@ -373,7 +388,6 @@ class FanSender:
         self._held_ps, self._period_ps = {}, now_ps
         if late and late.bit_count() * 2 <= n_members:
             self._split(late, "late", out)
-        self._split_lossy(lane, out)
 
     def _rejoin(self) -> None:
         """A lane that caught up with the main one goes on in it."""
@@ -390,9 +404,12 @@ class FanSender:
                 main.members |= lane.members
                 lane.members = 0
 
-    def _split_lossy(self, lane: Lane, out: list[Effect]) -> None:
-        if self._offered < 8 * self.shape.n_psn:
+    def _split_lossy(self, now_ps: int, out: list[Effect]) -> None:
+        lane = self.lanes[MAIN]
+        is_early = now_ps - self._lossy_ps < LOSSY_PERIOD_PS
+        if is_early or self._offered < 2 * self.shape.n_psn:
             return
+        self._lossy_ps = now_ps
         lossy = 0
         for k, lacked in self._lacked.items():
             if lacked * 1000 >= self._offered * SPLIT_LOSS_PER_MILLE:
@@ -410,6 +427,7 @@ class FanSender:
             self._reduce(main, block, main.flights[block], mask)
         for k in members_of(mask):
             self._n_splits[k] = self._n_splits.get(k, 0) + 1
+        main.pace.limit_bps = 0  # it was theirs
         self._to_own_lane(mask, self.shape.n_blocks)
         out.extend(ReceiverSplit(k, reason) for k in members_of(mask))
 

@@ -13,6 +13,7 @@ from fanfold.kernels.codes import (
     CLASS_FEEDBACK,
     CLASS_OPAQUE,
     CLASS_REPAIR,
+    DROP_NOT_MINE,
     DROP_NULL_NBR,
     DROP_TTL_EXPIRED,
     DROP_ZERO_BITSTRING,
@@ -162,6 +163,7 @@ def spread(
     k: int,
     n_copies: int,
     ttl: int,
+    is_end: bool,
     ports: Ports,
     counters: Counters,
     plan: Plan,
@@ -173,6 +175,10 @@ def spread(
         nbr = plan.copy_nbr[c]
         if nbr == NULL_NBR:
             counters.drops[DROP_NULL_NBR] += 1
+            plan.clean[k] = 0
+            continue
+        if nbr != 0 and is_end:
+            counters.drops[DROP_NOT_MINE] += 1
             plan.clean[k] = 0
             continue
         if nbr != 0 and ttl < 1:
@@ -361,7 +367,8 @@ def plan_packet(
     copies = replicate(
         bits, words, bifts.nbr_of[which], bifts.f_bm[which], plan.copy_nbr, plan.copy_bits
     )
-    spread(buf, at, k, copies, ttl, ports, counters, plan)
+    is_end = port != 0 and node[0]["is_end"] != 0  # a host passes nothing on
+    spread(buf, at, k, copies, ttl, is_end, ports, counters, plan)
     if kind != CLASS_DATA and kind != CLASS_REPAIR:
         plan.clean[k] = 0  # only DATA comes in runs
     return slot

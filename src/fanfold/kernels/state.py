@@ -58,6 +58,7 @@ NODE_ROW = np.dtype(
         ("bfr_id", np.int64),
         ("addr", np.int64),
         ("folds", np.int64),  # 1 where this node keeps slots
+        ("is_end", np.int64),  # 1 where nothing that came in goes out again: a host
         ("fold_ps", np.int64),  # shortest deadline of a slot just above the leaves
         ("lag_ps", np.int64),  # mean time from the last data packet to a complete slot
         ("depth", np.int64),  # hops from the farthest BFIR to the leaves, at most

@@ -38,16 +38,17 @@ class Commands:
             request, future = self._queue.get()
             try:
                 future.set_result(self._handlers[request["do"]](request))
-            except (KeyError, TypeError, ValueError, OSError) as error:
+            except Exception as error:  # what a peer asks for never ends the node
                 future.set_result({"error": f"{type(error).__name__}: {error}"})
 
     def ask(self, line: bytes, allowed: frozenset[str]) -> Answer:
         """Answer one line; called by the threads."""
         try:
             request = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             return {"error": "not a JSON object"}
-        if not isinstance(request, dict) or request.get("do") not in allowed:
+        verb = request.get("do") if isinstance(request, dict) else None
+        if not isinstance(verb, str) or verb not in allowed:
             return {"error": f"do: allowed: {', '.join(sorted(allowed))}"}
         future: Future[Answer] = Future()
         self._queue.put((request, future))
@@ -80,12 +81,14 @@ class _Connection(socketserver.StreamRequestHandler):
 
 class _UnixDoor(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
     daemon_threads = True
+    request_queue_size = 64
     is_local = True
     commands: Commands
 
 
 class _TcpDoor(socketserver.ThreadingMixIn, socketserver.TCPServer):
     daemon_threads = True
+    request_queue_size = 64
     allow_reuse_address = True
     is_local = False
     commands: Commands

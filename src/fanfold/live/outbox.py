@@ -28,6 +28,8 @@ from fanfold.wire.fan import Data
 from fanfold.wire.inner import GROUP_ADDRESS
 from fanfold.wire.packet import build
 
+MAX_QUEUED = 2
+"""Jobs waiting in a lane before new blocks are asked for."""
 PIECE_BYTES = 65_400
 TTL = 64
 BURST_PS = 2_000_000_000
@@ -84,6 +86,11 @@ class Outbox:
         """Queue a job; repairs go before new blocks of the same lane."""
         lane = self._lanes.setdefault((job.flow, job.lane), _Lane())
         (lane.repairs if job.is_repair else lane.fresh).append(job)
+
+    def has_room(self, flow: int, lane: int) -> bool:
+        """A lane whose queue is short takes new blocks, however long another lane's is."""
+        found = self._lanes.get((flow, lane))
+        return found is None or len(found.repairs) + len(found.fresh) < MAX_QUEUED
 
     def n_waiting(self) -> int:
         """Jobs not fully sent."""

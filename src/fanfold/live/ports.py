@@ -156,15 +156,17 @@ def build_node_state(fabric: Fabric, name: str, limits: Limits) -> p.Node:
     n_words = fabric.bitstring_bits // 64
     is_bfr = me.role == "bfr"
     depth = max(paths.hops(a.name, b.name) or 0 for a in fabric.nodes for b in (me,)) + 1
+    row = build_node(
+        me.bfr_id,
+        address_of(me.address),
+        folds=is_bfr,
+        fold_ps=FOLD_PS,
+        depth=max(depth, 2),
+        mtu=fabric.mtu,
+    )
+    row[0]["is_end"] = int(not is_bfr)
     return p.Node(
-        row=build_node(
-            me.bfr_id,
-            address_of(me.address),
-            folds=is_bfr,
-            fold_ps=FOLD_PS,
-            depth=max(depth, 2),
-            mtu=fabric.mtu,
-        ),
+        row=row,
         bifts=build_bifts(paths, name),
         ports=Ports(
             addr=np.array([address_of(n.address) for n in ports], np.int64),

@@ -35,6 +35,8 @@ IDLE_PS = 30_000_000_000_000
 CHECK_BYTES = 8 << 20
 TAKE_OVER_PS = 400_000_000_000
 """A live sender is heard more often than this: it asks every 150 ms at least."""
+QUIET_PS = 1_000_000_000_000
+"""A push whose sender was quiet for this long gives its place to a new one."""
 UNKNOWN_PS = 100_000_000_000
 
 SendUp = Callable[["Session", U8], None]
@@ -236,9 +238,11 @@ class PushReceiver:
         self.sessions.pop((session.bfir_id, session.flow), None)
 
     def _make_room(self, now_ps: int) -> None:
-        ended = (ReportState.DONE, ReportState.FAILED)
-        for session in [s for s in self.sessions.values() if s.state in ended]:
-            self._end(session)
+        """Let go of pushes that ended, or never had a manifest, and whose sender is quiet."""
+        over = (ReportState.DONE, ReportState.FAILED, ReportState.UNKNOWN)
+        for session in list(self.sessions.values()):
+            if session.state in over and now_ps - self._heard_ps(session) > QUIET_PS:
+                self._end(session)
 
     # Blocks.
 

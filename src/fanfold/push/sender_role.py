@@ -19,9 +19,6 @@ from fanfold.wire.inner import GROUP_ADDRESS
 from fanfold.wire.packet import Packet, build
 from fanfold.wire.report import Report
 
-MAX_QUEUED = 4
-"""Jobs waiting in the outbox before new blocks are asked for."""
-
 
 class SenderRole:
     """Glue between a station, its outbox and ``PushSender``."""
@@ -58,8 +55,7 @@ class SenderRole:
         out: list[PushEffect] = []
         if now >= self.machine.deadline_ps():
             self.machine.on_timer(now, out)
-        if self.outbox.n_waiting() < MAX_QUEUED:
-            self.machine.fill(now, out)
+        self.machine.fill(now, out, self.outbox.has_room)
         self._perform(out)
         self._next_ps = self.outbox.flush(now, self._rate)
         if out and self._next_ps == NEVER_PS:

@@ -5,7 +5,7 @@ the manifest, the odd one the data (docs/wire/fan.md). Receivers are BFR-ids; bi
 machine's BitStrings is BFR-id - 1 over all SIs, the driver cuts them into sets.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 
 import msgspec
@@ -111,16 +111,23 @@ class PushSender:
         """Next time ``on_timer`` has something to do."""
         return min([self._ask_ps] + [fan.deadline_ps() for fan in self.fans()])
 
-    def fill(self, now_ps: int, out: list[PushEffect]) -> None:
+    def fill(
+        self,
+        now_ps: int,
+        out: list[PushEffect],
+        has_room: Callable[[int, int], bool] = lambda flow, lane: True,
+    ) -> None:
         """Give new blocks to send, as far as windows allow."""
         effects: list[Effect] = []
         for fan in self.fans():
-            fan.fill(now_ps, effects)
+            fan.fill(now_ps, effects, has_room)
         self._pass_on(now_ps, effects, out)
 
     def on_feedback(self, now_ps: int, feedback: Feedback, out: list[PushEffect]) -> None:
         """A branch reported on a block."""
         effects: list[Effect] = []
+        if feedback.flow | 1 != self.flow | 1:
+            return
         for k in members_of(feedback.heard):
             if k in self.peers:
                 self.peers[k].heard_ps = now_ps
