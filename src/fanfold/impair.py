@@ -9,10 +9,12 @@ import numpy as np
 from fanfold.errors import ConfigError
 from fanfold.kernels.mishap import Mishaps
 from fanfold.streams import stream_key
-from fanfold.units import PPB_ONE, parse_duration, parse_probability, parse_rate
+from fanfold.units import PPB_ONE, PS_PER_SECOND, parse_duration, parse_probability, parse_rate
 
 REORDER_PS = 3_000_000_000
 BURST_PS = 20_000_000_000
+QUEUE_BYTES = 128 << 10
+"""A limited link passes on this much at once, or 20 ms of its rate, and drops the rest."""
 KEYS = "drop, duplicate, corrupt (chances), reorder (chance), delay, hold (durations), rate"
 
 
@@ -57,7 +59,9 @@ def apply(mishaps: Mishaps, port: int, impairment: Impairment, seed: int, stream
     row["reorder"] = _chance(impairment.reorder_ppb)
     row["corrupt"] = _chance(impairment.corrupt_ppb)
     row["delay_ps"], row["reorder_ps"] = impairment.delay_ps, impairment.hold_ps
-    row["rate_bps"], row["burst_ps"], row["free_ps"] = impairment.rate_bps, BURST_PS, 0
+    queue_ps = QUEUE_BYTES * 8 * PS_PER_SECOND // max(impairment.rate_bps, 1)
+    row["rate_bps"], row["free_ps"] = impairment.rate_bps, 0
+    row["burst_ps"] = max(BURST_PS, queue_ps)
     row["rng"] = np.uint64(stream_key(seed, stream) & 0xFFFFFFFFFFFFFFFF)
 
 

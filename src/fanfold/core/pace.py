@@ -16,7 +16,7 @@ HIGH = 150
 HEAVY_LOSS_PER_MILLE = 300
 LOSS_FLOOR = 4
 """Blocks below which loss and silence cut no window: only a full queue asks for less."""
-LIMIT_PS = 50_000_000_000
+LIMIT_PS = 400_000_000_000
 MIN_RATE_BPS = 1_000_000
 MIN_RTT_PS = 200_000_000
 MAX_WAIT_PS = 1_200_000_000_000
@@ -57,7 +57,7 @@ class Pace:
         """A block came through. ``rtt_ps`` is 0 when it was sent more than once."""
         if rtt_ps > 0:
             self.on_rtt(rtt_ps)
-        self.limit_bps += self.limit_bps // 16
+        self.limit_bps += self.limit_bps // 4
         if pressure >= HIGH:
             self._cut(now_ps, 2 if pressure == 255 else 1, 1)
             return

@@ -93,8 +93,16 @@ class FanSender:
     def lane_rate_bps(self, lane: int) -> int:
         """Pacing rate of a lane."""
         rate = self.lanes[lane].pace.rate_bps()
-        n_busy = sum(1 for each in self.lanes if each.flights)
-        return min(rate, self.cap_bps // max(n_busy, 1)) if self.cap_bps else rate
+        if not self.cap_bps:
+            return rate
+        busy = [each for each in self.lanes if each.flights]
+        share = self.cap_bps // max(len(busy), 1)
+        if lane != MAIN:
+            return min(rate, share)
+        others = sum(
+            min(each.pace.rate_bps(), share) for each in busy if each is not self.lanes[MAIN]
+        )
+        return min(rate, max(self.cap_bps - others, share))
 
     # What happens.
 

@@ -32,6 +32,8 @@ MAX_QUEUED = 2
 """Jobs waiting in a lane before new blocks are asked for."""
 PIECE_BYTES = 65_400
 TTL = 64
+PIECE_PS = 4_000_000_000
+"""A piece lasts no longer than this at the lane's rate, but one packet at least."""
 BURST_PS = 2_000_000_000
 """A lane that was kept waiting may catch up this much."""
 
@@ -75,6 +77,7 @@ class Outbox:
         self.n_bits = bitstring.bitstring_bits(bsl)
         self.n_words = self.n_bits // 64
         self.head_bytes = BITS_AT + self.n_bits // 8 + INNER_BYTES + FAN_BYTES
+        self._piece_bytes = PIECE_BYTES
         self._lanes: dict[tuple[int, int], _Lane] = {}
         self._out = np.zeros(s.BUF_BYTES, np.uint8)
         self.on_sent: Callable[[SendBlock], None] = lambda job: None
@@ -113,8 +116,12 @@ class Outbox:
             if not lane.has_work():
                 continue
             if lane.next_ps <= now_ps:
+                rate = max(rate_of(flow, index), 1)
+                self._piece_bytes = min(
+                    max(rate // 8 * PIECE_PS // PS_PER_SECOND, 1), PIECE_BYTES
+                )
                 n_bytes = self._piece(lane)
-                took = n_bytes * 8 * PS_PER_SECOND // max(rate_of(flow, index), 1)
+                took = n_bytes * 8 * PS_PER_SECOND // rate
                 lane.next_ps = max(lane.next_ps, now_ps - BURST_PS) + took
             if lane.has_work():
                 nearest = min(nearest, lane.next_ps)
@@ -151,7 +158,7 @@ class Outbox:
                     bits,
                     np.uint64(wanted),
                     psn,
-                    PIECE_BYTES,
+                    max(self._piece_bytes, self.head_bytes + fan.stride),
                 )
                 size, psn = divmod(coded, 128)
                 if size:
