@@ -14,6 +14,8 @@ CALM = 90
 HIGH = 150
 """Pressure from which it shrinks; 255 means a queue overflowed."""
 HEAVY_LOSS_PER_MILLE = 300
+MOST_PER_MILLE = 600
+"""Loss that no bad cable explains: a slower link. The lane then sends what gets through."""
 LOSS_FLOOR = 4
 """Blocks below which loss and silence cut no window: only a full queue asks for less."""
 LIMIT_PS = 400_000_000_000
@@ -79,7 +81,7 @@ class Pace:
         if per_mille < HEAVY_LOSS_PER_MILLE:
             return
         self._cut(now_ps, 1, LOSS_FLOOR)
-        if now_ps >= self._limit_until_ps:  # send what gets through, no more
+        if per_mille >= MOST_PER_MILLE and now_ps >= self._limit_until_ps:
             self._limit_until_ps = now_ps + max(2 * self.srtt_ps, LIMIT_PS)
             passed = self.rate_bps() * (1000 - min(per_mille, 900)) // 1000
             self.limit_bps = max(passed, MIN_RATE_BPS)

@@ -27,10 +27,10 @@ SPLIT_SHARE_PER_MILLE = 400
 """A minority that holds a full window back for this share of a period gets its own lane."""
 MAX_SPLITS = 2
 """A receiver split off this often stays in its own lane even when it catches up."""
-SPLIT_LOSS_PER_MILLE = 300
+SPLIT_LOSS_PER_MILLE = 380
 LOST_PS = 1_800_000_000_000
 """Silence, in spite of being asked, after which a receiver is given up."""
-MIN_SAMPLE = 8
+MIN_SAMPLE = 16
 """Packets sent in one go from which the share that was lost means something."""
 LOSSY_PERIOD_PS = 250_000_000_000
 STALL_PS = 20_000_000_000_000
@@ -415,7 +415,7 @@ class FanSender:
     def _split_lossy(self, now_ps: int, out: list[Effect]) -> None:
         lane = self.lanes[MAIN]
         is_early = now_ps - self._lossy_ps < LOSSY_PERIOD_PS
-        if is_early or self._offered < 2 * self.shape.n_psn:
+        if is_early or self._offered < 4 * self.shape.n_psn:
             return
         self._lossy_ps = now_ps
         lossy = 0
