@@ -8,12 +8,18 @@ from collections.abc import Callable
 from typing import Protocol
 
 from fanfold.core.effects import DropReason
-from fanfold.errors import WireError
-from fanfold.kernels.codes import CLASS_FEEDBACK, DROP_BAD_REPORT
+from fanfold.errors import WireError, WireReason
+from fanfold.kernels.codes import (
+    CLASS_FEEDBACK,
+    DROP_BAD_INNER,
+    DROP_BAD_REPORT,
+    DROP_UNKNOWN_PROTO,
+)
 from fanfold.live import pump as p
 from fanfold.live import sock as s
 from fanfold.live.clock import now_ps
 from fanfold.units import PS_PER_SECOND
+from fanfold.wire import inner
 from fanfold.wire.packet import Packet, parse
 
 TURNS = 64
@@ -101,8 +107,8 @@ class Station:
         end = min(at + int(self.io.ints[s.SEG]), int(self.io.ints[s.END]))
         try:
             return parse(self.io.buf[at:end].tobytes())
-        except WireError:
-            self.node.counters.drops[DROP_BAD_REPORT] += 1
+        except WireError as error:
+            self.node.counters.drops[_drop_of(error)] += 1
             return None
 
     def _hand_over(self) -> None:
@@ -121,3 +127,10 @@ class Station:
         self.sock.close()
         self._wake.close()
         self._woken.close()
+
+
+def _drop_of(error: WireError) -> int:
+    """Drop code of a packet for this node that a codec refused (RFC 8296 2.1.2: Proto)."""
+    if error.reason == WireReason.BAD_PROTO:
+        return DROP_UNKNOWN_PROTO
+    return DROP_BAD_INNER if error.header == inner.HEADER else DROP_BAD_REPORT
