@@ -100,7 +100,7 @@ def test_silence_ends_within_its_bound(n, when_ps):
     world = World(3000, n, cap_bps=400_000)
     world.receivers[1].silent_ps = when_ps
     while not world.effects(ReceiverLost):
-        assert not world.run(world.now + 50 * MS)
+        assert not world.run(world.now + 50 * MS) or world.effects(ReceiverLost)
         assert world.now < when_ps + LOST_BOUND_PS
     assert [e.bit for e in world.effects(ReceiverLost)] == [1]
     before = world.receivers[1].n_packets
@@ -342,6 +342,20 @@ def test_a_lossy_minority_is_split_off_and_the_others_go_on(cap_bps, reasons):
     assert splits[0].reason in reasons
     assert all(r.is_complete() for r in world.receivers.values())
     assert lossy.done_ps > max(r.done_ps for r in world.receivers.values() if r != lossy)
+
+
+def test_the_silent_hold_the_others_back_for_half_a_second_only():
+    """They are given up much later; until then they have a lane of their own."""
+    calm = World(3000, 8, n_psn=16, cap_bps=1_600_000)
+    assert calm.run(100 * PS_PER_SECOND)
+    world = World(3000, 8, n_psn=16, cap_bps=1_600_000)
+    world.receivers[5].silent_ps = PS_PER_SECOND
+    assert world.run(100 * PS_PER_SECOND)
+    assert [(e.bit, e.reason) for e in world.effects(ReceiverSplit)] == [(5, "silent")]
+    assert [e.bit for e in world.effects(ReceiverLost)] == [5]
+    others = [r for r in world.receivers.values() if r.bit != 5]
+    slower = max(r.done_ps for r in others) - max(r.done_ps for r in calm.receivers.values())
+    assert slower < s.SILENT_PS + s.LOST_PS // 2 < s.LOST_PS
 
 
 def test_a_majority_is_never_split_off():

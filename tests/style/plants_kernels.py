@@ -254,6 +254,13 @@ PLANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         "src/fanfold/core/sender.py",
+        "if not self._split_silent(now_ps, out):",
+        "if now_ps >= 0:",
+        "tests/property/test_sender_machine.py"
+        "::test_the_silent_hold_the_others_back_for_half_a_second_only",
+    ),
+    (
+        "src/fanfold/core/sender.py",
         "bits = row.lacking & flight.need",
         "bits = flight.need",
         "tests/property/test_sender_machine.py"

@@ -28,6 +28,8 @@ SPLIT_SHARE_PER_MILLE = 400
 MAX_SPLITS = 2
 """A receiver split off this often stays in its own lane even when it catches up."""
 SPLIT_LOSS_PER_MILLE = 380
+SILENT_PS = 450_000_000_000
+"""Silence, in spite of being asked, after which a minority no longer holds the others back."""
 LOST_PS = 1_800_000_000_000
 """Silence, in spite of being asked, after which a receiver is given up."""
 MIN_SAMPLE = 16
@@ -95,7 +97,7 @@ class FanSender:
         rate = self.lanes[lane].pace.rate_bps()
         if not self.cap_bps:
             return rate
-        busy = [each for each in self.lanes if each.flights]
+        busy = [each for each in self.lanes if any(f.n_queued for f in each.flights.values())]
         share = self.cap_bps // max(len(busy), 1)
         if lane != MAIN:
             return min(rate, share)
@@ -172,8 +174,9 @@ class FanSender:
             for block in due[:MAX_ASKS]:
                 self._ask_again(now_ps, index, block, out)
         self._give_up_silent(now_ps, out)
-        self._split_slow(now_ps, passed_ps, out)
-        self._split_lossy(now_ps, out)
+        if not self._split_silent(now_ps, out):
+            self._split_slow(now_ps, passed_ps, out)
+            self._split_lossy(now_ps, out)
         self._rejoin()
 
     def add(self, now_ps: int, bit: int, lacks: Sequence[int]) -> None:
@@ -351,12 +354,7 @@ class FanSender:
         out.append(self._send(block, 1 << last, (flight.need,), flight, index))
 
     def _give_up_silent(self, now_ps: int, out: list[Effect]) -> None:
-        owing: dict[int, int] = {}  # since when
-        for lane in self.lanes:
-            for flight in lane.flights.values():
-                is_old = flight.tries >= 2 or now_ps - flight.first_ps >= STALL_PS
-                for k in members_of(flight.need if is_old else 0):
-                    owing[k] = min(owing.get(k, NEVER), flight.first_ps)
+        owing = self._owing(now_ps, self.lanes, 2)
         is_deaf = self._is_deaf(now_ps)  # nobody is heard: a BFR, or a starved machine
         for k, since_ps in sorted(owing.items()):
             silent = now_ps - max(self._heard_ps.get(k, 0), since_ps)
@@ -368,12 +366,35 @@ class FanSender:
                 self.remove(1 << k)
                 out.append(ReceiverLost(k, "stalled", stalled))
 
+    def _owing(self, now_ps: int, lanes: Sequence[Lane], n_asked: int) -> dict[int, int]:
+        """Since when each receiver owes a word that it was asked for ``n_asked`` times."""
+        owing: dict[int, int] = {}
+        for lane in lanes:
+            for flight in lane.flights.values():
+                is_old = flight.tries >= n_asked or now_ps - flight.first_ps >= STALL_PS
+                for k in members_of(flight.need if is_old else 0):
+                    owing[k] = min(owing.get(k, NEVER), flight.first_ps)
+        return owing
+
     def hear(self, now_ps: int, bit: int) -> None:
         """A receiver gave a sign of life that is not feedback."""
         self._heard_ps[bit] = max(self._heard_ps.get(bit, 0), now_ps)
 
     def _is_deaf(self, now_ps: int) -> bool:
         return now_ps - max(self._heard_ps.values(), default=now_ps) >= LOST_PS // 2
+
+    def _split_silent(self, now_ps: int, out: list[Effect]) -> bool:
+        """The dead fill a window long before they are given up: the others go on at once."""
+        main = self.lanes[MAIN]
+        silent = 0
+        for k, since_ps in self._owing(now_ps, (main,), 1).items():
+            if now_ps - max(self._heard_ps.get(k, 0), since_ps) >= SILENT_PS:
+                silent |= 1 << k
+        silent &= main.members
+        if not silent or silent.bit_count() * 2 > main.members.bit_count():
+            return False
+        self._split(silent, "silent", out)
+        return True
 
     def _split_slow(self, now_ps: int, passed_ps: int, out: list[Effect]) -> None:
         """Charge the time a full window waits to those it waits for; split who pays most."""
