@@ -1,0 +1,1 @@
+"""What came out of a run: rows, their schema, files and queries."""

@@ -1,0 +1,1 @@
+"""One frozen description of a run: fabric, work, schemes, settings, seed."""

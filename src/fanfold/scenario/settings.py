@@ -1,0 +1,55 @@
+"""How packets look and what ports, hosts and routers do: every number of the timing model.
+
+The model is docs/simulator.md. Defaults are those of ADR 0013.
+"""
+
+from typing import Literal
+
+import msgspec
+
+Transport = Literal["roce", "ndp", "plain"]
+"""roce: line rate, an ACK a packet, go-back-N. ndp: first window, then receivers pull; full
+queues cut packets to headers. plain: line rate, an ACK a packet, only what is missing again."""
+Routing = Literal["ecmp", "spray"]
+"""ecmp: one path a message by its hash. spray: all paths in turn, packet by packet."""
+
+
+class Failure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A cable between two nodes, by name, that goes down, or comes back, at a time."""
+
+    at_ps: int
+    a: str
+    b: str
+    up: bool = False
+
+
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One set of numbers for a whole run; sizes in bytes, times in ps, shares in ppb.
+
+    payload_bytes: of a full packet. header_bytes: added to each unicast packet. ack_bytes: of
+    an ACK, NACK, pull or trimmed header. window_pkts: unicast packets in flight, 0 = no limit;
+    for ndp the first window. queue_bytes: a port's limit, 0 = none. ecn_bytes: marks above it,
+    0 = never. pfc_pkts: pause above, resume below, in packets of an ingress; 0 = no PFC.
+    cut_through: a router passes on after the header, where the next link is not faster.
+    switch_ps: of a router. loss_ppb: of every packet on every link, hosts' links included.
+    block_psns, bitstring_bits, n_slots, n_ecmp: of fans. rto_ps: shortest retransmit time.
+    """
+
+    payload_bytes: int = 4096
+    header_bytes: int = 64
+    ack_bytes: int = 64
+    transport: Transport = "plain"
+    routing: Routing = "spray"
+    window_pkts: int = 0
+    queue_bytes: int = 0
+    ecn_bytes: int = 0
+    pfc_pkts: tuple[int, int] = (0, 0)
+    cut_through: bool = False
+    switch_ps: int = 0
+    loss_ppb: int = 0
+    block_psns: int = 64
+    bitstring_bits: int = 256
+    n_slots: int = 128
+    n_ecmp: int = 4
+    rto_ps: int = 1_000_000_000
+    failures: tuple[Failure, ...] = ()

@@ -1,0 +1,1 @@
+"""The compiled discrete-event simulator: packets, trains of packets, and fluid flows."""

@@ -1,0 +1,1 @@
+"""What is to be moved: collectives and traffic matrices, before any scheme has a say."""
