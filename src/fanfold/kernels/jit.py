@@ -2,10 +2,12 @@
 
 Every flag lives here: nopython, cached, GIL released, Python's division, no fastmath, no
 parallel. numba watches only the file of the compiled function, so the cache folder's name is a
-digest of all kernel sources, the versions of numba and Python and whether bounds are checked: a
-changed callee is never served stale.
+digest of all compiled sources that a function may call (kernels/, and its own package's), the
+versions of numba and Python and whether bounds are checked: a changed callee is never served
+stale, and a change in one package compiles nothing again in another.
 """
 
+import functools
 import hashlib
 import os
 import sys
@@ -22,21 +24,26 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _PACKAGE = Path(__file__).parent.parent
-_OUTSIDE = tuple(_PACKAGE / "live" / name for name in ("syscalls.py", "sock.py", "pump.py"))
-"""Compiled code that is not in kernels/: the socket loop."""
+_COMPILED: dict[str, tuple[str, ...]] = {
+    "kernels": ("kernels/*.py",),
+    "live": ("kernels/*.py", "live/syscalls.py", "live/sock.py", "live/pump.py"),
+    "topo": ("kernels/*.py", "topo/search.py"),
+    "sim": ("kernels/*.py", "sim/loop/*.py"),
+}
+"""Packages with compiled code, and the sources that it may be made of."""
 
 
 _FLAGS = cast("Any", config)  # numba defines its flags at run time
 
 
-def _digest() -> str:
+def _digest(package: str) -> str:
     h = hashlib.blake2b(digest_size=8)
     checked = bool(_FLAGS.BOUNDSCHECK)
     h.update(f"{numba.__version__} {sys.version_info[:3]} {checked}".encode())
-    compiled = [*sorted((_PACKAGE / "kernels").glob("*.py")), *_OUTSIDE]
-    for file in compiled:
-        h.update(file.name.encode())
-        h.update(file.read_bytes())
+    for pattern in _COMPILED[package]:
+        for file in sorted(_PACKAGE.glob(pattern)):
+            h.update(file.name.encode())
+            h.update(file.read_bytes())
     return h.hexdigest()
 
 
@@ -47,8 +54,11 @@ def _cache_home() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "fanfold"
 
 
-CACHE_DIR = _cache_home() / _digest()
-_FLAGS.CACHE_DIR = str(CACHE_DIR)
+@functools.cache
+def cache_dir(package: str) -> Path:
+    """Folder of what is compiled in one package, "kernels" or "sim" for example."""
+    return _cache_home() / f"{package}-{_digest(package)}"
+
 
 JIT = not _FLAGS.DISABLE_JIT
 
@@ -63,6 +73,8 @@ def kernel(fn: Callable[P, R]) -> Callable[P, R]:
     counted, which halves the code. A constant argument is compiled as its plain type: numba
     would make one copy of a kernel for each combination of constants it is called with.
     """
+    package = fn.__module__.removeprefix("fanfold.").partition(".")[0]
+    _FLAGS.CACHE_DIR = str(cache_dir(package if package in _COMPILED else "kernels"))
     flags: dict[str, Any] = {"_nrt": False, "no_cfunc_wrapper": True}  # not in numba's stubs
     jitted = cast("Any", numba.njit(cache=True, nogil=True, **flags)(fn))
     if JIT:

@@ -1,0 +1,1 @@
+"""What is compiled: events, ports, hosts, routers, receivers."""
