@@ -101,13 +101,17 @@ def fold_packet(buf: U8, at: int, n: int, outer_words: int, fold: Fold, scratch:
     if not is_feedback_sound(buf, fan, n - (fan - at)):
         return -2 - DROP_BAD_FEEDBACK
     slot = find_slot(
-        fold, read_u16(buf, at + 10), read_u32(buf, fan + 4), read_u32(buf, fan + 8)
+        fold,
+        read_u16(buf, at + 10),
+        read_u32(buf, fan + 4),
+        read_u32(buf, fan + 8),
+        read_u32(buf, fan + 16) >> 12,
     )
     if slot == NO_SLOT:
         fold.events[FOLD_UNFOLDED] += 1
         return PASS
     row = fold.rows[slot]
-    if row["bift_id"] != read_u32(buf, fan + 16) >> 12 or row["n_psn"] != i64(buf[fan + 2]):
+    if row["n_psn"] != i64(buf[fan + 2]):
         fold.events[FOLD_UNFOLDED] += 1
         return PASS
     merge_feedback(buf, fan, fold, slot, scratch)

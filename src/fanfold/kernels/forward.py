@@ -95,36 +95,53 @@ def arm(
     words = bifts.n_words[table]
     ip = at + BITS_AT + 8 * words
     fan = ip + INNER_BYTES
-    bfir = read_u16(buf, at + 10)
-    flow = read_u32(buf, fan + 4)
-    block = read_u32(buf, fan + 8)
-    slot = last
-    if (
-        slot == NO_SLOT
-        or fold.rows[slot]["armed"] == 0
-        or fold.rows[slot]["block"] != block
-        or fold.rows[slot]["flow"] != flow
-        or fold.rows[slot]["bfir_id"] != bfir
-    ):
-        slot = find_slot(fold, bfir, flow, block)
+    slot = arm_slot(
+        fold,
+        bifts.ids[table],
+        read_u16(buf, at + 10),
+        read_u32(buf, fan + 4),
+        read_u32(buf, fan + 8),
+        last,
+    )
     if slot == NO_SLOT:
-        slot = open_slot(fold, bfir, flow, block)
-        if slot == NO_SLOT:
-            return NO_SLOT
-        row = fold.rows[slot]
-        row["bift_id"], row["n_words"], row["port"] = bifts.ids[table], words, port
-        row["armed_ps"] = -1
+        return NO_SLOT
+    row = fold.rows[slot]
+    if row["armed_ps"] < 0:
+        row["n_words"], row["port"] = words, port
         row["n_psn"] = min(max(i64(buf[fan + 2]), 1), 64)
         row["bfir_addr"], row["flow_port"] = (
             read_u32(buf, ip + 12),
             read_u16(buf, ip + IP_BYTES),
         )
-    row = fold.rows[slot]
     if row["armed_ps"] < 0 or buf[fan + 1] & FLAG_REPAIR == 0:
         # A repair joins a slot that waits already: it must not hold back what was heard.
         set_deadline(row, node, i64(buf[fan + 13]) - i64(buf[at + TTL_AT]), now_ps)
-    if row["bift_id"] == bifts.ids[table]:
-        expect(fold, slot, bits, words)
+    expect(fold, slot, bits, words)
+    return slot
+
+
+@kernel
+def arm_slot(fold: Fold, bift_id: int, bfir_id: int, flow: int, block: int, last: int) -> int:
+    """Slot of a block and its set of receivers, opened where there is none yet.
+
+    A new one has ``armed_ps`` below zero: the caller fills in the rest. ``last`` is looked at
+    first. NO_SLOT when the table is full.
+    """
+    if last != NO_SLOT:
+        row = fold.rows[last]
+        if (
+            row["armed"] != 0
+            and row["block"] == block
+            and row["flow"] == flow
+            and row["bfir_id"] == bfir_id
+            and row["bift_id"] == bift_id
+        ):
+            return last
+    slot = find_slot(fold, bfir_id, flow, block, bift_id)
+    if slot == NO_SLOT:
+        slot = open_slot(fold, bfir_id, flow, block, bift_id)
+        if slot != NO_SLOT:
+            fold.rows[slot]["armed_ps"] = -1
     return slot
 
 

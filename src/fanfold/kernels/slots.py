@@ -28,20 +28,20 @@ _SHIFT = np.uint64(29)
 
 
 @kernel
-def slot_home(bfir_id: int, flow: int, block: int) -> int:
+def slot_home(bfir_id: int, flow: int, block: int, bift_id: int) -> int:
     """First place of a key: a mix whose result is never negative."""
     word = times(np.uint64(block), _MIX)
     word = times(word ^ (word >> _SHIFT) ^ np.uint64(flow), _MIX)
-    word = times(word ^ (word >> _SHIFT) ^ np.uint64(bfir_id), _MIX)
+    word = times(word ^ (word >> _SHIFT) ^ np.uint64(bfir_id | (bift_id << 16)), _MIX)
     return i64(word >> np.uint64(1))
 
 
 @kernel
-def find_slot(fold: Fold, bfir_id: int, flow: int, block: int) -> int:
-    """Armed slot of a block, or NO_SLOT."""
+def find_slot(fold: Fold, bfir_id: int, flow: int, block: int, bift_id: int) -> int:
+    """Armed slot of a block and one set of receivers (BIFT-id), or NO_SLOT."""
     rows = fold.rows
     mask = rows.shape[0] - 1
-    home = slot_home(bfir_id, flow, block)
+    home = slot_home(bfir_id, flow, block, bift_id)
     for i in range(PROBES):
         at = (home + i) & mask
         row = rows[at]
@@ -50,23 +50,25 @@ def find_slot(fold: Fold, bfir_id: int, flow: int, block: int) -> int:
             and row["block"] == block
             and row["flow"] == flow
             and row["bfir_id"] == bfir_id
+            and row["bift_id"] == bift_id
         ):
             return at
     return NO_SLOT
 
 
 @kernel
-def open_slot(fold: Fold, bfir_id: int, flow: int, block: int) -> int:
+def open_slot(fold: Fold, bfir_id: int, flow: int, block: int, bift_id: int) -> int:
     """Free slot made ready for a block, or NO_SLOT when its places are taken (counted)."""
     rows = fold.rows
     mask = rows.shape[0] - 1
-    home = slot_home(bfir_id, flow, block)
+    home = slot_home(bfir_id, flow, block, bift_id)
     for i in range(PROBES):
         at = (home + i) & mask
         row = rows[at]
         if row["armed"] == 0:
             row["armed"] = 1
             row["bfir_id"], row["flow"], row["block"] = bfir_id, flow, block
+            row["bift_id"] = bift_id
             row["round"], row["queue"], row["room"] = 255, 0, 255
             row["worst"], row["n_merged"], row["partial"] = 0, 0, 0
             row["behind"] = 0

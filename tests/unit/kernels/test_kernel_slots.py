@@ -158,23 +158,24 @@ def test_a_full_table_lets_feedback_pass_and_loses_none():
 def test_a_key_is_found_beside_its_neighbours_whatever_was_freed():
     fold = build_fold(16, 1)
     assert fold.rows.shape[0] == PROBES
-    places = {block: open_slot(fold, 1, 2, block) for block in range(16)}
+    places = {block: open_slot(fold, 1, 2, block, 5) for block in range(16)}
     assert sorted(places.values()) == list(range(16))
-    assert open_slot(fold, 1, 2, 99) == -1
+    assert open_slot(fold, 1, 2, 99, 5) == -1
     for block in range(0, 16, 2):
         fold.rows[places[block]]["armed"] = 0
     for block in range(16):
         wanted = places[block] if block % 2 else -1
-        assert find_slot(fold, 1, 2, block) == wanted
-        assert find_slot(fold, 2, 2, block) == -1
-        assert find_slot(fold, 1, 3, block) == -1
+        assert find_slot(fold, 1, 2, block, 5) == wanted
+        assert find_slot(fold, 2, 2, block, 5) == -1
+        assert find_slot(fold, 1, 3, block, 5) == -1
+        assert find_slot(fold, 1, 2, block, 6) == -1
 
 
 def test_keys_spread_over_the_table():
-    homes = {slot_home(1, 2, block) % 1024 for block in range(512)}
+    homes = {slot_home(1, 2, block, 5) % 1024 for block in range(512)}
     assert len(homes) > 300
     assert all(
-        slot_home(b, f, k) >= 0 for b in (0, 65_535) for f in (0, 2**32 - 1) for k in (0, 9)
+        slot_home(b, f, k, 2**20 - 1) >= 0 for b in (0, 65_535) for f in (0, 2**32 - 1) for k in (0, 9)
     )
 
 
