@@ -78,7 +78,7 @@ def build_net(
     n_cables = cables.a.size
     src = np.concatenate([cables.a, cables.b])
     dst = np.concatenate([cables.b, cables.a])
-    order = np.argsort(src, kind="stable")
+    order = np.lexsort((np.arange(2 * n_cables) % max(n_cables, 1), src))
     rank = np.empty_like(order)
     rank[order] = np.arange(order.size)
     other = np.concatenate([np.arange(n_cables) + n_cables, np.arange(n_cables)])

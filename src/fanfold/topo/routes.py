@@ -9,11 +9,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fanfold.errors import ConfigError
 from fanfold.topo.net import Net
+from fanfold.topo.search import EMPTY, NO_ROOM, Arcs, Batch, Sets, refill, search
 
 I64 = NDArray[np.int64]
 FAR = 2**14
 """Hops to a group that cannot be reached."""
+MAX_PAIRS = 2**27
+"""Pairs of router and group: six bytes each."""
+_MIX = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1))
+"""Shifts and factors of SplitMix64's finisher."""
 
 
 class Routes(NamedTuple):
@@ -41,5 +47,110 @@ class Routes(NamedTuple):
 
 
 def build_routes(net: Net) -> Routes:
-    """Routes of a net."""
-    raise NotImplementedError(net.name)
+    """Routes of a net; what cannot be reached stays FAR.
+
+    Raises:
+        ConfigError: a host without a router, or more pairs of router and group than fit.
+    """
+    group, homes = _build_groups(net)
+    n_routers, n_groups = net.n_nodes - net.n_hosts, len(homes)
+    if n_routers * n_groups > MAX_PAIRS:
+        pairs = f"{n_routers} routers x {n_groups} groups of hosts"
+        raise ConfigError("topology", pairs, f"at most {MAX_PAIRS} pairs")
+    hops = np.full((n_routers, n_groups), FAR, np.int16)
+    ecmp = np.zeros((n_routers, n_groups), np.int32)
+    arcs, link = _build_arcs(net)
+    sets = _empty_sets(4 * n_routers + 64, arcs.to.size + 64)
+    for g0 in range(0, n_groups, 64):
+        mine = homes[g0 : g0 + 64]
+        at, _ = np.nonzero(mine >= 0)
+        routers = mine[mine >= 0]
+        hops[routers, g0 + at] = 1
+        seen = np.zeros(n_routers, np.uint64)
+        np.bitwise_or.at(seen, routers, np.left_shift(np.uint64(1), at.astype(np.uint64)))
+        while True:
+            batch = Batch(
+                seen.copy(),
+                np.zeros(n_routers, np.uint64),
+                np.zeros(n_routers, np.uint64),
+                np.zeros(64, np.uint64),
+                np.zeros(64, np.int64),
+            )
+            if search(arcs, batch, sets, g0, hops, ecmp) != NO_ROOM:
+                break
+            sets = _enlarged(sets)
+    n_sets = int(sets.n[0])
+    first = sets.first[: n_sets + 1].copy()
+    return Routes(group, hops, ecmp, first, link[sets.arc[: first[-1]]])
+
+
+def check_reach(net: Net, routes: Routes) -> None:
+    """Raise ConfigError where a host has no path to another."""
+    hangs = routes.hops == 1
+    for g in range(routes.n_groups):
+        best = routes.hops[hangs[:, g]].min(axis=0)
+        if (best >= FAR).any():
+            far = int(np.argmax(best >= FAR))
+            a, b = (net.node_name(int(np.argmax(routes.group == i))) for i in (g, far))
+            raise ConfigError(
+                "topology", f"no path from {a} to {b}", "hosts that are connected"
+            )
+
+
+def _build_groups(net: Net) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Group of each host, and the routers of each group as rows (G, D), -1 beyond the last."""
+    n_hosts = net.n_hosts
+    n_out = np.diff(net.first_out[: n_hosts + 1])
+    if n_hosts and not n_out.all():
+        alone = net.node_name(int(np.argmin(n_out)))
+        raise ConfigError("topology", f"host {alone} has no link", "one link or more each")
+    mine = slice(0, int(net.first_out[n_hosts]))
+    host, router = net.src[mine], net.dst[mine] - n_hosts
+    if (router < 0).any():
+        i = int(np.argmax(router < 0))
+        pair = f"{net.node_name(int(host[i]))} and {net.node_name(int(net.dst[i]))}"
+        raise ConfigError("topology", f"a link between hosts {pair}", "a router between them")
+    rows = np.full((n_hosts, int(n_out.max(initial=1))), -1, np.int64)
+    rows[host, np.arange(host.size) - net.first_out[host]] = router
+    rows.sort(axis=1)
+    rows[:, 1:][rows[:, 1:] == rows[:, :-1]] = -1  # two links to one router
+    rows = -np.sort(-rows, axis=1)
+    homes, at, inverse = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+    order = np.argsort(at)
+    number = np.empty(order.size, np.int32)
+    number[order] = np.arange(order.size)
+    return number[inverse.reshape(-1)], homes[order]
+
+
+def _build_arcs(net: Net) -> tuple[Arcs, NDArray[np.int32]]:
+    """Links between routers, and their indices in the net."""
+    link = np.nonzero((net.src >= net.n_hosts) & (net.dst >= net.n_hosts))[0]
+    n_routers = net.n_nodes - net.n_hosts
+    src, to = net.src[link] - net.n_hosts, net.dst[link] - net.n_hosts
+    first = np.searchsorted(src, np.arange(n_routers + 1)).astype(np.int64)
+    code = np.arange(1, link.size + 1, dtype=np.uint64)
+    for shift, factor in _MIX:
+        code = (code ^ (code >> np.uint64(shift))) * np.uint64(factor)
+    return Arcs(first, to.astype(np.int32), code), link.astype(np.int32)
+
+
+def _empty_sets(n_sets: int, n_arcs: int) -> Sets:
+    n_slots = 1 << (2 * n_sets).bit_length()
+    return Sets(
+        np.zeros(n_sets + 1, np.int64),
+        np.zeros(n_arcs, np.int32),
+        np.zeros(n_sets, np.uint64),
+        np.full(n_slots, EMPTY, np.int32),
+        np.zeros(1, np.int64),
+    )
+
+
+def _enlarged(sets: Sets) -> Sets:
+    """Room for twice as many sets and links."""
+    more = _empty_sets(2 * sets.key.size, 2 * sets.arc.size)
+    more.first[: sets.first.size] = sets.first
+    more.arc[: sets.arc.size] = sets.arc
+    more.key[: sets.key.size] = sets.key
+    more.n[:] = sets.n
+    refill(more)
+    return more
