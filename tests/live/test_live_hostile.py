@@ -6,7 +6,7 @@ FANFOLD_FUZZ_SECONDS makes each blast that long instead of a fixed number of dat
 import os
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
@@ -26,6 +26,8 @@ MB = 1_000_000
 PORT = 8138
 N_DATAGRAMS = 20_000
 N_FEW = 6_000
+SLOW_RATE = "2Mbps"
+"""A push that lasts as long as its blast."""
 FUZZ_S = float(os.environ.get("FANFOLD_FUZZ_SECONDS", "0"))
 TRAIN_EVERY = 50
 GROWTH_KB = 80 * 1024
@@ -97,9 +99,13 @@ def bound(stack: ExitStack, address: str, port: int = 0) -> socket.socket:
 
 
 def blast(
-    blaster: Blaster, socks: list[socket.socket], targets: list[tuple[str, int]], n: int
+    blaster: Blaster,
+    socks: list[socket.socket],
+    targets: list[tuple[str, int]],
+    n: int,
+    poll: Callable[[], int | None] = lambda: None,
 ) -> None:
-    """A number of datagrams, or a number of seconds, spread over sources and targets."""
+    """A number of datagrams, or a number of seconds, or until ``poll`` tells of an end."""
     until = time.monotonic() + FUZZ_S
     sent = 0
     for datagram in blaster.datagrams():
@@ -110,7 +116,7 @@ def blast(
         sent += send(sock, datagram, where)
         if FUZZ_S and sent % 500 == 0:
             time.sleep(0.01)
-        if sent >= n and time.monotonic() >= until:
+        if poll() is not None or (sent >= n and time.monotonic() >= until):
             return
 
 
@@ -193,23 +199,18 @@ def test_a_push_outlives_any_datagrams_at_its_flow_port(
     lab.revive()
     address = {n.name: n.address for n in fabric.nodes}
     path = tmp_path / "under-fire.bin"
-    path.write_bytes(random_bytes(6 * MB, 4))
+    path.write_bytes(random_bytes(6 * MB + int(FUZZ_S * MB / 4), 4))
     before = lab.sent("leaf1", "h1")
-    push = lab.start_push(path, "--rate", "16Mbps")
+    push = lab.start_push(path, "--rate", SLOW_RATE if FUZZ_S else "16Mbps")
     try:
         wait_for(lambda: lab.sent("leaf1", "h1") > before, "data under way", 20)
         (port,) = udp_ports(address["h0"]) - {PORT}
         blaster = Blaster(3, 5, address["h0"], port)
         with ExitStack() as stack:
             socks = [bound(stack, address["leaf1"]), bound(stack, STRANGER)]
-            for datagram, _ in zip(blaster.datagrams(), range(N_FEW), strict=False):
-                send(blaster.random.choice(socks), datagram, (address["h0"], port))
-                if blaster.random.randrange(TRAIN_EVERY) == 0:
-                    send_train(socks[0], blaster.train(), (address["h0"], port))
-                if push.poll() is not None:
-                    break
+            blast(blaster, socks, [(address["h0"], port)], N_FEW, push.poll)
     finally:
-        code, _, err = finish(push, 60)
+        code, _, err = finish(push, 90)
     assert code == 0, err
     assert err == ""
     assert lab.who_has(path.name, path.read_bytes()) == lab.receivers
