@@ -2,12 +2,23 @@
 
 Letters: F = messages, M = fans, D = dependencies. Items are numbered messages first, then
 fans. An item starts when all it needs has happened, at its ``start_ps`` at the earliest.
+
+Messages from one host to one other share a connection: they leave one after the other, in the
+order in which they start, equal starts by item number. Connections of a host to different
+hosts share its port in turn, packet by packet.
+
+The compact form says of a pipeline only what one piece does: with ``chunks`` = C each item
+stands for C equal pieces, and piece j waits for piece j of each item that its item waits for.
+``expand`` spells it out.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from fanfold.errors import ConfigError
+from fanfold.units import NEVER
 
 I64 = NDArray[np.int64]
 RECEIVED = 0
@@ -32,7 +43,8 @@ class Program(NamedTuple):
     fans: M fans. folds: whether BFRs fold the feedback of fans.
     n_needs: (F + M,) items to wait for. first_dep, dep: (F + M + 1,), (D,): who waits for item
     i stands at dep[first_dep[i]:first_dep[i + 1]]. on: RECEIVED or ACKED, when an item counts
-    as done for those who wait.
+    as done for those who wait. chunks: 1, or pieces of each item in the compact form, which
+    only the flow rung takes.
     """
 
     src: I64
@@ -45,6 +57,7 @@ class Program(NamedTuple):
     first_dep: I64
     dep: I64
     on: int
+    chunks: int = 1
 
     @property
     def n_items(self) -> int:
@@ -59,6 +72,7 @@ def build_program(
     fans: tuple[Fan, ...] = (),
     folds: bool = False,
     on: int = RECEIVED,
+    chunks: int = 1,
 ) -> Program:
     """Program from tables.
 
@@ -73,5 +87,53 @@ def build_program(
     src, dst, n_bytes, start_ps = np.ascontiguousarray(messages.T)
     needs = np.bincount(after, minlength=n).astype(np.int64)
     return Program(
-        src, dst, n_bytes, start_ps, fans, folds, needs, first, after[order].copy(), on
+        src, dst, n_bytes, start_ps, fans, folds, needs, first, after[order].copy(), on, chunks
+    )
+
+
+def edges_of(program: Program) -> I64:
+    """(D, 2) item, the item that waits for it."""
+    before = np.repeat(np.arange(program.n_items), np.diff(program.first_dep))
+    return np.column_stack([before, program.dep])
+
+
+def expand(program: Program) -> Program:
+    """The plain form: piece j of message f is message j * F + f, fans likewise after them.
+
+    Pieces differ by at most a byte. Those that start by themselves all start at their item's
+    ``start_ps``; their connection keeps them in order.
+
+    Raises:
+        ConfigError: an item with fewer bytes than pieces.
+    """
+    c = program.chunks
+    if c == 1:
+        return program
+    sizes = [fan.n_bytes for fan in program.fans]
+    smallest = min([*sizes, int(program.n_bytes.min(initial=NEVER))])
+    if smallest < c:
+        raise ConfigError("chunks", c, f"1..{smallest}, the bytes of the smallest item")
+    n, m = program.src.size, len(program.fans)
+    piece = np.arange(c)[:, None]
+    bounds = np.arange(c + 1)[:, None] * (program.n_bytes // c) + np.minimum(
+        np.arange(c + 1)[:, None], program.n_bytes % c
+    )
+    table = np.empty((c, n, 4), np.int64)
+    table[:, :, 0], table[:, :, 1] = program.src, program.dst
+    table[:, :, 2], table[:, :, 3] = np.diff(bounds, axis=0), program.start_ps
+    fans = tuple(
+        fan._replace(n_bytes=fan.n_bytes // c + (j < fan.n_bytes % c))
+        for j in range(c)
+        for fan in program.fans
+    )
+    edges = edges_of(program)
+    pieces = np.where(
+        edges < n, edges + piece[:, None] * n, c * n + edges - n + piece[:, None] * m
+    )
+    return build_program(
+        table.reshape(-1, 4),
+        pieces.reshape(-1, 2),
+        fans=fans,
+        folds=program.folds,
+        on=program.on,
     )
