@@ -3,10 +3,20 @@
 The model is docs/simulator.md. Defaults are those of ADR 0013.
 """
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
+from msgspec import Meta
 
+from fanfold.units import PPB_ONE
+
+Count = Annotated[int, Meta(ge=0, le=2**40)]
+Positive = Annotated[int, Meta(ge=1, le=2**40)]
+Size = Annotated[int, Meta(ge=1, le=2**20)]
+Block = Annotated[int, Meta(ge=1, le=64)]
+Time = Annotated[int, Meta(ge=0, le=2**60)]
+Chance = Annotated[int, Meta(ge=0, lt=int(PPB_ONE))]
+"""What a file may hold; a loss of one would let nothing through."""
 Transport = Literal["roce", "ndp", "plain"]
 """roce: line rate, an ACK a packet, go-back-N. ndp: first window, then receivers pull; full
 queues cut packets to headers. plain: line rate, an ACK a packet, only what is missing again."""
@@ -17,7 +27,7 @@ Routing = Literal["ecmp", "spray"]
 class Failure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A cable between two nodes, by name, that goes down, or comes back, at a time."""
 
-    at_ps: int
+    at_ps: Time
     a: str
     b: str
     up: bool = False
@@ -35,21 +45,21 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     block_psns, bitstring_bits, n_slots, n_ecmp: of fans. rto_ps: shortest retransmit time.
     """
 
-    payload_bytes: int = 4096
-    header_bytes: int = 64
-    ack_bytes: int = 64
+    payload_bytes: Size = 4096
+    header_bytes: Count = 64
+    ack_bytes: Size = 64
     transport: Transport = "plain"
     routing: Routing = "spray"
-    window_pkts: int = 0
-    queue_bytes: int = 0
-    ecn_bytes: int = 0
-    pfc_pkts: tuple[int, int] = (0, 0)
+    window_pkts: Count = 0
+    queue_bytes: Count = 0
+    ecn_bytes: Count = 0
+    pfc_pkts: tuple[Count, Count] = (0, 0)
     cut_through: bool = False
-    switch_ps: int = 0
-    loss_ppb: int = 0
-    block_psns: int = 64
-    bitstring_bits: int = 256
-    n_slots: int = 128
-    n_ecmp: int = 4
-    rto_ps: int = 1_000_000_000
+    switch_ps: Time = 0
+    loss_ppb: Chance = 0
+    block_psns: Block = 64
+    bitstring_bits: Positive = 256
+    n_slots: Positive = 128
+    n_ecmp: Positive = 4
+    rto_ps: Time = 1_000_000_000
     failures: tuple[Failure, ...] = ()

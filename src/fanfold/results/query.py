@@ -1,0 +1,110 @@
+"""Named questions to the tables of some runs; DuckDB answers. The only place with ratios.
+
+Shares come in parts per billion, as everywhere.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from fanfold.results.schema import TABLES
+
+Row = dict[str, Any]
+
+_COMPARISON = """
+WITH ends AS (
+    SELECT run_id, count(*) AS n_receivers, count(*) FILTER (done_ps < 0) AS n_unfinished,
+        max(done_ps) AS last_ps,
+        quantile_disc(done_ps, 0.5) FILTER (done_ps >= 0) AS p50_ps,
+        quantile_disc(done_ps, 0.99) FILTER (done_ps >= 0) AS p99_ps
+    FROM receivers GROUP BY run_id
+), carried AS (
+    SELECT run_id, link, src, dst, src_node, is_source, repair_pkts, repair_bytes,
+        data_pkts + repair_pkts + ack_pkts + feedback_pkts AS pkts,
+        data_bytes + repair_bytes + ack_bytes + feedback_bytes AS bytes,
+        data_pkts, data_bytes, ack_pkts + feedback_pkts AS control_pkts
+    FROM links
+), busiest AS (
+    SELECT * FROM carried
+    QUALIFY row_number() OVER (PARTITION BY run_id ORDER BY bytes DESC, link) = 1
+), sources AS (
+    SELECT run_id, src_node, sum(pkts) AS pkts, sum(bytes) AS bytes
+    FROM carried WHERE is_source = 1 GROUP BY run_id, src_node
+), source AS (
+    SELECT * FROM sources
+    QUALIFY row_number() OVER (PARTITION BY run_id ORDER BY bytes DESC, src_node) = 1
+), fabric AS (
+    SELECT run_id, sum(pkts) AS pkts, sum(bytes) AS bytes, sum(data_pkts) AS data_pkts,
+        sum(data_bytes) AS data_bytes, sum(control_pkts) AS control_pkts
+    FROM carried GROUP BY run_id
+), lost AS (
+    SELECT run_id, sum(pkts) FILTER (cause = 'lost') AS n_lost,
+        sum(pkts) FILTER (cause = 'trimmed') AS n_trimmed
+    FROM drops GROUP BY run_id
+)
+SELECT runs.run_id, scheme, topology, workload, n_ranks, n_bytes, fidelity, segment_pkts,
+    seed, driver, version, end_ps,
+    CASE WHEN n_unfinished = 0 THEN last_ps END AS last_ps, p50_ps, p99_ps,
+    n_receivers, n_unfinished,
+    busiest.src || ' > ' || busiest.dst AS busiest_link,
+    coalesce(busiest.pkts, 0) AS busiest_pkts, coalesce(busiest.bytes, 0) AS busiest_bytes,
+    coalesce(source.pkts, 0) AS source_pkts, coalesce(source.bytes, 0) AS source_bytes,
+    coalesce(fabric.pkts, 0) AS fabric_pkts, coalesce(fabric.bytes, 0) AS fabric_bytes,
+    coalesce(fabric.data_pkts, 0) AS data_hops, coalesce(fabric.data_bytes, 0) AS data_bytes,
+    coalesce(fabric.control_pkts, 0) AS control_hops,
+    feedback_pkts, coalesce(n_lost, 0) AS dropped_pkts, coalesce(n_trimmed, 0) AS trimmed_pkts,
+    repair_pkts, repair_bytes, n_folds_complete, n_folds_partial, n_folds_unfolded,
+    due_bytes, got_bytes, n_hops, n_events, n_stuck, reason
+FROM runs
+    LEFT JOIN ends USING (run_id) LEFT JOIN busiest USING (run_id)
+    LEFT JOIN source USING (run_id) LEFT JOIN fabric USING (run_id)
+    LEFT JOIN lost USING (run_id)
+ORDER BY last_ps NULLS LAST, scheme, run_id
+"""
+_RATIOS = """
+WITH fastest AS (SELECT min(done) AS ps FROM (
+    SELECT max(done_ps) AS done FROM receivers GROUP BY run_id HAVING min(done_ps) >= 0
+)), ends AS (
+    SELECT run_id, CASE WHEN min(done_ps) >= 0 THEN max(done_ps) END AS last_ps
+    FROM receivers GROUP BY run_id
+)
+SELECT runs.run_id, scheme,
+    CAST(last_ps::HUGEINT * 1000000000 // greatest(fastest.ps, 1) AS BIGINT) AS of_fastest_ppb,
+    CAST(repair_bytes::HUGEINT * 1000000000 // greatest(due_bytes, 1) AS BIGINT) AS repair_ppb
+FROM runs LEFT JOIN ends USING (run_id), fastest
+ORDER BY last_ps NULLS LAST, scheme, runs.run_id
+"""
+_STUCK = "SELECT run_id, number, what FROM stuck ORDER BY run_id, number"
+
+
+def comparison(places: Sequence[Path]) -> list[Row]:
+    """One row a run, the fastest first: the table of `fanfold compare`.
+
+    last_ps: the last receiver; None when one has not finished. busiest: the directed link with
+    most bytes. source: all links of the one source host that sent most. fabric: all links.
+    """
+    return _ask(places, _COMPARISON)
+
+
+def ratios(places: Sequence[Path]) -> list[Row]:
+    """Time as a multiple of the fastest run's, and repairs as a share of what was due."""
+    return _ask(places, _RATIOS)
+
+
+def stuck(places: Sequence[Path]) -> list[Row]:
+    """Items that could not finish, as text."""
+    return _ask(places, _STUCK)
+
+
+def _ask(places: Sequence[Path], question: str) -> list[Row]:
+    if not places:
+        return []
+    with duckdb.connect(config={"threads": 1}) as db:
+        for table in TABLES:
+            files = [str(place / f"{table.name}.parquet") for place in places]
+            db.read_parquet(files).create_view(table.name)
+        asked = db.execute(question)
+        names = [column[0] for column in asked.description]
+        return [dict(zip(names, row, strict=True)) for row in asked.fetchall()]

@@ -1,0 +1,76 @@
+"""A folder of runs: one folder for each, named by its run id, checked before it is believed."""
+
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import mkdtemp
+
+from blake3 import blake3
+
+from fanfold.errors import ConfigError
+from fanfold.results.rows import Tables
+from fanfold.results.schema import TABLES
+from fanfold.results.writer import RunKey, write_table
+
+DIGESTS = "digests.json"
+SCENARIO = "scenario.toml"
+_PREFIX = ".writing-"
+
+
+class Store:
+    """Runs below one folder. Finished folders only: a run is renamed into its place."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def place(self, run_id: str) -> Path:
+        """Folder of one run."""
+        return self.folder / run_id
+
+    def is_sound(self, run_id: str) -> bool:
+        """Whether the run is there, and every file is what was written."""
+        try:
+            told = json.loads((self.place(run_id) / DIGESTS).read_text(encoding="utf-8"))
+            return bool(told == _digests(self.place(run_id)))
+        except (OSError, ValueError):
+            return False
+
+    def put(self, key: RunKey, tables: Tables, files: Mapping[str, bytes]) -> None:
+        """Write one run, in the place of what stood there; ``files``: name, content."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            making = Path(mkdtemp(prefix=_PREFIX, dir=self.folder))
+        except OSError as err:
+            allowed = "a folder that can be written"
+            raise ConfigError(str(self.folder), err.strerror, allowed) from err
+        try:
+            for table in TABLES:
+                write_table(table, key, tables[table.name], making / f"{table.name}.parquet")
+            for name, content in files.items():
+                (making / name).write_bytes(content)
+            (making / DIGESTS).write_text(json.dumps(_digests(making), indent=1) + "\n")
+            making.chmod(0o755)
+            shutil.rmtree(self.place(key.run_id), ignore_errors=True)
+            making.rename(self.place(key.run_id))
+        finally:
+            shutil.rmtree(making, ignore_errors=True)
+
+    def find(self, start: str) -> str:
+        """The one run id that starts like this.
+
+        Raises:
+            ConfigError: none does, or several.
+        """
+        known = sorted(p.parent.name for p in self.folder.glob(f"*/{DIGESTS}"))
+        found = [name for name in known if start and name.startswith(start)]
+        if len(found) != 1:
+            got = f"{start} ({len(found)} runs)" if found else start
+            allowed = ", ".join(known[:8]) + (", ..." if len(known) > 8 else "")
+            raise ConfigError("RUN", got, f"one run of {self.folder}: {allowed or 'none yet'}")
+        return found[0]
+
+
+def _digests(folder: Path) -> dict[str, str]:
+    names = sorted(p.name for p in folder.iterdir() if p.name != DIGESTS)
+    return {name: blake3((folder / name).read_bytes()).hexdigest() for name in names}

@@ -1,0 +1,151 @@
+"""One scenario: a fabric, what is to be moved over it, by which schemes, and how exactly.
+
+    name, topology, schemes, fidelity, seed, matrix
+    [workload]              kind, n_bytes, ranks, order
+    [settings]              the timing model, scenario/settings.py
+    [[settings.failures]]   at_ps, a, b, up
+
+The same value stands in a file, behind the flags of `fanfold compare` and in every results
+folder. Its digest names a run.
+"""
+
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+from blake3 import blake3
+from msgspec import Meta
+
+from fanfold.errors import ConfigError
+from fanfold.scenario.settings import Settings
+from fanfold.scenario.toml_table import read_table, write_table
+from fanfold.work.collective import Kind
+
+Fidelity = Literal["auto", "packet", "train", "flow"]
+"""packet: exact. train: runs of packets as one record. flow: shares of links, no packets."""
+Order = Literal["packed", "spread", "shuffled"]
+"""packed: the first hosts in order. spread: evenly over all hosts. shuffled: drawn by seed."""
+MAX_SEED = 2**63 - 1
+MAX_BYTES = 2**55
+ALL = "all"
+MATRIX_SCHEME = "matrix"
+"""The one scheme of a scenario with a matrix file: its messages, as they stand there."""
+ID_DIGITS = 16
+_WIDTHS = (64, 128, 256, 512, 1024, 2048, 4096)
+
+
+class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A collective operation: how many ranks, which hosts they are, how many bytes.
+
+    n_bytes: as work/collective.py counts them. Rank 0 is the root.
+    """
+
+    kind: Kind
+    n_bytes: Annotated[int, Meta(ge=1, le=MAX_BYTES)]
+    ranks: Annotated[int, Meta(ge=2, le=2**20)] | Literal["all"] = "all"
+    order: Order = "packed"
+
+
+class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One run for each scheme. Either a workload, or a matrix: a file of messages."""
+
+    topology: str
+    name: str = ""
+    schemes: tuple[str, ...] = (ALL,)
+    fidelity: Fidelity = "auto"
+    seed: Annotated[int, Meta(ge=0, le=MAX_SEED)] = 1
+    matrix: str = ""
+    workload: Workload | None = None
+    settings: Settings = Settings()
+
+
+def load_scenario(path: Path) -> Scenario:
+    """Scenario of a TOML file, checked; a matrix is looked for beside the file.
+
+    Raises:
+        ConfigError: no such file, no TOML, or the first fault, as "FILE: workload.kind".
+    """
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as err:
+        raise ConfigError(str(path), err.strerror, "a scenario file that can be read") from err
+    except ValueError as err:  # not TOML, with its line; or not UTF-8
+        raise ConfigError(str(path), str(err), "TOML") from err
+    scenario = read_scenario(table, f"{path}: ")
+    if scenario.matrix:
+        beside = str(path.parent / scenario.matrix)
+        scenario = msgspec.structs.replace(scenario, matrix=beside)
+    return scenario
+
+
+def read_scenario(table: dict[str, Any], prefix: str = "") -> Scenario:
+    """Scenario of a parsed table, checked."""
+    scenario = read_table(Scenario, table, prefix)
+    check_scenario(scenario, prefix)
+    return scenario
+
+
+def save_scenario(scenario: Scenario, path: Path) -> None:
+    """Write the file that ``load_scenario`` reads back as an equal scenario."""
+    path.write_text(write_table(scenario), encoding="utf-8")
+
+
+def check_scenario(scenario: Scenario, prefix: str = "") -> None:
+    """What no single field shows."""
+    if not scenario.topology:
+        raise ConfigError(f"{prefix}topology", "", "a topology, such as fat-tree:k=8")
+    if (scenario.workload is None) == (not scenario.matrix):
+        got = "both" if scenario.matrix else "neither"
+        raise ConfigError(f"{prefix}workload", got, "either [workload] or a matrix file")
+    if not scenario.schemes or len(set(scenario.schemes)) < len(scenario.schemes):
+        allowed = '"all", or names of schemes, each once'
+        raise ConfigError(f"{prefix}schemes", list(scenario.schemes), allowed)
+    if scenario.matrix and scenario.schemes != (ALL,):
+        raise ConfigError(f"{prefix}schemes", list(scenario.schemes), "none beside a matrix")
+    _check_settings(scenario.settings, f"{prefix}settings.")
+
+
+def run_id(scenario: Scenario, scheme: str, version: str) -> str:
+    """Digest that names one run: everything that can change a row of its results.
+
+    The name of the scenario and its other schemes cannot. Of a file that it names (a matrix, an
+    imported topology) the content counts, not the path.
+    """
+    plain = msgspec.structs.replace(
+        scenario,
+        name="",
+        schemes=(scheme,),
+        topology=_with_content(scenario.topology),
+        matrix=_digest_of(Path(scenario.matrix)) if scenario.matrix else "",
+    )
+    canonical = msgspec.json.encode(plain, order="deterministic")
+    return blake3(canonical + b"\n" + version.encode()).hexdigest()[:ID_DIGITS]
+
+
+def schema_text() -> str:
+    """The published JSON Schema of a scenario file."""
+    schema = msgspec.json.schema(Scenario)
+    return msgspec.json.format(msgspec.json.encode(schema), indent=2).decode() + "\n"
+
+
+def _check_settings(settings: Settings, prefix: str) -> None:
+    if settings.bitstring_bits not in _WIDTHS:
+        allowed = ", ".join(map(str, _WIDTHS))
+        raise ConfigError(f"{prefix}bitstring_bits", settings.bitstring_bits, allowed)
+    pause, resume = settings.pfc_pkts
+    if resume > pause:
+        raise ConfigError(f"{prefix}pfc_pkts", [pause, resume], "pause above, resume below it")
+
+
+def _with_content(topology: str) -> str:
+    """Topology text; with the digest of the file, where it names one."""
+    path = Path(topology.partition(":")[2])
+    return f"{topology.partition(':')[0]}:{_digest_of(path)}" if path.is_file() else topology
+
+
+def _digest_of(path: Path) -> str:
+    try:
+        return blake3(path.read_bytes()).hexdigest()
+    except OSError as err:
+        raise ConfigError(str(path), err.strerror, "a file that can be read") from err
