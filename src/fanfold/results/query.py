@@ -44,8 +44,8 @@ WITH ends AS (
         sum(pkts) FILTER (cause = 'trimmed') AS n_trimmed
     FROM drops GROUP BY run_id
 )
-SELECT runs.run_id, scheme, topology, workload, n_ranks, n_bytes, fidelity, segment_pkts,
-    seed, driver, version, end_ps,
+SELECT runs.run_id, scheme, topology, workload, n_ranks, n_bytes, fidelity,
+    fidelity_why, segment_pkts, seed, driver, version, end_ps,
     CASE WHEN n_unfinished = 0 THEN last_ps END AS last_ps, p50_ps, p99_ps,
     n_receivers, n_unfinished,
     busiest.src || ' > ' || busiest.dst AS busiest_link,

@@ -45,6 +45,7 @@ class Task(NamedTuple):
     sources: tuple[int, ...]
     n_messages: int
     fans: tuple[tuple[int, int, int], ...]
+    fidelity_why: str
     segment_pkts: int
     transport: str
     loss_ppb: int
@@ -71,6 +72,7 @@ def _runs(place: Place, task: Task, outcome: Outcome) -> Mapping[str, Values]:
         "n_ranks": len(task.hosts),
         "n_bytes": task.n_bytes,
         "fidelity": outcome.fidelity,
+        "fidelity_why": task.fidelity_why,
         "segment_pkts": task.segment_pkts,
         "transport": task.transport,
         "loss_ppb": task.loss_ppb,

@@ -54,6 +54,7 @@ RUNS = Table(
         _int("n_ranks", "", "hosts that take part; 0 for a matrix"),
         _int("n_bytes", "bytes", "of the collective; of a matrix: of all its messages"),
         _text("fidelity", "packet, train or flow"),
+        _text("fidelity_why", "asked for, or the work that decided it"),
         _int("segment_pkts", "packets", "moved as one record, at most; 0 at flow fidelity"),
         _text("transport", "of unicast messages: roce, ndp or plain"),
         _int("loss_ppb", "ppb", "chance of loss of each packet on each link"),

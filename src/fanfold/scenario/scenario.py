@@ -9,9 +9,10 @@ The same value stands in a file, behind the flags of `fanfold compare` and in ev
 folder. Its digest names a run.
 """
 
+import re
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 from blake3 import blake3
@@ -32,6 +33,9 @@ ALL = "all"
 MATRIX_SCHEME = "matrix"
 """The one scheme of a scenario with a matrix file: its messages, as they stand there."""
 ID_DIGITS = 16
+_IMPORT = "import:"
+_MATRIX, _NET = "matrix.cm", "net"
+"""Names of a matrix and an imported net beside a scenario that is kept."""
 _WIDTHS = (64, 128, 256, 512, 1024, 2048, 4096)
 
 
@@ -61,7 +65,7 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def load_scenario(path: Path) -> Scenario:
-    """Scenario of a TOML file, checked; a matrix is looked for beside the file.
+    """Scenario of a TOML file, checked; files that it names are looked for beside it.
 
     Raises:
         ConfigError: no such file, no TOML, or the first fault, as "FILE: workload.kind".
@@ -73,10 +77,12 @@ def load_scenario(path: Path) -> Scenario:
     except ValueError as err:  # not TOML, with its line; or not UTF-8
         raise ConfigError(str(path), str(err), "TOML") from err
     scenario = read_scenario(table, f"{path}: ")
+    changes = {}
     if scenario.matrix:
-        beside = str(path.parent / scenario.matrix)
-        scenario = msgspec.structs.replace(scenario, matrix=beside)
-    return scenario
+        changes["matrix"] = str(path.parent / scenario.matrix)
+    if (imported := _imported(scenario.topology)) is not None:
+        changes["topology"] = f"{_IMPORT}{path.parent / imported[0]}{imported[1]}"
+    return msgspec.structs.replace(scenario, **changes)
 
 
 def read_scenario(table: dict[str, Any], prefix: str = "") -> Scenario:
@@ -106,21 +112,43 @@ def check_scenario(scenario: Scenario, prefix: str = "") -> None:
     _check_settings(scenario.settings, f"{prefix}settings.")
 
 
-def run_id(scenario: Scenario, scheme: str, version: str) -> str:
-    """Digest that names one run: everything that can change a row of its results.
+class Bundle(NamedTuple):
+    """A scenario of one scheme, and the files that it names, by the names that it has for them.
 
-    The name of the scenario and its other schemes cannot. Of a file that it names (a matrix, an
-    imported topology) the content counts, not the path.
+    Saved side by side they load again anywhere.
     """
-    plain = msgspec.structs.replace(
-        scenario,
-        name="",
-        schemes=(scheme,),
-        topology=_with_content(scenario.topology),
-        matrix=_digest_of(Path(scenario.matrix)) if scenario.matrix else "",
-    )
-    canonical = msgspec.json.encode(plain, order="deterministic")
-    return blake3(canonical + b"\n" + version.encode()).hexdigest()[:ID_DIGITS]
+
+    scenario: Scenario
+    files: dict[str, bytes]
+
+
+def bundle(scenario: Scenario, scheme: str) -> Bundle:
+    """Everything that can change a row of one run: no name, no other scheme, no path.
+
+    Raises:
+        ConfigError: a file that cannot be read.
+    """
+    files, changes = {}, {}
+    if scenario.matrix:
+        changes["matrix"] = _MATRIX
+        files[_MATRIX] = _content(Path(scenario.matrix))
+    if (imported := _imported(scenario.topology)) is not None:
+        path, tail = imported
+        changes["topology"] = f"{_IMPORT}{_NET}{path.suffix}{tail}"
+        files[f"{_NET}{path.suffix}"] = _content(path)
+    schemes = (ALL,) if scenario.matrix else (scheme,)
+    alone = msgspec.structs.replace(scenario, name="", schemes=schemes, **changes)
+    return Bundle(alone, files)
+
+
+def run_id(scenario: Scenario, scheme: str, version: str) -> str:
+    """Digest that names one run: everything that can change a row of its results."""
+    alone, files = bundle(scenario, scheme)
+    digest = blake3(msgspec.json.encode(alone, order="deterministic"))
+    for name in sorted(files):
+        digest.update(f"\n{name} {blake3(files[name]).hexdigest()}".encode())
+    digest.update(f"\n{version}".encode())
+    return digest.hexdigest()[:ID_DIGITS]
 
 
 def schema_text() -> str:
@@ -138,14 +166,16 @@ def _check_settings(settings: Settings, prefix: str) -> None:
         raise ConfigError(f"{prefix}pfc_pkts", [pause, resume], "pause above, resume below it")
 
 
-def _with_content(topology: str) -> str:
-    """Topology text; with the digest of the file, where it names one."""
-    path = Path(topology.partition(":")[2])
-    return f"{topology.partition(':')[0]}:{_digest_of(path)}" if path.is_file() else topology
+def _imported(topology: str) -> tuple[Path, str] | None:
+    """The file of an imported net, and what follows it."""
+    if not topology.startswith(_IMPORT):
+        return None
+    file, *tail = re.split(r"(?=,(?:rate|delay)=)", topology.removeprefix(_IMPORT), maxsplit=1)
+    return Path(file), "".join(tail)
 
 
-def _digest_of(path: Path) -> str:
+def _content(path: Path) -> bytes:
     try:
-        return blake3(path.read_bytes()).hexdigest()
+        return path.read_bytes()
     except OSError as err:
         raise ConfigError(str(path), err.strerror, "a file that can be read") from err

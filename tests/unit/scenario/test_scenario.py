@@ -11,6 +11,7 @@ from fanfold.errors import ConfigError
 from fanfold.scenario.scenario import (
     Scenario,
     Workload,
+    bundle,
     load_scenario,
     read_scenario,
     run_id,
@@ -167,10 +168,29 @@ def test_a_run_id_covers_what_a_file_holds_and_not_where_it_lies(tmp_path: Path)
         ids.append(run_id(scenario, "matrix", "1"))
     assert ids[0] == ids[1] != ids[2]
     (tmp_path / "net.json").write_text("{}")
-    drawn = Scenario(f"json:{tmp_path}/net.json", workload=SMALL.workload)
+    drawn = Scenario(f"import:{tmp_path}/net.json,rate=1Gbps", workload=SMALL.workload)
     before = run_id(drawn, "ring", "1")
     (tmp_path / "net.json").write_text("{} ")
     assert run_id(drawn, "ring", "1") != before
+
+
+def test_a_bundle_loads_anywhere(tmp_path: Path) -> None:
+    (tmp_path / "a.cm").write_text("x")
+    (tmp_path / "b.graphml").write_text("y")
+    net = f"import:{tmp_path}/b.graphml,rate=1Gbps,delay=1us"
+    asked = Scenario(net, name="n", matrix=str(tmp_path / "a.cm"))
+    kept, files = bundle(asked, "matrix")
+    assert files == {"matrix.cm": b"x", "net.graphml": b"y"}
+    assert str(tmp_path) not in repr(kept)
+    there = tmp_path / "there"
+    there.mkdir()
+    for name, content in files.items():
+        (there / name).write_bytes(content)
+    save_scenario(kept, there / "scenario.toml")
+    again = load_scenario(there / "scenario.toml")
+    assert again.matrix == str(there / "matrix.cm")
+    assert again.topology == f"import:{there}/net.graphml,rate=1Gbps,delay=1us"
+    assert run_id(again, "matrix", "1") == run_id(asked, "matrix", "1")
 
 
 def test_the_run_id_of_a_scenario_stays_what_it_is() -> None:

@@ -1,0 +1,116 @@
+"""Which rung of the fidelity ladder a program gets, by the work it would be.
+
+Work is counted in records: one packet, or one train of packets, over one link. Letters:
+F = messages, P = ports of a host, T = links of a fan's tree.
+"""
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fanfold.errors import ConfigError
+from fanfold.scenario.scenario import Fidelity
+from fanfold.scenario.settings import Settings
+from fanfold.schemes.program import Fan, Program
+from fanfold.topo.net import Net
+from fanfold.topo.routes import FAR, Routes
+
+I64 = NDArray[np.int64]
+Rung = Literal["packet", "train", "flow"]
+MAX_RECORDS = 12_000_000
+"""Of one scheme: 2.4 s at 5 million records a second, so that a comparison of a dozen schemes
+ends within a minute. The same for each scheme, whatever it is compared with: what a scheme
+gives must not depend on its company."""
+MAX_SEGMENT_PKTS = 64
+"""The longest train: a block of a fan, so that its feedback comes as often as with packets."""
+_CONTROL = {"plain": 1, "roce": 1, "ndp": 2}
+"""Control packets for each packet of data: an acknowledgement; with ndp a pull as well."""
+
+
+class Choice(NamedTuple):
+    """A rung, the packets of a train (1 at packet, 0 at flow), and why, for people."""
+
+    rung: Rung
+    segment_pkts: int
+    why: str
+
+
+def choose(
+    asked: Fidelity, net: Net, routes: Routes, program: Program, settings: Settings
+) -> Choice:
+    """The finest rung whose work is within MAX_RECORDS, or the one that was asked for."""
+    if asked == "flow":
+        return Choice("flow", 0, "asked for")
+    work = Work(net, routes, program, settings)
+    n_exact = work.records(1)
+    if asked == "packet":
+        return Choice("packet", 1, "asked for")
+    if asked == "auto" and n_exact <= MAX_RECORDS:
+        return Choice("packet", 1, f"about {n_exact:,} packet hops")
+    segment = 2
+    while segment < MAX_SEGMENT_PKTS and work.records(segment) > MAX_RECORDS:
+        segment *= 2
+    n_records = work.records(segment)
+    if asked == "train":
+        return Choice("train", segment, "asked for")
+    if n_records <= MAX_RECORDS:
+        why = f"about {n_exact:,} packet hops, as trains {n_records:,}; at most {MAX_RECORDS:,}"
+        return Choice("train", segment, why)
+    why = f"about {n_exact:,} packet hops, even as trains {n_records:,}"
+    return Choice("flow", 0, f"{why}; at most {MAX_RECORDS:,}")
+
+
+class Work:
+    """Records of a program by the length of its trains; an estimate, without loss."""
+
+    def __init__(self, net: Net, routes: Routes, program: Program, settings: Settings) -> None:
+        self.program, self.settings = program, settings
+        self.hops = distances(net, routes, program.src, program.dst)
+        self.tree_links = [_tree_links(net, routes, fan) for fan in program.fans]
+
+    def records(self, segment_pkts: int) -> int:
+        """Records with trains of up to ``segment_pkts``."""
+        n_chunks, settings = self.program.chunks, self.settings
+        trains = _trains(self.program.n_bytes, n_chunks, settings, segment_pkts)
+        total = int((trains * self.hops).sum()) * (1 + _CONTROL[settings.transport])
+        sizes = np.array([fan.n_bytes for fan in self.program.fans], np.int64)
+        data = _trains(sizes, n_chunks, settings, segment_pkts)
+        blocks = _trains(sizes, n_chunks, settings, settings.block_psns)
+        return total + int(((data + blocks) * np.array(self.tree_links, np.int64)).sum())
+
+
+def distances(net: Net, routes: Routes, src: I64, dst: I64) -> I64:
+    """Links of a shortest path between hosts, (F,) each.
+
+    Raises:
+        ConfigError: two hosts without a path.
+    """
+    first, n_ports = (
+        net.first_out,
+        int(np.diff(net.first_out[: net.n_hosts + 1]).max(initial=0)),
+    )
+    best = np.full(src.size, FAR, np.int64)
+    for port in range(n_ports):
+        link = np.minimum(first[src] + port, first[src + 1] - 1)
+        router = net.dst[link] - net.n_hosts
+        np.minimum(best, routes.hops[router, routes.group[dst]], out=best)
+    (lost,) = np.nonzero(best >= FAR)
+    if lost.size:
+        a, b = (net.node_name(int(ends[lost[0]])) for ends in (src, dst))
+        raise ConfigError("topology", f"no path from {a} to {b}", "a path between all ranks")
+    return best + 1
+
+
+def _tree_links(net: Net, routes: Routes, fan: Fan) -> int:
+    """An upper bound: a link to each receiver, and a path to each group of them."""
+    receivers = np.array(fan.receivers, np.int64)
+    hops = distances(net, routes, np.full(receivers.size, fan.source), receivers)
+    _, at = np.unique(routes.group[receivers], return_index=True)
+    return int(receivers.size + (hops[at] - 1).sum())
+
+
+def _trains(n_bytes: I64, n_chunks: int, settings: Settings, segment_pkts: int) -> I64:
+    """Trains of each item; every one of its chunks begins a train of its own."""
+    pkts = -(-np.maximum(n_bytes // n_chunks, 1) // settings.payload_bytes)
+    return -(-pkts // segment_pkts) * n_chunks
