@@ -114,10 +114,9 @@ def expand(program: Program) -> Program:
     if smallest < c:
         raise ConfigError("chunks", c, f"1..{smallest}, the bytes of the smallest item")
     n, m = program.src.size, len(program.fans)
-    piece = np.arange(c)[:, None]
-    bounds = np.arange(c + 1)[:, None] * (program.n_bytes // c) + np.minimum(
-        np.arange(c + 1)[:, None], program.n_bytes % c
-    )
+    piece = np.arange(c)[:, None, None]
+    begins = np.arange(c + 1)[:, None]
+    bounds = begins * (program.n_bytes // c) + np.minimum(begins, program.n_bytes % c)
     table = np.empty((c, n, 4), np.int64)
     table[:, :, 0], table[:, :, 1] = program.src, program.dst
     table[:, :, 2], table[:, :, 3] = np.diff(bounds, axis=0), program.start_ps

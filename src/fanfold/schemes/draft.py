@@ -1,0 +1,158 @@
+"""A scheme writes its program here: by rank, with what every item carries.
+
+Letters: n = ranks, F = messages, M = fans. A vector has byte addresses that all ranks share:
+0..n_bytes, and for all_to_all the block of rank i for rank j at i * n_bytes + j * n_bytes / n.
+"""
+
+from collections.abc import Collection
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fanfold.errors import ConfigError
+from fanfold.schemes.options import SchemeOptions
+from fanfold.schemes.program import Fan, Program, build_program, expand
+from fanfold.work.collective import Collective
+
+I64 = NDArray[np.int64]
+T = TypeVar("T", bound=np.generic)
+MAX_EDGES = 2**22
+"""Dependencies of one "all wait for all" that are spelled out."""
+_FAN = 2**40
+"""Ids of fans while the number of messages is open."""
+_SHARDED = ("all_gather", "reduce_scatter", "all_to_all")
+
+
+class Plan(NamedTuple):
+    """A program, and what its items carry: for checks and for explanations.
+
+    begin: (F + M,) first address. adds: (F + M,) the receiver adds; else it takes over.
+    Of a program in the compact form these are the whole items.
+    """
+
+    program: Program
+    begin: I64
+    adds: NDArray[np.bool_]
+
+
+class Draft:
+    """Items of one program, as they are added."""
+
+    def __init__(self, work: Collective) -> None:
+        self._hosts = np.array(work.hosts, np.int64)
+        self._rows: list[I64] = []
+        self._edges: list[I64] = []
+        self._fans: list[Fan] = []
+        self._fan_begins: list[int] = []
+        self._n = 0
+
+    def send(
+        self,
+        src: ArrayLike,
+        dst: ArrayLike,
+        begin: ArrayLike,
+        n_bytes: ArrayLike,
+        *,
+        adds: bool = False,
+    ) -> I64:
+        """Messages from rank to rank; arguments of any shapes that broadcast.
+
+        Returns:
+            Ids, in the common shape.
+        """
+        columns = np.broadcast_arrays(src, dst, begin, n_bytes, int(adds))
+        rows = np.stack([c.ravel() for c in columns], axis=1).astype(np.int64)
+        self._rows.append(rows)
+        first = self._n
+        self._n += len(rows)
+        return np.arange(first, self._n).reshape(columns[0].shape)
+
+    def fan(self, source: int, begin: int, n_bytes: int) -> int:
+        """One message from a rank to all others.
+
+        Returns:
+            Its id.
+        """
+        hosts = tuple(self._hosts.tolist())
+        receivers = hosts[:source] + hosts[source + 1 :]
+        self._fans.append(Fan(hosts[source], receivers, n_bytes))
+        self._fan_begins.append(begin)
+        return _FAN + len(self._fans) - 1
+
+    def wait(self, before: ArrayLike, after: ArrayLike) -> None:
+        """Let items wait, one for one or by broadcasting."""
+        columns = np.broadcast_arrays(before, after)
+        self._edges.append(np.stack([c.ravel() for c in columns], axis=1).astype(np.int64))
+
+    def wait_for_all(self, before: I64, after: I64) -> None:
+        """Let each of ``after`` wait for all of ``before``.
+
+        Beyond MAX_EDGES only the first waits, and the others for the first: they start when it
+        has been received, later by its own time.
+        """
+        if before.size * after.size <= MAX_EDGES:
+            self.wait(before[:, None], after[None, :])
+        else:
+            self.wait(before, after[0])
+            self.wait(after[0], after[1:])
+
+    def finish(self, options: SchemeOptions, *, chunks: int = 1, folds: bool = False) -> Plan:
+        """The plan, in the compact form where the options say so."""
+        rows = np.concatenate(self._rows) if self._rows else np.zeros((0, 5), np.int64)
+        sizes = [*(fan.n_bytes for fan in self._fans), int(rows[:, 3].min(initial=2**62))]
+        if min(sizes) < 1:
+            raise ConfigError("workload.n_bytes", "less than a byte each", "a byte for a rank")
+        messages = np.zeros((len(rows), 4), np.int64)
+        messages[:, 0], messages[:, 1] = self._hosts[rows[:, 0]], self._hosts[rows[:, 1]]
+        messages[:, 2] = rows[:, 3]
+        edges = np.concatenate([np.zeros((0, 2), np.int64), *self._edges])
+        edges[edges >= _FAN] += len(rows) - _FAN
+        program = build_program(
+            messages, edges, fans=tuple(self._fans), folds=folds, chunks=chunks
+        )
+        begin = np.concatenate([rows[:, 2], np.array(self._fan_begins, np.int64)])
+        adds = np.concatenate([rows[:, 4] > 0, np.zeros(len(self._fans), np.bool_)])
+        plan = Plan(program, begin, adds)
+        return plan if options.compact else spell_out(plan)
+
+
+def spell_out(plan: Plan) -> Plan:
+    """The plan of the plain form."""
+    c, program = plan.program.chunks, plan.program
+    n = program.src.size
+    sizes = np.array([*program.n_bytes, *(fan.n_bytes for fan in program.fans)], np.int64)
+    piece = np.arange(c)[:, None]
+    begins = plan.begin + piece * (sizes // c) + np.minimum(piece, sizes % c)
+    adds = np.broadcast_to(plan.adds, begins.shape)
+    return Plan(expand(program), _by_kind(begins, n), _by_kind(adds, n))
+
+
+def _by_kind(pieces: NDArray[T], n: int) -> NDArray[T]:
+    """Pieces of messages, then pieces of fans."""
+    return np.concatenate([pieces[:, :n].ravel(), pieces[:, n:].ravel()])
+
+
+def shard_bounds(n_bytes: int, n: int) -> I64:
+    """(n + 1,) where each rank's shard begins; shards differ by at most a byte."""
+    rank = np.arange(n + 1)
+    return rank * (n_bytes // n) + np.minimum(rank, n_bytes % n)
+
+
+def check_work(work: Collective, scheme: str, kinds: Collection[str]) -> None:
+    """Refuse what a scheme cannot do.
+
+    Raises:
+        ConfigError: a kind it does not know, ranks fewer than two or twice on a host, bytes
+            that do not divide into shards.
+    """
+    n = len(work.hosts)
+    if work.kind not in kinds:
+        allowed = f"{', '.join(kinds)} with {scheme}"
+        raise ConfigError("workload.kind", work.kind, allowed)
+    if n < 2 or len(set(work.hosts)) < n:
+        raise ConfigError("workload.ranks", n, "two ranks or more, each on a host of its own")
+    if work.n_bytes < 1:
+        raise ConfigError("workload.n_bytes", work.n_bytes, "at least 1")
+    if work.kind in _SHARDED and work.n_bytes % n:
+        raise ConfigError("workload.n_bytes", work.n_bytes, f"a multiple of {n} ranks")
