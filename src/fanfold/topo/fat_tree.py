@@ -1,6 +1,6 @@
 """A k-ary fat tree: k pods of k / 2 edge and k / 2 aggregation switches, (k / 2)^2 cores.
 
-Al-Fares, Loukissas and Vahdat, SIGCOMM 2008. Host h hangs on edge switch h // (k / 2). The
+Al-Fares, Loukissas and Vahdat 2008. Host h hangs on edge switch h // (k / 2). The
 aggregation switch at place j of its pod leads to the k / 2 core switches from j * k / 2 on.
 """
 

@@ -75,6 +75,7 @@ def build_routes(net: Net) -> Routes:
                 np.zeros(n_routers, np.uint64),
                 np.zeros(64, np.uint64),
                 np.zeros(64, np.int64),
+                np.zeros(64, np.int64),
             )
             if search(arcs, batch, sets, g0, hops, ecmp) != NO_ROOM:
                 break

@@ -45,13 +45,14 @@ class Sets(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Bits of 64 groups: seen, front, new (R,); key and size (64,) of the set of each."""
+    """Bits of 64 groups: seen, front, new (R,); set of each (64,): key, size, low, an arc."""
 
     seen: U64
     front: U64
     new: U64
     key: U64
     size: I64
+    low: I64
 
 
 @kernel
@@ -86,8 +87,9 @@ def search(
             missing = mask & ~batch.seen[r]
             if missing != ZERO:
                 for e in range(arcs.first[r], arcs.first[r + 1]):
-                    new |= batch.front[arcs.to[e]]
-                new &= missing
+                    new |= batch.front[arcs.to[e]] & missing
+                    if new == missing:
+                        break
             batch.new[r] = new
             if new != ZERO:
                 is_alive = True
@@ -120,6 +122,8 @@ def _settle(
         if is_all and k_of_all != EMPTY:
             k = k_of_all
         else:
+            if n_all > 0:
+                batch.low[b] = arcs.first[r]
             batch.size[b] += n_all
             batch.key[b] ^= key_of_all
             k = _intern(arcs, batch, sets, r, b)
@@ -140,9 +144,12 @@ def _sum_up(arcs: Arcs, batch: Batch, r: int, new: np.uint64) -> tuple[int, np.u
     Returns:
         Number and key of the links that lead to all; they are not in size and key of a group.
     """
-    for b in range(64):
+    left = new
+    while left != ZERO:
+        b = lowest_bit(left)
         batch.key[b] = ZERO
         batch.size[b] = 0
+        left &= ~bit(b)
     key = ZERO
     n_all = 0
     for e in range(arcs.first[r], arcs.first[r + 1]):
@@ -153,6 +160,8 @@ def _sum_up(arcs: Arcs, batch: Batch, r: int, new: np.uint64) -> tuple[int, np.u
         else:
             while served != ZERO:
                 b = lowest_bit(served)
+                if batch.size[b] == 0:
+                    batch.low[b] = e
                 batch.key[b] ^= arcs.code[e]
                 batch.size[b] += 1
                 served &= ~bit(b)
@@ -171,9 +180,12 @@ def _intern(arcs: Arcs, batch: Batch, sets: Sets, r: int, b: int) -> int:
         s = (s + 1) & last
     k = i64(sets.n[0])
     at = i64(sets.first[k])
-    if k == sets.key.size or at + batch.size[b] > sets.arc.size:
+    end = at + i64(batch.size[b])
+    if k == sets.key.size or end > sets.arc.size:
         return NO_ROOM
-    for e in range(arcs.first[r], arcs.first[r + 1]):
+    for e in range(batch.low[b], arcs.first[r + 1]):
+        if at == end:
+            break
         if batch.front[arcs.to[e]] & bit(b) != ZERO:
             sets.arc[at] = e
             at += 1

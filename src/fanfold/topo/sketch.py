@@ -66,3 +66,18 @@ class Sketch:
     def _name_of(self, node: int) -> str:
         at = bisect_right(self._firsts, node) - 1
         return f"{self._prefixes[at]}{node - self._firsts[at]}"
+
+
+def direct_sketch(n_hosts: int, line: Line) -> tuple[Sketch, I64]:
+    """Sketch of a direct network, each host on a router of its own; and those routers."""
+    sketch = Sketch(n_hosts)
+    routers = sketch.add("r", n_hosts, 1)
+    sketch.cable(sketch.hosts, routers, line)
+    return sketch, routers
+
+
+def check_divides(field: str, value: int, by: str, divisor: int) -> int:
+    """The quotient, or ConfigError where it is not whole."""
+    if value % divisor:
+        raise ConfigError(field, value, f"a multiple of {by} = {divisor}")
+    return value // divisor

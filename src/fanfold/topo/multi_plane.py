@@ -1,0 +1,29 @@
+"""Planes that share nothing but hosts, each a leaf-spine: a two-layer fat tree for each port.
+
+A host has one port in every plane.
+"""
+
+import numpy as np
+
+from fanfold.topo.net import Net
+from fanfold.topo.sketch import LINE, Line, Sketch, check_divides
+
+
+def multi_plane(planes: int, leaves: int, spines: int, hosts: int, *, line: Line = LINE) -> Net:
+    """Planes of ``leaves`` leaves and ``spines`` spines each.
+
+    Raises:
+        ConfigError: hosts do not divide by leaves.
+    """
+    per_leaf = check_divides("hosts", hosts, "leaves", leaves)
+    sketch = Sketch(hosts)
+    rack = sketch.hosts // per_leaf
+    drawn = []
+    for plane in range(planes):
+        leaf = sketch.add(f"p{plane}.leaf", leaves, 1)
+        spine = sketch.add(f"p{plane}.spine", spines, 2)
+        drawn.append((leaf, spine))
+        sketch.cable(sketch.hosts, leaf[rack], line, plane)
+    for plane, (leaf, spine) in enumerate(drawn):
+        sketch.cable(leaf[:, None], spine[np.newaxis], line, plane)
+    return sketch.build("multi-plane", rack)
