@@ -21,7 +21,7 @@ WITH ends AS (
         quantile_disc(done_ps, 0.99) FILTER (done_ps >= 0) AS p99_ps
     FROM receivers GROUP BY run_id
 ), carried AS (
-    SELECT run_id, link, src, dst, src_node, is_source, repair_pkts, repair_bytes,
+    SELECT run_id, link, src, dst, src_node, is_source,
         data_pkts + repair_pkts + ack_pkts + feedback_pkts AS pkts,
         data_bytes + repair_bytes + ack_bytes + feedback_bytes AS bytes,
         data_pkts, data_bytes, ack_pkts + feedback_pkts AS control_pkts

@@ -11,7 +11,7 @@ from blake3 import blake3
 from fanfold.errors import ConfigError
 from fanfold.results.rows import Tables
 from fanfold.results.schema import TABLES
-from fanfold.results.writer import RunKey, write_table
+from fanfold.results.writer import RunKey, write_tables
 
 DIGESTS = "digests.json"
 SCENARIO = "scenario.toml"
@@ -45,8 +45,7 @@ class Store:
             allowed = "a folder that can be written"
             raise ConfigError(str(self.folder), err.strerror, allowed) from err
         try:
-            for table in TABLES:
-                write_table(table, key, tables[table.name], making / f"{table.name}.parquet")
+            write_tables(TABLES, key, tables, making)
             for name, content in files.items():
                 (making / name).write_bytes(content)
             (making / DIGESTS).write_text(json.dumps(_digests(making), indent=1) + "\n")

@@ -8,7 +8,7 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
-from fanfold.results.schema import KEYS, Table, columns_of
+from fanfold.results.schema import KEYS, Table
 
 Values = NDArray[Any] | Sequence[str] | Sequence[int]
 
@@ -22,23 +22,43 @@ class RunKey(NamedTuple):
     version: str
 
 
-def write_table(table: Table, key: RunKey, values: Mapping[str, Values], path: Path) -> None:
-    """One Parquet file; ``values`` holds a column of equal length for each name."""
+def write_tables(
+    tables: Sequence[Table],
+    key: RunKey,
+    values: Mapping[str, Mapping[str, Values]],
+    folder: Path,
+) -> None:
+    """One Parquet file for each table into a folder.
+
+    Args:
+        values: by table, by column; the columns of a table are equally long.
+    """
     assert tuple(c.name for c in KEYS) == RunKey._fields
+    with duckdb.connect(config={"threads": 1}) as db:
+        for table in tables:
+            _write(db, table, key, values[table.name], folder / f"{table.name}.parquet")
+
+
+def _write(
+    db: duckdb.DuckDBPyConnection,
+    table: Table,
+    key: RunKey,
+    values: Mapping[str, Values],
+    path: Path,
+) -> None:
     assert values.keys() == {c.name for c in table.columns}, table.name
-    sizes = {len(column) for column in values.values()}
-    (n_rows,) = sizes
+    (n_rows,) = {len(column) for column in values.values()}
     rows: dict[str, NDArray[Any]] = {"row": np.arange(n_rows)}
     for column in table.columns:
         kind = np.int64 if column.type == "BIGINT" else object
         rows[column.name] = np.asarray(values[column.name], dtype=kind)
     keyed = [f"CAST(? AS {c.type}) AS {c.name}" for c in KEYS]
-    listed = [f'CAST("{c.name}" AS {c.type}) AS "{c.name}"' for c in table.columns]
-    with duckdb.connect(config={"threads": 1}) as db:
-        db.register("given", rows)
-        db.execute(
-            f"CREATE TABLE ready AS SELECT {', '.join(keyed + listed)} FROM given ORDER BY row",  # noqa: S608 - names of the schema
-            list(key),
-        )
-        db.table("ready").write_parquet(str(path), compression="zstd")
-    assert len(columns_of(table)) == len(keyed) + len(listed)
+    listed = [f"CAST({c.name} AS {c.type}) AS {c.name}" for c in table.columns]
+    columns = ", ".join(keyed + listed)
+    db.register("given", rows)
+    db.execute(
+        f"CREATE TABLE {table.name} AS SELECT {columns} FROM given ORDER BY row",  # noqa: S608 - names of the schema
+        list(key),
+    )
+    db.table(table.name).write_parquet(str(path), compression="zstd")
+    db.unregister("given")
