@@ -334,7 +334,9 @@ def run_of(rng):
     """Packets of one size, most of them like the one before, some changed in a byte or two."""
     bits = [0b110, 0b111, 0b1, 0b1111111, 0b1000, 0b10000010][rng.integers(6)]
     ttl = [62, 62, 62, 2, 1, 0][rng.integers(6)]
-    first = data(bits, ttl=ttl, n_psn=64, flags=int(rng.integers(8)))
+    payload = bytes((8, int(rng.integers(1, 12)))[rng.integers(2)])
+    flags = int(rng.integers(8))
+    first = data(bits, ttl=ttl, n_psn=64, flags=flags, stride=len(payload), payload=payload)
     packets = [first]
     for psn in range(1, int(rng.integers(2, 9))):
         packet = np.array([*packets[-1]], np.uint8)

@@ -69,14 +69,14 @@ PLANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         "src/fanfold/kernels/forward.py",
-        "for i in range(words + 1):",
-        "for i in range(words):",
+        "for i in range(1, words + 2):",
+        "for i in range(1, words + 1):",
         "tests/property/test_kernels.py::test_a_block_is_planned_as_its_packets_are_one_by_one",
     ),
     (
         "src/fanfold/kernels/forward.py",
-        "for i in (ip + 12, ip + IP_BYTES, fan + 4, fan + 8):",
-        "for i in (ip + 12, ip + IP_BYTES, fan + 4):",
+        "unlike |= there[words + 6] ^ here[words + 6]",
+        "unlike |= ZERO",
         "tests/property/test_kernels.py::test_a_block_is_planned_as_its_packets_are_one_by_one",
     ),
     (
@@ -87,20 +87,26 @@ PLANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         "src/fanfold/kernels/forward.py",
-        "buf[last + fan + 13] != buf[at + fan + 13]:",
-        "buf[last + fan + 13] != buf[last + fan + 13]:",
+        "if i64(buf[at + TTL_AT]) != ttl or not",
+        "if not",
         "tests/property/test_kernels.py::test_a_block_is_planned_as_its_packets_are_one_by_one",
     ),
     (
         "src/fanfold/kernels/forward.py",
-        "or flags & ~FLAG_POLL:",
-        "or flags > 255:",
+        "_BUT_PSN = word_of(bytes((0xFF, 0xFF & ~FLAG_POLL,",
+        "_BUT_PSN = word_of(bytes((0xFF, 0,",
         "tests/property/test_kernels.py::test_a_block_is_planned_as_its_packets_are_one_by_one",
     ),
     (
         "src/fanfold/kernels/forward.py",
-        "if row == written:",
-        "if i > 0:",
+        "repeat_words(buf, at, seg, plan.run[k], words)",
+        "repeat_words(buf, at, seg, plan.run[k] - 1, words)",
+        "tests/property/test_kernels.py::test_a_block_is_planned_as_its_packets_are_one_by_one",
+    ),
+    (
+        "src/fanfold/kernels/octets.py",
+        "    for j in range(1, n):\n        copy_octets(",
+        "    for j in range(2, n):\n        copy_octets(",
         "tests/property/test_kernels.py::test_a_block_is_planned_as_its_packets_are_one_by_one",
     ),
     (

@@ -29,7 +29,15 @@ from fanfold.kernels.layout import (
     INNER_BYTES,
     IP_BYTES,
 )
-from fanfold.kernels.octets import ZERO, copy_octets, read_bits, read_u16, read_u32, write_bits
+from fanfold.kernels.octets import (
+    ZERO,
+    read_bits,
+    read_u16,
+    read_u32,
+    repeat_words,
+    word_of,
+    write_bits,
+)
 from fanfold.kernels.replicate import replicate
 from fanfold.kernels.slots import NO_SLOT, expect, find_slot, is_complete, open_slot, settle
 from fanfold.kernels.state import (
@@ -51,6 +59,12 @@ NO_FLOW = -1
 MAX_LAG_PS = 120_000_000_000
 LAGS = 4
 """A slot waits this many mean lags on top of the shortest deadline: busy is not lost."""
+
+# What packets of one run agree in, by words of their headers; the rest they agree in whole.
+_BUT_TTL = word_of(b"\xff\xff\xff\x00\xff\xff\xff\xff")
+_BUT_ID = word_of(b"\x00\x00\xff\xff\xff\xff\x00\x00")  # IPv4 identification, checksum
+_UDP_PORTS = word_of(b"\xff\xff\xff\xff\x00\x00\x00\x00")
+_BUT_PSN = word_of(bytes((0xFF, 0xFF & ~FLAG_POLL, 0xFF, 0, 0xFF, 0xFF, 0xFF, 0xFF)))
 
 
 @kernel
@@ -263,69 +277,85 @@ def plan_pass(
     slot = NO_SLOT
     while at < n and k < MAX_PKTS:
         size = min(seg, n - at)
-        if (
-            k > 0
-            and size == seg
-            and plan.clean[k - 1] != 0
-            and is_alike(buf, at - seg, at, plan.words[k - 1], port)
-        ):
-            plan_alike(buf, at, k, port, plan)
-        else:
-            slot = plan_packet(
-                buf, at, size, k, port, now_ps, node, bifts, ports, fold, counters, plan, slot
-            )
-        at += seg
-        k += 1
+        slot = plan_packet(
+            buf, at, size, k, port, now_ps, node, bifts, ports, fold, counters, plan, slot
+        )
+        n_more = 0
+        if plan.clean[k] != 0:
+            most = min((n - at) // seg, MAX_PKTS - k) - 1
+            n_more = count_alike(buf, at, seg, plan.words[k], port, most)
+            plan_alike(plan, k, n_more)
+        plan.run[k] = 1 + n_more
+        at += seg * (1 + n_more)
+        k += 1 + n_more
     return at
 
 
 @kernel
-def is_alike(buf: U8, last: int, at: int, words: int, port: int) -> bool:
-    """Packet at ``at`` is forwarded, counted and folded exactly like DATA at ``last``.
+def count_alike(buf: U8, lead: int, seg: int, words: int, port: int, most: int) -> int:
+    """Packets behind ``lead`` that are forwarded, counted and folded exactly like it.
 
-    Headers agree in all that a BFR looks at but the PSN; the packet at ``last`` was planned,
-    so its TTL is one lower already when it came from a port.
+    Headers agree in all that a BFR looks at but the PSN. What counts as alike leaves with a
+    TTL one lower, as ``lead`` does already, when it came from a port.
+
+    Args:
+        lead: DATA that was planned. words: of its BitString. most: how many to look at.
     """
-    ip = BITS_AT + 8 * words
-    fan = ip + INNER_BYTES
-    if i64(buf[last + TTL_AT]) + (1 if port != 0 else 0) != i64(buf[at + TTL_AT]):
-        return False
-    if read_u16(buf, last) != read_u16(buf, at) or buf[last + 2] != buf[at + 2]:
-        return False
-    here = buf[at + 4 : at + ip].view(np.uint64)
-    there = buf[last + 4 : last + ip].view(np.uint64)
-    for i in range(words + 1):  # words 1 and 2 of the header, BitString
-        if here[i] != there[i]:
-            return False
-    flags = i64(buf[last + fan + 1]) ^ i64(buf[at + fan + 1])
-    if buf[last + fan] != buf[at + fan] or flags & ~FLAG_POLL:
-        return False
-    if buf[last + fan + 2] != buf[at + fan + 2] or buf[last + ip] != buf[at + ip]:
-        return False
-    if buf[last + ip + 9] != buf[at + ip + 9] or buf[last + fan + 13] != buf[at + fan + 13]:
-        return False
-    for i in (ip + 12, ip + IP_BYTES, fan + 4, fan + 8):
-        if read_u32(buf, last + i) != read_u32(buf, at + i):
-            return False
-    return True
+    n_head = words + 7  # words of all headers
+    there = buf[lead : lead + 8 * n_head].view(np.uint64)
+    ttl = i64(buf[lead + TTL_AT]) + (1 if port != 0 else 0)
+    every = there
+    if seg & 7 == 0 and most > 0:  # one view for all: making it costs more than a comparison
+        every = buf[lead : lead + most * seg + 8 * n_head].view(np.uint64)
+    n = 0
+    while n < most:
+        at = lead + (n + 1) * seg
+        if seg & 7 == 0:
+            here = every[(n + 1) * (seg >> 3) :]
+        else:
+            here = buf[at : at + 8 * n_head].view(np.uint64)
+        if i64(buf[at + TTL_AT]) != ttl or not is_alike(there, here, words):
+            break
+        if port != 0:
+            buf[at + TTL_AT] = ttl - 1
+        n += 1
+    return n
 
 
 @kernel
-def plan_alike(buf: U8, at: int, k: int, port: int, plan: Plan) -> None:
-    """Plan packet ``k`` as the one before it: same ports, same BitStrings."""
-    plan.kind[k] = plan.kind[k - 1]
-    plan.flow[k] = plan.flow[k - 1]
-    plan.words[k] = plan.words[k - 1]
-    plan.clean[k] = 1
-    if port != 0:
-        buf[at + TTL_AT] -= 1
+def is_alike(there: U64, here: U64, words: int) -> bool:
+    """Headers agree, as words of bytes as they stand, but for what may differ in a run."""
+    unlike = (there[0] ^ here[0]) & _BUT_TTL
+    for i in range(1, words + 2):  # BIER, BitString, inner IPv4's first four bytes
+        unlike |= there[i] ^ here[i]
+    unlike |= (there[words + 2] ^ here[words + 2]) & _BUT_ID
+    unlike |= there[words + 3] ^ here[words + 3]  # inner addresses
+    unlike |= (there[words + 4] ^ here[words + 4]) & _UDP_PORTS
+    unlike |= (there[words + 5] ^ here[words + 5]) & _BUT_PSN
+    unlike |= there[words + 6] ^ here[words + 6]  # block, round, first TTL, stride
+    return unlike == ZERO
+
+
+@kernel
+def plan_alike(plan: Plan, k: int, n_more: int) -> None:
+    """Plan the packets behind ``k`` as ``k`` itself: same ports, same BitStrings."""
+    if n_more == 0:
+        return
+    for j in range(k + 1, k + 1 + n_more):
+        plan.kind[j] = plan.kind[k]
+        plan.flow[j] = plan.flow[k]
+        plan.words[j] = plan.words[k]
+        plan.run[j] = k + 1 + n_more - j
     for nbr in range(plan.n.shape[0]):
-        i = plan.n[nbr]
-        if i > 0 and plan.pkt[nbr, i - 1] == k - 1:
-            plan.pkt[nbr, i] = k
-            plan.dport[nbr, i] = plan.dport[nbr, i - 1]
-            plan.row[nbr, i] = plan.row[nbr, i - 1]
-            plan.n[nbr] = i + 1
+        i = plan.n[nbr] - 1
+        if i < 0 or plan.pkt[nbr, i] != k:
+            continue
+        dport, row = plan.dport[nbr, i], plan.row[nbr, i]
+        for j in range(1, n_more + 1):
+            plan.pkt[nbr, i + j] = k + j
+            plan.dport[nbr, i + j] = dport
+            plan.row[nbr, i + j] = row
+        plan.n[nbr] += n_more
 
 
 @kernel
@@ -432,15 +462,11 @@ def patch(buf: U8, first: int, seg: int, port: int, plan: Plan) -> None:
     Args:
         buf, first, seg: the block as given to ``plan_pass``. plan: its result.
     """
-    written = -1
-    source = 0
-    for i in range(plan.n[port]):
+    i = 0
+    while i < plan.n[port]:
         k = plan.pkt[port, i]
         at = first + k * seg + BITS_AT
-        row = plan.row[port, i]
-        if row == written:
-            copy_octets(buf, at, buf, source, 8 * plan.words[k])
-        else:
-            write_bits(buf, at, plan.words[k], plan.bits[port, row])
-            written = row
-            source = at
+        words = plan.words[k]
+        write_bits(buf, at, words, plan.bits[port, plan.row[port, i]])
+        repeat_words(buf, at, seg, plan.run[k], words)
+        i += plan.run[k]

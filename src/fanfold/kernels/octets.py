@@ -21,6 +21,11 @@ _LANE = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
 
 
+def word_of(octets: bytes) -> np.uint64:
+    """Eight bytes as the word that a native view of them shows."""
+    return np.uint64(int.from_bytes(octets, sys.byteorder))
+
+
 @kernel
 def read_u16(buf: U8, at: int) -> int:
     """Unsigned 16-bit integer at ``at``."""
@@ -139,6 +144,19 @@ def times(a: np.uint64, b: np.uint64) -> np.uint64:
     cross = ((a >> _HALF) * (b & _LANE) & _LANE) + ((a & _LANE) * (b >> _HALF) & _LANE)
     high = (low >> _HALF) + cross
     return ((high & _LANE) << _HALF) | (low & _LANE)
+
+
+@kernel
+def repeat_words(buf: U8, at: int, step: int, n: int, n_words: int) -> None:
+    """Copy the words at ``at`` to the ``n - 1`` places that follow it, ``step`` bytes apart."""
+    if step & 7 == 0:  # one view for all: making it costs more than a copy
+        here = buf[at : at + (n - 1) * step + 8 * n_words].view(np.uint64)
+        for j in range(1, n):
+            for w in range(n_words):
+                here[j * (step >> 3) + w] = here[w]
+        return
+    for j in range(1, n):
+        copy_octets(buf, at + j * step, buf, at, 8 * n_words)
 
 
 @kernel

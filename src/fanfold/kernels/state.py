@@ -107,8 +107,9 @@ class Plan(NamedTuple):
     n: (P,) packets to each port; pkt: (P, K) which packets of the pass; dport: (P, K) outer
     UDP port; row: (P, K) which row of bits: (P, K, W) is its BitString, the same one for a run
     of packets alike. kind, flow, words: (K,) of each packet; clean: (K,) 1 where all copies
-    were planned. scratch: (4, W). copy_nbr, copy_bits: (P + 1,), (P + 1, W), the copies of one
-    packet, the null one too.
+    were planned; run: (K,) packets from this one on that are alike: one kind, flow and size,
+    to the same ports. scratch: (4, W). copy_nbr, copy_bits: (P + 1,), (P + 1, W), the copies
+    of one packet, the null one too.
     """
 
     n: I64
@@ -120,6 +121,7 @@ class Plan(NamedTuple):
     flow: I64
     words: I64
     clean: I64
+    run: I64
     scratch: U64
     copy_nbr: I64
     copy_bits: U64
@@ -172,6 +174,7 @@ def build_plan(n_ports: int, n_words: int) -> Plan:
         flow=np.zeros(MAX_PKTS, np.int64),
         words=np.zeros(MAX_PKTS, np.int64),
         clean=np.zeros(MAX_PKTS, np.int64),
+        run=np.zeros(MAX_PKTS, np.int64),
         scratch=np.zeros((4, n_words), np.uint64),
         copy_nbr=np.zeros(n_ports + 1, np.int64),
         copy_bits=np.zeros((n_ports + 1, n_words), np.uint64),

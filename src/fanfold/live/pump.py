@@ -59,6 +59,8 @@ IDLE = 0
 LOCAL = 1
 EVENTS = 2
 BUSY = 3
+SLOT_REST_PS = 1_000_000_000
+"""Between two looks at all slots: a deadline is 60 ms at least, and may come this much late."""
 
 
 class Node(NamedTuple):
@@ -116,7 +118,7 @@ def count_sent(counters: Counters, port: int, kind: int, flow: int, size: int) -
 def count_run(
     counters: Counters, port: int, plan: Plan, lo: int, hi: int, seg: int, n: int
 ) -> None:
-    """Count copies ``lo`` to ``hi`` of a port, once for each run of one class and flow.
+    """Count copies ``lo`` to ``hi`` of a port, once for each run of packets alike.
 
     n: bytes of the block from the first packet on.
     """
@@ -124,19 +126,48 @@ def count_run(
     while i < hi:
         k = plan.pkt[port, i]
         kind, flow = plan.kind[k], plan.flow[k]
-        n_pkts = 0
-        n_bytes = 0
-        while i < hi and plan.kind[plan.pkt[port, i]] == kind:
-            if plan.flow[plan.pkt[port, i]] != flow:
-                break
-            n_pkts += 1
-            n_bytes += min(seg, n - plan.pkt[port, i] * seg) + UNDERLAY_BYTES
-            i += 1
+        n_pkts = min(plan.run[k], hi - i)
+        n_bytes = min(n_pkts * seg, n - k * seg) + n_pkts * UNDERLAY_BYTES
         counters.tx[port, kind, 0] += n_pkts
         counters.tx[port, kind, 1] += n_bytes
         if flow >= 0:
             counters.flow_tx[flow, port, kind, 0] += n_pkts
             counters.flow_tx[flow, port, kind, 1] += n_bytes
+        i += n_pkts
+
+
+@kernel
+def send_end(plan: Plan, port: int, lo: int, seg: int, n: int) -> int:
+    """Past the last of a port's copies from ``lo`` on that go out in one call.
+
+    n: bytes of the block from the first packet on.
+    """
+    hi = lo
+    size = 0
+    while hi < plan.n[port] and plan.dport[port, hi] == plan.dport[port, lo]:
+        k = plan.pkt[port, hi]
+        n_pkts = min(plan.run[k], GSO_PKTS - (hi - lo))
+        n_pkts = min(n_pkts, (SEND_BYTES - size) // min(seg, n - k * seg))
+        if hi == lo:
+            n_pkts = max(n_pkts, 1)  # a packet larger than a block goes alone
+        elif n_pkts <= 0:
+            break
+        size += min(n_pkts * seg, n - k * seg)
+        hi += n_pkts
+    return hi
+
+
+@kernel
+def tap_sent(
+    sock: Sock, buf: U8, first: int, seg: int, n: int, port: int, lo: int, hi: int, node: Node
+) -> None:
+    """Capture copies ``lo`` to ``hi`` of a port."""
+    plan = node.plan
+    for i in range(lo, hi):
+        at = first + plan.pkt[port, i] * seg
+        size = min(seg, n - at)
+        addr, dport = node.ports.addr[port], plan.dport[port, i]
+        tap_packets(sock, buf, at, size, seg, port, TAP_OUT, dport, addr)
 
 
 @kernel
@@ -150,35 +181,12 @@ def send_plan(sock: Sock, buf: U8, first: int, seg: int, n: int, node: Node) -> 
         patch(buf, first, seg, port, plan)
         lo = 0
         while lo < total:
-            hi = lo
-            size = 0
-            while (
-                hi < total
-                and hi - lo < GSO_PKTS
-                and plan.dport[port, hi] == plan.dport[port, lo]
-            ):
-                step = min(seg, n - first - plan.pkt[port, hi] * seg)
-                if hi > lo and size + step > SEND_BYTES:
-                    break
-                size += step
-                k = plan.pkt[port, hi]
-                if sock.ints[TAPPING] != 0:
-                    at = first + k * seg
-                    tap_packets(
-                        sock,
-                        buf,
-                        at,
-                        step,
-                        seg,
-                        port,
-                        TAP_OUT,
-                        plan.dport[port, lo],
-                        node.ports.addr[port],
-                    )
-                hi += 1
+            hi = send_end(plan, port, lo, seg, n - first)
+            if sock.ints[TAPPING] != 0:
+                tap_sent(sock, buf, first, seg, n, port, lo, hi, node)
             count_run(node.counters, port, plan, lo, hi, seg, n - first)
             aim(sock, node.ports.addr[port], plan.dport[port, lo])
-            send_run(sock, buf, plan.pkt[port], lo, hi, first, seg, n, node.counters)
+            send_run(sock, buf, port, lo, hi, first, seg, n, plan, node.counters)
             lo = hi
 
 
@@ -280,11 +288,12 @@ def count_received(sock: Sock, node: Node, first: int) -> None:
     k = 0
     at = first
     while at < min(sock.ints[NEXT], sock.ints[END]):
-        size = min(seg, sock.ints[END] - at)
-        rx[node.plan.kind[k], 0] += 1
-        rx[node.plan.kind[k], 1] += size + UNDERLAY_BYTES
-        at += seg
-        k += 1
+        n_pkts = node.plan.run[k]
+        kind = node.plan.kind[k]
+        rx[kind, 0] += n_pkts
+        rx[kind, 1] += min(n_pkts * seg, sock.ints[END] - at) + n_pkts * UNDERLAY_BYTES
+        at += n_pkts * seg
+        k += n_pkts
 
 
 @kernel
@@ -300,9 +309,7 @@ def pump(sock: Sock, node: Node, turns: int) -> int:
     measure_queue(sock, node)
     for _ in range(turns):
         if ints[NEXT] >= ints[END] and not next_block(sock, node, when):
-            if node.row[0]["next_ps"] <= when:
-                node.row[0]["next_ps"] = expire(node.fold, when)
-                send_ready(sock, node)
+            end_slots(sock, node, when)
             return EVENTS if node.collect.n_events[0] > 0 else IDLE
         if ints[NEXT] >= ints[END]:
             continue
@@ -342,10 +349,17 @@ def pump(sock: Sock, node: Node, turns: int) -> int:
         if ints[TAPPING] != 0 and ints[TAP_USED] * 2 > sock.tap.shape[0]:
             return BUSY
         when = now(sock)
-    if node.row[0]["next_ps"] <= when:
-        node.row[0]["next_ps"] = expire(node.fold, when)
-        send_ready(sock, node)
+    end_slots(sock, node, when)
     return BUSY
+
+
+@kernel
+def end_slots(sock: Sock, node: Node, when: int) -> None:
+    """Send up what slots past their deadline have heard, at most once in SLOT_REST_PS."""
+    row = node.row[0]
+    if row["next_ps"] <= when:
+        row["next_ps"] = max(expire(node.fold, when), when + SLOT_REST_PS)
+        send_ready(sock, node)
 
 
 @kernel

@@ -11,7 +11,7 @@ import numpy as np
 from fanfold.kernels.codes import DROP_SEND_FAILED
 from fanfold.kernels.jit import i64, kernel
 from fanfold.kernels.octets import copy_octets
-from fanfold.kernels.state import I64, U8, U64, Counters
+from fanfold.kernels.state import I64, U8, U64, Counters, Plan
 from fanfold.live.syscalls import (
     MSG_DONTWAIT,
     SOL_UDP,
@@ -147,27 +147,32 @@ def send_iov(sock: Sock, n_iov: int, n_pkts: int, seg: int) -> bool:
 def send_run(
     sock: Sock,
     buf: U8,
-    starts: I64,
+    port: int,
     lo: int,
     hi: int,
     first: int,
     seg: int,
     n: int,
+    plan: Plan,
     counters: Counters,
 ) -> None:
-    """Send packets ``starts[lo:hi]`` of a block to the address aimed at."""
+    """Send copies ``lo`` to ``hi`` that a plan has for ``port`` to the address aimed at."""
+    starts = plan.pkt[port]
     base = np.uint64(buf.ctypes.data)
     if sock.ints[GSO] != 0:
         n_iov = 0
-        for i in range(lo, hi):
+        i = lo
+        while i < hi:
             at = first + starts[i] * seg
-            size = min(seg, n - at)
+            n_pkts = min(plan.run[starts[i]], hi - i)
+            size = np.uint64(min(n_pkts * seg, n - at))
             if i > lo and starts[i] == starts[i - 1] + 1:
-                sock.iov_out[2 * n_iov - 1] += np.uint64(size)
+                sock.iov_out[2 * n_iov - 1] += size
             else:
                 sock.iov_out[2 * n_iov] = base + np.uint64(at)
-                sock.iov_out[2 * n_iov + 1] = np.uint64(size)
+                sock.iov_out[2 * n_iov + 1] = size
                 n_iov += 1
+            i += n_pkts
         if send_iov(sock, n_iov, hi - lo, seg):
             return
         if hi - lo == 1:
