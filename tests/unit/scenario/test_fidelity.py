@@ -1,0 +1,122 @@
+"""How much work a program is, and which fidelity it gets."""
+
+import numpy as np
+import pytest
+
+from fanfold.errors import ConfigError
+from fanfold.scenario import fidelity
+from fanfold.scenario.fidelity import Work, choose, distances
+from fanfold.scenario.ranks import place_ranks, sources_of
+from fanfold.scenario.scenario import Workload
+from fanfold.scenario.settings import Settings
+from fanfold.schemes.catalog import CATALOG
+from fanfold.schemes.options import SchemeOptions
+from fanfold.schemes.program import Fan, build_program
+from fanfold.topo.nets import build_named_net
+from fanfold.topo.routes import build_routes
+from fanfold.work.collective import Collective
+
+NET = build_named_net("fat-tree:k=4")
+ROUTES = build_routes(NET)
+SETTINGS = Settings()
+NO_EDGES = np.zeros((0, 2), np.int64)
+
+
+def messages(*rows: tuple[int, int, int]) -> np.ndarray:
+    return np.array([(*row, 0) for row in rows], np.int64).reshape(-1, 4)
+
+
+def test_hosts_of_a_fat_tree_are_two_four_or_six_links_apart() -> None:
+    src, dst = np.array([0, 0, 0]), np.array([1, 2, 15])
+    assert distances(NET, ROUTES, src, dst).tolist() == [2, 4, 6]
+
+
+def test_a_host_with_several_links_takes_the_nearest() -> None:
+    net = build_named_net("multi-plane:planes=2,leaves=2,spines=1,hosts=4")
+    a, b = np.array([0, 0]), np.array([1, 3])
+    assert sorted(distances(net, build_routes(net), a, b).tolist()) == [2, 4]
+
+
+def test_a_message_is_its_packets_and_their_acknowledgements() -> None:
+    program = build_program(messages((0, 15, 4096 * 3), (0, 1, 1)), NO_EDGES)
+    work = Work(NET, ROUTES, program, SETTINGS)
+    assert work.records(1) == 2 * (3 * 6 + 1 * 2)
+    assert work.records(2) == 2 * (2 * 6 + 1 * 2)
+    assert work.records(64) == 2 * (1 * 6 + 1 * 2)
+    pulled = Work(NET, ROUTES, program, Settings(transport="ndp"))
+    assert pulled.records(1) == 3 * (3 * 6 + 1 * 2)
+
+
+def test_a_fan_is_its_tree_and_a_word_for_each_block() -> None:
+    fan = Fan(0, (1, 2, 3), 4096 * 65)
+    program = build_program(messages(), NO_EDGES, fans=(fan,))
+    # a link to each receiver, one path of 1 and one of 3 links to their edge switches
+    assert Work(NET, ROUTES, program, SETTINGS).records(1) == (65 + 2) * (3 + 1 + 3)
+
+
+def test_pieces_of_the_compact_form_count_as_pieces() -> None:
+    plain = build_program(messages((0, 1, 8192), (0, 1, 8192)), NO_EDGES)
+    compact = build_program(messages((0, 1, 16384)), NO_EDGES, chunks=2)
+    for segment in (1, 2, 8):
+        a, b = (Work(NET, ROUTES, p, SETTINGS).records(segment) for p in (plain, compact))
+        assert a == b
+
+
+@pytest.mark.parametrize(
+    ("limit", "rung", "segment"),
+    [(2 * 6 * 100, "packet", 1), (2 * 6 * 100 - 1, "train", 2), (2 * 6 * 49, "train", 4),
+     (2 * 6 * 2, "train", 64), (2 * 6 * 2 - 1, "flow", 0)],
+)  # fmt: skip
+def test_the_finest_fidelity_within_the_limit(
+    limit: int, rung: str, segment: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fidelity, "MAX_RECORDS", limit)
+    program = build_program(messages((0, 15, 4096 * 100)), NO_EDGES)
+    choice = choose("auto", NET, ROUTES, program, SETTINGS)
+    assert (choice.rung, choice.segment_pkts) == (rung, segment)
+    assert "1,200 packet hops" in choice.why
+    for asked in ("packet", "train", "flow"):
+        told = choose(asked, NET, ROUTES, program, SETTINGS)
+        assert (told.rung, told.why) == (asked, "asked for")
+
+
+def test_a_dozen_schemes_at_the_limit_end_within_a_minute() -> None:
+    assert 12 * fidelity.MAX_RECORDS <= 60 * 5_000_000
+
+
+def test_a_thousand_hosts_and_64_mib_need_no_flow() -> None:
+    net = build_named_net("fat-tree:k=16")
+    routes = build_routes(net)
+    work = Collective("broadcast", 64 << 20, tuple(range(1024)))
+    for scheme in CATALOG:
+        if work.kind in scheme.kinds:
+            program = scheme.build(work, SchemeOptions(compact=True))
+            choice = choose("auto", net, routes, program, SETTINGS)
+            assert (choice.rung, choice.segment_pkts <= 32) == ("train", True), scheme.name
+
+
+def test_ranks_stand_as_asked() -> None:
+    def hosts(order: str, seed: int = 1) -> tuple[int, ...]:
+        return place_ranks(Workload("reduce", 1, 4, order), 16, seed).hosts
+
+    assert hosts("packed") == (0, 1, 2, 3)
+    assert hosts("spread") == (0, 4, 8, 12)
+    assert hosts("shuffled") == hosts("shuffled") != hosts("shuffled", 2)
+    assert len(set(hosts("shuffled"))) == 4
+    assert place_ranks(Workload("reduce", 1), 16, 1).hosts == tuple(range(16))
+
+
+@pytest.mark.parametrize(("ranks", "is_fine"), [(16, True), (17, False)])
+def test_no_more_ranks_than_hosts(ranks: int, is_fine: bool) -> None:
+    if is_fine:
+        place_ranks(Workload("reduce", 1, ranks), 16, 1)
+    else:
+        with pytest.raises(ConfigError, match=r"workload.ranks: got 17, allowed: 2..16"):
+            place_ranks(Workload("reduce", 1, ranks), 16, 1)
+
+
+def test_who_starts() -> None:
+    hosts = (4, 2, 9)
+    assert sources_of(Collective("broadcast", 1, hosts)) == (4,)
+    assert sources_of(Collective("reduce", 1, hosts)) == (2, 9)
+    assert sources_of(Collective("all_reduce", 1, hosts)) == hosts
