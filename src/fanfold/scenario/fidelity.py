@@ -22,6 +22,8 @@ MAX_RECORDS = 12_000_000
 """Of one scheme: 2.4 s at 5 million records a second, so that a comparison of a dozen schemes
 ends within a minute. The same for each scheme, whatever it is compared with: what a scheme
 gives must not depend on its company."""
+MAX_LOSSY_RECORDS = 200_000_000
+"""Where packets cannot move as trains: 40 s of one scheme, rather than nothing about loss."""
 MAX_SEGMENT_PKTS = 64
 """The longest train: a block of a fan, so that its feedback comes as often as with packets."""
 _CONTROL = {"plain": 1, "roce": 1, "ndp": 2}
@@ -29,36 +31,48 @@ _CONTROL = {"plain": 1, "roce": 1, "ndp": 2}
 
 
 class Choice(NamedTuple):
-    """A rung, the packets of a train (1 at packet, 0 at flow), and why, for people."""
+    """A rung, the packets of a train (1 at packet, 0 at flow), why, and what it would be.
+
+    n_hops: packets times links, without loss.
+    """
 
     rung: Rung
     segment_pkts: int
     why: str
+    n_hops: int
 
 
 def choose(
     asked: Fidelity, net: Net, routes: Routes, program: Program, settings: Settings
 ) -> Choice:
     """The finest rung whose work is within MAX_RECORDS, or the one that was asked for."""
-    if asked == "flow":
-        return Choice("flow", 0, "asked for")
     work = Work(net, routes, program, settings)
-    n_exact = work.records(1)
-    if asked == "packet":
-        return Choice("packet", 1, "asked for")
-    if asked == "auto" and n_exact <= MAX_RECORDS:
-        return Choice("packet", 1, f"about {n_exact:,} packet hops")
-    segment = 2
-    while segment < MAX_SEGMENT_PKTS and work.records(segment) > MAX_RECORDS:
-        segment *= 2
-    n_records = work.records(segment)
-    if asked == "train":
-        return Choice("train", segment, "asked for")
-    if n_records <= MAX_RECORDS:
-        why = f"about {n_exact:,} packet hops, as trains {n_records:,}; at most {MAX_RECORDS:,}"
-        return Choice("train", segment, why)
-    why = f"about {n_exact:,} packet hops, even as trains {n_records:,}"
-    return Choice("flow", 0, f"{why}; at most {MAX_RECORDS:,}")
+    n_hops = work.records(1)
+    if asked == "auto":
+        rung, why = _by_work(work, n_hops, are_trains_exact(settings))
+    else:
+        rung, why = asked, "asked for"
+    segments: dict[Rung, int] = {"packet": 1, "train": work.segment(MAX_RECORDS), "flow": 0}
+    return Choice(rung, segments[rung], why, n_hops)
+
+
+def _by_work(work: "Work", n_hops: int, are_trains: bool) -> tuple[Rung, str]:
+    hops = f"about {n_hops:,} packet hops"
+    limit = MAX_RECORDS if are_trains else MAX_LOSSY_RECORDS
+    if n_hops <= limit:
+        return "packet", f"{hops}, at most {limit:,}"
+    if not are_trains:
+        return "flow", f"{hops}, over {limit:,}; loss and full queues are not in it"
+    n_records = work.records(work.segment(limit))
+    if n_records <= limit:
+        return "train", f"{hops}, {n_records:,} as trains, at most {limit:,}"
+    return "flow", f"{hops}, {n_records:,} even as trains, over {limit:,}"
+
+
+def are_trains_exact(settings: Settings) -> bool:
+    """Whether packets may move as trains: not where one alone can be lost or held."""
+    is_held = settings.transport == "ndp" or settings.pfc_pkts[0] > 0
+    return not (is_held or settings.loss_ppb or settings.queue_bytes)
 
 
 class Work:
@@ -78,6 +92,13 @@ class Work:
         data = _trains(sizes, n_chunks, settings, segment_pkts)
         blocks = _trains(sizes, n_chunks, settings, settings.block_psns)
         return total + int(((data + blocks) * np.array(self.tree_links, np.int64)).sum())
+
+    def segment(self, limit: int) -> int:
+        """The shortest train, a power of two from 2 on, whose records are within a limit."""
+        segment = 2
+        while segment < MAX_SEGMENT_PKTS and self.records(segment) > limit:
+            segment *= 2
+        return segment
 
 
 def distances(net: Net, routes: Routes, src: I64, dst: I64) -> I64:

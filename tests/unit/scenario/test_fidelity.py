@@ -5,7 +5,7 @@ import pytest
 
 from fanfold.errors import ConfigError
 from fanfold.scenario import fidelity
-from fanfold.scenario.fidelity import Work, choose, distances
+from fanfold.scenario.fidelity import Work, are_trains_exact, choose, distances
 from fanfold.scenario.ranks import place_ranks, sources_of
 from fanfold.scenario.scenario import Workload
 from fanfold.scenario.settings import Settings
@@ -78,6 +78,28 @@ def test_the_finest_fidelity_within_the_limit(
     for asked in ("packet", "train", "flow"):
         told = choose(asked, NET, ROUTES, program, SETTINGS)
         assert (told.rung, told.why) == (asked, "asked for")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        Settings(loss_ppb=1),
+        Settings(transport="ndp"),
+        Settings(pfc_pkts=(2, 1)),
+        Settings(queue_bytes=1),
+    ],
+)
+def test_what_may_lose_a_packet_moves_packet_by_packet(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fidelity, "MAX_RECORDS", 1)
+    program = build_program(messages((0, 15, 4096)), NO_EDGES)
+    assert not are_trains_exact(settings)
+    assert choose("auto", NET, ROUTES, program, settings).rung == "packet"
+    monkeypatch.setattr(fidelity, "MAX_LOSSY_RECORDS", 1)
+    choice = choose("auto", NET, ROUTES, program, settings)
+    assert choice.rung == "flow"
+    assert "not in it" in choice.why
 
 
 def test_a_dozen_schemes_at_the_limit_end_within_a_minute() -> None:
