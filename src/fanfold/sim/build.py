@@ -1,0 +1,286 @@
+"""Arrays of the compiled loop from a net, its routes, a program and settings.
+
+Streams stand in an order that does not depend on the order of a program's lines: by source,
+destination, start and size. So do links and their random streams, one for each link.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fanfold.errors import ConfigError
+from fanfold.scenario.settings import Settings
+from fanfold.schemes.program import Program
+from fanfold.sim.loop import rows as r
+from fanfold.sim.loop.events import RADIX, push
+from fanfold.streams import stream_key
+from fanfold.topo.net import Net
+from fanfold.topo.routes import FAR, Routes
+from fanfold.units import NEVER
+
+I64 = NDArray[np.int64]
+Rows = NDArray[np.void]
+N_BUCKETS = 1 << 16
+TRANSPORTS = {"roce": r.ROCE, "ndp": r.NDP, "plain": r.PLAIN}
+SPRAY_REORDER = 64
+"""Records that a later one may overtake on other paths before they count as lost."""
+PATH_REORDER = 2
+PULL_PER_MILLE = 990
+"""Pulls ask for a little less than the link carries."""
+
+
+class Streams(NamedTuple):
+    """Streams of messages and their parts.
+
+    rows: (F,) STREAM_ROW. bits: bitmaps. conns: CONN_ROW. first, n: (I,) streams of each item.
+    """
+
+    rows: Rows
+    bits: NDArray[np.uint64]
+    conns: Rows
+    first: I64
+    n: I64
+
+
+def build_queue(net: Net, settings: Settings, n_events: int, margin: int) -> I64:
+    """An empty pending set with room for ``n_events``; its buckets fit this net's links."""
+    byte_ps = byte_times(net)
+    full = (settings.payload_bytes + settings.header_bytes) * int(byte_ps.min())
+    gap = max(min(int(net.prop_ps.min()) + settings.switch_ps, full), 1024)
+    q = np.full(
+        r.HEAD_FIELDS + N_BUCKETS + RADIX + 13 * n_events + 3 * r.MAX_MAIL, -1, np.int64
+    )
+    q[: r.HEAD_FIELDS] = 0
+    q[r.SHIFT] = min(gap.bit_length() - 1, 20)
+    q[r.MASK] = N_BUCKETS - 1
+    width = 1 << int(q[r.SHIFT])
+    q[r.BASE], q[r.END], q[r.HORIZON] = -width, 0, width * (N_BUCKETS - 1)
+    place(q, n_events)
+    q[r.FREE] = 0
+    pool = int(q[r.AT_POOL])
+    q[pool + 2 : pool + 3 * n_events : 3] = [*range(1, n_events), -1]
+    q[r.MAX_OUT] = margin
+    q[r.STOP_PS] = NEVER
+    q[r.TRACE_STREAM] = r.NONE
+    return q
+
+
+def place(q: I64, n_events: int) -> None:
+    """Offsets of the regions of a queue array."""
+    q[r.CAP] = n_events
+    q[r.AT_MAIL] = r.HEAD_FIELDS
+    q[r.AT_HEADS] = r.HEAD_FIELDS + 3 * r.MAX_MAIL
+    q[r.AT_POOL] = q[r.AT_HEADS] + N_BUCKETS + RADIX
+    q[r.AT_READY] = q[r.AT_POOL] + 3 * n_events
+    q[r.AT_SPARE] = q[r.AT_READY] + 2 * n_events
+    q[r.AT_SIDE] = q[r.AT_SPARE] + 2 * n_events
+    q[r.AT_FAR] = q[r.AT_SIDE] + 3 * n_events
+
+
+def enlarge_queue(q: I64) -> I64:
+    """The same pending set with room for twice as many events."""
+    n = int(q[r.CAP])
+    big = np.full(q.size + 13 * n, -1, np.int64)
+    big[: r.HEAD_FIELDS] = q[: r.HEAD_FIELDS]
+    place(big, 2 * n)
+    fixed = slice(r.HEAD_FIELDS, int(q[r.AT_POOL]))
+    big[fixed] = q[fixed]
+    for field, width in ((r.AT_POOL, 3), (r.AT_READY, 2), (r.AT_SIDE, 3), (r.AT_FAR, 3)):
+        at, to = int(q[field]), int(big[field])
+        big[to : to + width * n] = q[at : at + width * n]
+    pool = int(big[r.AT_POOL])
+    big[pool + 3 * n + 2 : pool + 6 * n : 3] = [*range(n + 1, 2 * n), q[r.FREE]]
+    big[r.FREE] = n
+    return big
+
+
+def byte_times(net: Net) -> I64:
+    """(L,) picoseconds a byte, rounded down (docs/simulator.md 1)."""
+    return 8 * 10**12 // net.bps
+
+
+def build_links(net: Net, settings: Settings, seed: int) -> Rows:
+    """LINK_ROW of each link, idle."""
+    rows = np.zeros(net.n_links, r.LINK_ROW)
+    rows["dst"], rows["reverse"], rows["prop_ps"] = net.dst, net.reverse, net.prop_ps
+    rows["byte_ps"] = byte_times(net)
+    is_router = net.src >= net.n_hosts
+    rows["limit_ps"] = settings.queue_bytes * rows["byte_ps"] * is_router
+    rows["mark_ps"] = settings.ecn_bytes * rows["byte_ps"] * is_router
+    rows["loss_ppb"] = settings.loss_ppb
+    rows["up"] = 1
+    for name in ("ring", "first_ctl", "last_ctl", "first", "last", "came"):
+        rows[name] = r.NONE
+    if settings.loss_ppb:
+        key = np.uint64(stream_key(seed, "sim/links") & (2**64 - 1))
+        spread = np.arange(1, net.n_links + 1, dtype=np.uint64) * np.uint64(0xD1342543DE82EF95)
+        rows["rng"] = key ^ spread
+    return rows
+
+
+def build_nodes(net: Net, routes: Routes) -> Rows:
+    """NODE_ROW of each node."""
+    rows = np.zeros(net.n_nodes, r.NODE_ROW)
+    rows["first_out"] = net.first_out[:-1]
+    rows["n_out"] = np.diff(net.first_out)
+    rows["group"][: net.n_hosts] = routes.group
+    rows["first_pull"] = rows["last_pull"] = rows["slot"] = r.NONE
+    rows["slots_ps"] = NEVER
+    return rows
+
+
+def build_ways(routes: Routes) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """``way`` and ``sets`` of the loop."""
+    way = np.where(routes.hops == 1, r.HERE, routes.ecmp)
+    way[routes.hops >= FAR] = r.NONE
+    sets = np.concatenate([routes.first, routes.link]).astype(np.int32)
+    return way.astype(np.int32), sets
+
+
+def uplinks(net: Net, routes: Routes, src: I64, dst: I64) -> list[I64]:
+    """Links by which each source may begin a shortest path: a list for each message."""
+    chosen = []
+    for a, b in zip(src.tolist(), dst.tolist(), strict=True):
+        mine = np.arange(net.first_out[a], net.first_out[a + 1])
+        hops = routes.hops[net.dst[mine] - net.n_hosts, routes.group[b]]
+        best = hops.min()
+        if best >= FAR:
+            ends = f"{net.node_name(a)} to {net.node_name(b)}"
+            raise ConfigError("receiver", f"no path from {ends}", "hosts that are connected")
+        chosen.append(mine[hops == best])
+    return chosen
+
+
+def build_streams(
+    net: Net, routes: Routes, program: Program, settings: Settings, seg: int
+) -> Streams:
+    """Streams of all messages; one that may take several of its host's links is split."""
+    src, dst = program.src, program.dst
+    order = np.lexsort((np.arange(src.size), program.n_bytes, program.start_ps, dst, src))
+    n_out = np.diff(net.first_out)[: net.n_hosts]
+    if src.size and n_out[src].max() > 1:
+        links = uplinks(net, routes, src[order], dst[order])
+        if settings.routing == "ecmp":
+            links = [each[i % each.size : i % each.size + 1] for i, each in enumerate(links)]
+        most = -(-program.n_bytes[order] // settings.payload_bytes)
+        links = [each[:n] for each, n in zip(links, most.tolist(), strict=True)]
+        count = np.array([each.size for each in links], np.int64)
+        nic = np.concatenate(links).astype(np.int64)
+    else:
+        check_paths(net, routes, src, dst)
+        count = np.ones(src.size, np.int64)
+        nic = net.first_out[src[order]]
+    owner = np.repeat(order, count)
+    part = np.arange(owner.size) - np.repeat(np.cumsum(count) - count, count)
+    first = np.zeros(program.n_items, np.int64)
+    n = np.zeros(program.n_items, np.int64)
+    first[order], n[order] = np.cumsum(count) - count, count
+    rows = np.zeros(owner.size, r.STREAM_ROW)
+    rows["item"], rows["src"], rows["dst"], rows["nic"] = owner, src[owner], dst[owner], nic
+    fill_sizes(rows, program.n_bytes[owner], np.repeat(count, count), part, settings, seg)
+    fill_paths(rows, settings, byte_times(net)[nic])
+    for name in ("ring", "back", "next_pull", "next_conn", "fan", "first_job", "last_job"):
+        rows[name] = r.NONE
+    rows["nacked"] = r.NONE
+    words = np.zeros(rows.size, np.int64)
+    if settings.transport != "roce":
+        words = -(-rows["n_recs"] // 64)
+    rows["n_words"], rows["bits_at"] = words, 3 * (np.cumsum(words) - words)
+    bits = np.zeros(3 * int(words.sum()) + 1, np.uint64)
+    pairs = np.stack([rows["src"], rows["dst"], rows["nic"]])
+    _, conn = np.unique(pairs, axis=1, return_inverse=True)
+    rows["conn"] = conn.reshape(-1)
+    conns = np.full(int(conn.max(initial=-1)) + 1, r.NONE, np.int64)
+    table = np.zeros(conns.size, r.CONN_ROW)
+    for name in ("now", "first", "last"):
+        table[name] = r.NONE
+    return Streams(rows, bits, table, first, n)
+
+
+def check_paths(net: Net, routes: Routes, src: I64, dst: I64) -> None:
+    """Raise ConfigError for a message to a host that cannot be reached, or to itself."""
+    if (src == dst).any():
+        name = net.node_name(int(src[np.argmax(src == dst)]))
+        raise ConfigError("receiver", f"{name} sends to itself", "another host")
+    first = net.dst[net.first_out[src]] - net.n_hosts
+    far = routes.hops[first, routes.group[dst]] >= FAR
+    if far.any():
+        i = int(np.argmax(far))
+        ends = f"{net.node_name(int(src[i]))} to {net.node_name(int(dst[i]))}"
+        raise ConfigError("receiver", f"no path from {ends}", "hosts that are connected")
+
+
+def fill_sizes(
+    rows: Rows, n_bytes: I64, parts: I64, part: I64, settings: Settings, seg: int
+) -> None:
+    """Records of each stream: whole packets to each part, what is left to the first ones."""
+    payload = settings.payload_bytes
+    pkts = -(-n_bytes // payload)
+    share = pkts // parts + (part < pkts % parts)
+    is_last = part == parts - 1
+    before = part * (pkts // parts) + np.minimum(part, pkts % parts)
+    mine = np.where(is_last, n_bytes - before * payload, share * payload)
+    rows["pkt_payload"], rows["rec_pkts"], rows["rec_payload"] = payload, seg, seg * payload
+    rows["n_recs"] = -(-mine // (seg * payload))
+    rows["last_payload"] = mine - (rows["n_recs"] - 1) * seg * payload
+    rows["window"] = -(-settings.window_pkts // seg)
+    if settings.transport == "ndp":
+        rows["credit"], rows["window"] = max(-(-settings.window_pkts // seg), 1), 0
+
+
+def fill_paths(rows: Rows, settings: Settings, byte_ps: I64) -> None:
+    """Pace of an open loop and the numbers that pick paths, from the two ends alone."""
+    header = settings.header_bytes * rows["rec_pkts"]
+    rows["gap_ps"] = (rows["rec_payload"] + header) * byte_ps
+    code = (rows["src"] * 1_000_003 + rows["dst"] * 7919 + rows["nic"] * 31).astype(np.uint64)
+    code = (code ^ (code >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    code = (code ^ (code >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    rows["path"] = ((code ^ (code >> np.uint64(31))) >> np.uint64(20)).astype(np.int64)
+    rows["path_step"] = 1 if settings.routing == "spray" else 0
+
+
+def build_items(program: Program, streams: Streams) -> Rows:
+    """ITEM_ROW of each message and fan, with its streams."""
+    rows = np.zeros(program.n_items, r.ITEM_ROW)
+    n = program.src.size
+    rows["needs"], rows["fan"] = program.n_needs, r.NONE
+    rows["start_ps"][:n] = program.start_ps
+    rows["start_ps"][n:] = [fan.start_ps for fan in program.fans]
+    rows["fan"][n:] = np.arange(len(program.fans))
+    rows["first"], rows["n_streams"] = streams.first, streams.n
+    rows["unreceived"] = rows["unacked"] = streams.n
+    rows["unreceived"][n:] = rows["unacked"][n:] = 1
+    for name in ("started_ps", "got_ps", "done_ps"):
+        rows[name] = r.NONE
+    return rows
+
+
+def push_starts(q: I64, items: Rows, streams: Streams) -> None:
+    """Let every item that waits for nothing start, in the order of the streams."""
+    free = np.nonzero(items["needs"] == 0)[0]
+    key = np.where(items["fan"][free] == r.NONE, streams.first[free], NEVER)
+    for i in free[np.lexsort((free, key))]:
+        push(q, int(items["start_ps"][i]), int(i) * r.N_KINDS + r.EV_START)
+
+
+def set_scalars(q: I64, net: Net, program: Program, settings: Settings, n_sets: int) -> None:
+    """Numbers of the timing model in the queue's head."""
+    q[r.N_HOSTS], q[r.N_SETS], q[r.N_ITEMS] = net.n_hosts, n_sets, program.n_items
+    q[r.TRANSPORT] = TRANSPORTS[settings.transport]
+    q[r.SWITCH_PS], q[r.ACK_BYTES] = settings.switch_ps, settings.ack_bytes
+    q[r.HEADER_BYTES] = settings.header_bytes
+    q[r.CUT_BYTES] = settings.header_bytes if settings.cut_through else 0
+    q[r.LIMIT_BYTES] = settings.queue_bytes
+    high, low = settings.pfc_pkts
+    q[r.PFC_HIGH], q[r.PFC_LOW] = high * settings.payload_bytes, low * settings.payload_bytes
+    q[r.TRIM] = int(settings.transport == "ndp")
+    q[r.QUEUED] = int(high > 0 or settings.transport == "ndp")
+    is_lossy = settings.loss_ppb or settings.failures
+    q[r.LOSSY] = int(bool(is_lossy or (settings.queue_bytes and not q[r.TRIM] and not high)))
+    q[r.RTO_PS] = settings.rto_ps
+    q[r.REORDER] = SPRAY_REORDER if settings.routing == "spray" else PATH_REORDER
+    full = settings.payload_bytes + settings.header_bytes
+    pull = full * int(byte_times(net)[: max(int(net.first_out[net.n_hosts]), 1)].min())
+    q[r.PULL_PS] = pull * 1000 // PULL_PER_MILLE
+    q[r.ON] = program.on

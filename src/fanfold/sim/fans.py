@@ -1,0 +1,445 @@
+"""The sending ends of fans in the simulator: the machine of ``fanfold.core``, once a block.
+
+The compiled loop leaves letters (a job's last packet left, FEEDBACK came home, a deadline); each
+is handed to the FanSender that also drives a live push. A data-center fabric is far faster than
+the software BFRs its waits are made for, so its clock runs ``speed`` times as fast: waits keep
+their proportion to the round trip (docs/simulator.md 6).
+"""
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fanfold.core.effects import Effect, ReceiverLost, SendBlock
+from fanfold.core.flight import Shape
+from fanfold.core.sender import TICK_PS, FanSender
+from fanfold.errors import ConfigError
+from fanfold.kernels import collect as c
+from fanfold.kernels.codes import FOLD_COMPLETE, FOLD_PARTIAL, FOLD_UNFOLDED, N_FOLDS
+from fanfold.kernels.layout import BITS_AT, FAN_BYTES, INNER_BYTES, UNDERLAY_BYTES
+from fanfold.kernels.slots import NEVER_PS
+from fanfold.kernels.state import NODE_ROW, SLOT_PLANES, SLOT_ROW, build_counters, build_fold
+from fanfold.scenario.settings import Settings
+from fanfold.schemes.program import Program
+from fanfold.sim.build import Streams
+from fanfold.sim.loop import rows as r
+from fanfold.sim.loop.events import push
+from fanfold.sim.loop.fans import SIZE, Bier, Receivers
+from fanfold.sim.loop.nic import join, kick, next_si
+from fanfold.sim.loop.tables import fill_bifts
+from fanfold.sim.loop.unicast import ACKED, settle
+from fanfold.topo.net import Net
+from fanfold.topo.routes import FAR, Routes
+from fanfold.wire import bitstring, feedback
+from fanfold.wire.feedback import Feedback, FeedbackRow
+
+if TYPE_CHECKING:
+    from fanfold.sim.simulate import Simulation
+
+I64 = NDArray[np.int64]
+Rows = NDArray[np.void]
+LANES = 9
+MAX_QUEUED = 2
+"""Jobs of a lane that wait at its port: the next block is there when one ends."""
+LIVE_RTT_PS = 13_000_000_000
+"""Round trip that the waits of core/sender.py suit."""
+MAX_SPEED = 10_000
+REORDER_PS, IDLE_PS = 2_000_000_000, 20_000_000_000
+AGAIN_PS = FOLD_PS = 60_000_000_000
+"""Waits of receivers and slots on a live node."""
+MAX_ROWS = 60_000_000
+"""Receivers times blocks of all fans: about 100 bytes each."""
+FLOW_PORT = 50_000
+
+
+class Fans:
+    """All fans of a run, and the arrays that BFRs and receivers need for them."""
+
+    def __init__(
+        self,
+        net: Net,
+        routes: Routes,
+        program: Program,
+        settings: Settings,
+        seed: int,
+        segment_pkts: int,
+        bfr_ids: I64 | None,
+    ) -> None:
+        del seed, segment_pkts
+        self.net, self.routes, self.program, self.settings = net, routes, program, settings
+        self.n_bits = settings.bitstring_bits
+        self.bsl = bitstring.bsl_of_bits(self.n_bits)
+        self.n_words = self.n_bits // 64
+        ids = np.arange(1, net.n_hosts + 1) if bfr_ids is None else bfr_ids
+        self.bfr_ids = np.asarray(ids, np.int64)
+        wide = bool(program.fans)
+        self.n_si = int((self.bfr_ids.max(initial=1) - 1) // self.n_bits + 1) if wide else 1
+        self.margin = settings.n_slots * 2 + 256 if wide else 0
+        self.lost: list[str] = []
+        self.machines: dict[int, FanSender] = {}
+        self.speed = speed_of(net, routes)
+        self._jobs: dict[int, SendBlock] = {}
+        self._free_jobs: deque[int] = deque()
+        self._free_bits: deque[int] = deque()
+        self._queued: dict[tuple[int, int], int] = {}
+        self._wake_ps: dict[int, int] = {}
+        self._n_done_hosts: dict[int, int] = {}
+        self._open: set[int] = set()
+
+    # Building.
+
+    def set_up(self, q: I64, world: r.World, streams: Streams) -> r.Senders:
+        """Fill in what fans need; the senders of all hosts."""
+        fans = self._build_fans(world)
+        q[r.N_WORDS], q[r.N_SI], q[r.N_ECMP] = self.n_words, self.n_si, self.settings.n_ecmp
+        q[r.N_BITS] = self.n_bits
+        q[r.BIFT_BASE] = bitstring.bift_id(self.bsl, 0, 0)
+        q[r.FAN_HEAD] = UNDERLAY_BYTES + BITS_AT + self.n_bits // 8 + INNER_BYTES + FAN_BYTES
+        q[r.N_SLOTS] = self.settings.n_slots
+        q[r.AGAIN_PS] = AGAIN_PS // self.speed
+        body = self.settings.payload_bytes + int(q[r.FAN_HEAD])
+        q[r.FEEDBACK_MTU] = body
+        n_fans = len(self.program.fans)
+        world.nodes["bfr_id"][: self.net.n_hosts] = self.bfr_ids
+        self.receivers = self._build_receivers(fans)
+        self.bier = self._build_bier(world, body if n_fans else 1)
+        n_jobs = 64 * n_fans
+        self._free_jobs.extend(range(n_jobs))
+        self._free_bits.extend(range(n_jobs))
+        self._lanes_at = streams.rows.size
+        lanes = np.zeros(LANES * n_fans, r.STREAM_ROW)
+        for name in ("ring", "back", "next_pull", "next_conn", "first_job", "last_job"):
+            lanes[name] = r.NONE
+        lanes["item"] = r.NONE
+        lanes["fan"] = np.repeat(np.arange(n_fans), LANES)
+        lanes["nic"] = np.repeat(fans["nic"], LANES)
+        return r.Senders(
+            np.concatenate([streams.rows, lanes]),
+            streams.bits,
+            streams.conns,
+            np.zeros(max(n_jobs, 1), r.JOB_ROW),
+            np.zeros((max(n_jobs, 1), self.n_si * self.n_words), np.uint64),
+            fans,
+            np.zeros((world.pkts.size if n_fans else 1, self.n_words), np.uint64),
+        )
+
+    def _build_fans(self, world: r.World) -> Rows:
+        net, settings = self.net, self.settings
+        rows = np.zeros(len(self.program.fans), r.FAN_ROW)
+        n_ids = self.n_si * self.n_bits
+        block_at = 0
+        for m, fan in enumerate(self.program.fans):
+            self._check(fan.source, fan.receivers)
+            shape = Shape(fan.n_bytes, settings.payload_bytes, settings.block_psns)
+            tail = shape.last_bytes - (shape.last_n_psn - 1) * settings.payload_bytes
+            row = rows[m]
+            row["item"], row["host"] = self.program.src.size + m, fan.source
+            row["bfir_id"], row["flow"] = self.bfr_ids[fan.source], 2 * m + 1
+            row["flow_port"], row["nic"] = FLOW_PORT, net.first_out[fan.source]
+            row["n_si"], row["entropy"] = self.n_si, (m * 7 + fan.source * 3) % 2**20
+            row["n_blocks"], row["n_psn"] = shape.n_blocks, settings.block_psns
+            row["last_n_psn"], row["last_bytes"] = shape.last_n_psn, tail
+            row["stride"], row["unreceived"] = settings.payload_bytes, len(fan.receivers)
+            row["recv_at"], row["block_at"] = m * n_ids, block_at
+            block_at += n_ids * shape.n_blocks
+        self.n_rows = block_at
+        if block_at > MAX_ROWS:
+            raise ConfigError(
+                "fidelity", f"{block_at} blocks at receivers", f"flow above {MAX_ROWS}"
+            )
+        return rows
+
+    def _check(self, source: int, receivers: tuple[int, ...]) -> None:
+        if source in receivers:
+            name = self.net.node_name(source)
+            raise ConfigError("receiver", f"{name} sends to itself", "other hosts")
+        for host in (source, *receivers):
+            if self.bfr_ids[host] < 1:
+                name = self.net.node_name(host)
+                raise ConfigError("placement", f"{name} has no BFR-id", "1..65535")
+        first = self.net.dst[self.net.first_out[source]] - self.net.n_hosts
+        far = self.routes.hops[first, self.routes.group[list(receivers)]] >= FAR
+        if far.any():
+            name = self.net.node_name(receivers[int(np.argmax(far))])
+            raise ConfigError(
+                "receiver",
+                f"no path from {self.net.node_name(source)} to {name}",
+                "hosts that are connected",
+            )
+
+    def _build_receivers(self, fans: Rows) -> Receivers:
+        n_ids = self.n_si * self.n_bits
+        follow = np.zeros(max(fans.size * n_ids, 1), c.FOLLOW_ROW)
+        if fans.size:
+            host_of = np.full(n_ids, r.NONE, np.int64)
+            host_of[self.bfr_ids[self.bfr_ids > 0] - 1] = np.nonzero(self.bfr_ids > 0)[0]
+            follow["map_at"] = np.repeat(np.arange(fans.size), n_ids)
+            follow["map_len"] = np.repeat(fans["n_blocks"], n_ids)
+            follow["heard_ps"] = np.tile(np.arange(n_ids), fans.size)
+            follow["flow_port"] = np.tile(host_of, fans.size)
+        collect = c.Collect(
+            blocks=np.zeros(max(self.n_rows, 1), c.BLOCK_ROW),
+            room=np.zeros((1, 1), np.uint8),
+            follow=follow,
+            have=np.zeros(1, np.uint8),
+            events=np.zeros((1, 3), np.int64),
+            n_events=np.zeros(1, np.int64),
+            timing=np.array([REORDER_PS // self.speed, IDLE_PS // self.speed], np.int64),
+        )
+        return Receivers(collect, build_fold(1, self.n_words))
+
+    def _build_bier(self, world: r.World, body_bytes: int) -> Bier:
+        net, n_slots, w = self.net, self.settings.n_slots, self.n_words
+        wide = bool(self.program.fans)
+        n_routers = net.n_nodes - net.n_hosts if wide else 1
+        ports = int(np.diff(net.first_out)[net.n_hosts :].max(initial=1)) if wide else 1
+        n_tables = n_routers * self.n_si * self.settings.n_ecmp
+        nbr_of = np.full((n_tables if wide else 1, self.n_bits), -1, np.int16)
+        f_bm = np.zeros((n_tables if wide else 1, ports + 2, w), np.uint64)
+        bfrs = np.zeros(n_routers, NODE_ROW)
+        bfrs["addr"] = np.arange(n_routers)
+        bfrs["folds"] = int(self.program.folds)
+        bfrs["fold_ps"] = FOLD_PS // self.speed
+        hops = self.routes.hops[self.routes.hops < FAR]
+        bfrs["depth"] = max(int(hops.max(initial=1)), 2)
+        bfrs["mtu"], bfrs["next_ps"] = body_bytes, NEVER_PS
+        if wide:
+            host_of = np.full(self.n_si * self.n_bits, r.NONE, np.int64)
+            host_of[self.bfr_ids[self.bfr_ids > 0] - 1] = np.nonzero(self.bfr_ids > 0)[0]
+            fill_bifts(
+                world.way,
+                self.routes.hops,
+                world.sets,
+                self.routes.first.size - 1,
+                world.links,
+                world.nodes,
+                host_of,
+                net.n_hosts,
+                self.n_si,
+                self.settings.n_ecmp,
+                nbr_of,
+                f_bm,
+            )
+        keeps = n_routers if self.program.folds else 1
+        return Bier(
+            nbr_of,
+            f_bm,
+            bfrs,
+            np.zeros(keeps * n_slots, SLOT_ROW),
+            np.zeros((keeps * n_slots, SLOT_PLANES, w), np.uint64),
+            np.zeros((n_routers, N_FOLDS), np.int64),
+            np.zeros((n_routers, n_slots + 1), np.int64),
+            build_counters(1),
+            np.zeros((4, w), np.uint64),
+            np.zeros(ports + 2, np.int64),
+            np.zeros((ports + 2, w), np.uint64),
+            np.zeros((world.pkts.size if wide else 1, body_bytes), np.uint8),
+        )
+
+    def enlarge(self, senders: r.Senders, n_pkts: int) -> tuple[r.Senders, Bier]:
+        """Room for BitStrings and FEEDBACK of ``n_pkts`` packets."""
+        if self.program.fans:
+            bits = np.zeros((n_pkts, self.n_words), np.uint64)
+            bits[: senders.pkt_bits.shape[0]] = senders.pkt_bits
+            bodies = np.zeros((n_pkts, self.bier.bodies.shape[1]), np.uint8)
+            bodies[: self.bier.bodies.shape[0]] = self.bier.bodies
+            self.bier = self.bier._replace(bodies=bodies)
+            senders = senders._replace(pkt_bits=bits)
+        return senders, self.bier
+
+    def n_folds(self) -> tuple[int, int, int]:
+        """Slots that completed, that went up partial, words that passed unfolded."""
+        total = self.bier.events.sum(axis=0)
+        return int(total[FOLD_COMPLETE]), int(total[FOLD_PARTIAL]), int(total[FOLD_UNFOLDED])
+
+    # Letters.
+
+    def deliver(self, sim: "Simulation") -> None:
+        """Hand every letter to the sender it is for."""
+        q = sim.q
+        at = int(q[r.AT_MAIL])
+        letters = q[at : at + 3 * int(q[r.N_MAIL])].reshape(-1, 3).tolist()
+        q[r.N_MAIL] = 0
+        now = int(q[r.NOW])
+        for kind, m, value in letters:
+            if kind == r.MAIL_START:
+                self._start(m)
+            out: list[Effect] = []
+            machine = self.machines.get(m)
+            if kind == r.MAIL_WORD:
+                p, size = divmod(value, SIZE)
+                word = self._read(p, size)
+                free(q, sim.world.pkts, p)
+                if machine is not None:
+                    machine.on_feedback(now * self.speed, word, out)
+            if machine is None:
+                continue
+            if kind == r.MAIL_SENT:
+                job = self._jobs.pop(value)
+                self._give_back(sim, value)
+                if not job.is_repair:
+                    self._queued[m, job.lane] -= 1
+                machine.on_sent(now * self.speed, job)
+            elif kind == r.MAIL_WAKE:
+                self._wake_ps[m] = NEVER_PS
+                if machine.deadline_ps() <= now * self.speed:
+                    machine.on_timer(now * self.speed, out)
+            self._go_on(sim, m, machine, out)
+
+    def _start(self, m: int) -> None:
+        fan, settings = self.program.fans[m], self.settings
+        bits = 0
+        for host in fan.receivers:
+            bits |= 1 << int(self.bfr_ids[host] - 1)
+        shape = Shape(fan.n_bytes, settings.payload_bytes, settings.block_psns)
+        link = self.net.first_out[fan.source]
+        cap = max(int(self.net.bps[link]) // self.speed, 1)
+        self.machines[m] = FanSender(2 * m + 1, shape, [bits], cap)
+        self._wake_ps[m] = NEVER_PS
+
+    def _read(self, p: int, size: int) -> Feedback:
+        at = BITS_AT + self.n_bits // 8 + INNER_BYTES
+        word = feedback.decode(self.bier.bodies[p, at:size].tobytes())
+        shift = bitstring.split_bift_id(word.bift_id).si * self.n_bits
+        if shift == 0:
+            return word
+        return Feedback(
+            word.bift_id,
+            word.flow,
+            word.block,
+            word.n_psn,
+            word.heard << shift,
+            word.done << shift,
+            tuple(FeedbackRow(row.psn, row.lacking << shift) for row in word.rows),
+            word.flags,
+            word.round,
+            word.queue,
+            word.room,
+            worst=word.worst,
+            n_merged=word.n_merged,
+            behind=word.behind,
+        )
+
+    def _go_on(self, sim: "Simulation", m: int, machine: FanSender, out: list[Effect]) -> None:
+        now = int(sim.q[r.NOW])
+        while True:
+            for effect in out:
+                if isinstance(effect, SendBlock):
+                    self._enlist(sim, m, machine, effect)
+                elif isinstance(effect, ReceiverLost):
+                    self._note_lost(m, effect)
+            out.clear()
+            machine.fill(now * self.speed, out, self._has_room)
+            if not out:
+                break
+        if machine.is_done():
+            del self.machines[m]
+            settle(sim.q, sim.world.items, sim.world.deps, self.program.src.size + m, ACKED)
+            return
+        tick = TICK_PS * min(max(len(self.machines) // 8, 1), 64)
+        due = max(machine.deadline_ps() // self.speed, now + tick // self.speed)
+        if due < self._wake_ps[m]:
+            self._wake_ps[m] = due
+            push(sim.q, due, m * r.N_KINDS + r.EV_WAKE)
+
+    def _has_room(self, flow: int, lane: int) -> bool:
+        return self._queued.get((flow >> 1, lane), 0) < MAX_QUEUED
+
+    def _note_lost(self, m: int, effect: ReceiverLost) -> None:
+        host = int(np.argmax(self.bfr_ids == effect.bit + 1))
+        fan = self.program.fans[m]
+        source, name = self.net.node_name(fan.source), self.net.node_name(host)
+        self.lost.append(f"fan from {source}: {name} given up, {effect.reason}")
+
+    def _enlist(self, sim: "Simulation", m: int, machine: FanSender, job: SendBlock) -> None:
+        """Queue a job at its lane's port: repairs before what is sent for the first time."""
+        n_rows = len(job.bits)
+        self._make_room(sim, n_rows)
+        streams, jobs, job_bits = sim.senders.streams, sim.senders.jobs, sim.senders.job_bits
+        j = self._free_jobs.popleft()
+        rows = self._take_bits(sim, n_rows)
+        for row, bits in zip(range(rows, rows + n_rows), job.bits, strict=True):
+            raw = bits.to_bytes(self.n_si * self.n_words * 8, "little")
+            job_bits[row] = np.frombuffer(raw, np.uint64)
+        jobs[j] = np.zeros(1, r.JOB_ROW)[0]
+        row = jobs[j]
+        row["next"], row["fan"], row["block"], row["psns"] = r.NONE, m, job.block, job.psns
+        row["bits_at"], row["n_rows"] = rows, n_rows
+        row["round"], row["again"] = job.round, int(job.is_repair)
+        row["si"] = r.NONE
+        next_si(sim.q, jobs, job_bits, j)
+        self._jobs[j] = job
+        s = self._lanes_at + m * LANES + job.lane
+        st = streams[s]
+        rate = max(machine.lane_rate_bps(job.lane) * self.speed, 1)
+        st["gap_ps"] = 8 * 10**12 // rate
+        at = int(st["first_job"])
+        if at == r.NONE:
+            st["first_job"] = j
+        else:
+            after = int(jobs[at]["next"])
+            while after != r.NONE and (not job.is_repair or jobs[after]["again"]):
+                at, after = after, int(jobs[after]["next"])
+            jobs[at]["next"], row["next"] = j, after
+        if not job.is_repair:
+            self._queued[m, job.lane] = self._queued.get((m, job.lane), 0) + 1
+        if not st["active"]:
+            st["next_ps"] = max(int(st["next_ps"]), int(sim.q[r.NOW]))
+            join(sim.world.links, streams, s)
+        kick(sim.q, sim.world.links, sim.world.pkts, sim.senders, int(st["nic"]))
+
+    def _make_room(self, sim: "Simulation", n_rows: int) -> None:
+        if not self._free_jobs:
+            old = sim.senders.jobs
+            jobs = np.zeros(2 * old.size, r.JOB_ROW)
+            jobs[: old.size] = old
+            self._free_jobs.extend(range(old.size, jobs.size))
+            sim.senders = sim.senders._replace(jobs=jobs)
+        if len(self._free_bits) < n_rows or n_rows > 1:
+            self._add_bits(sim, n_rows)
+
+    def _add_bits(self, sim: "Simulation", n_rows: int) -> None:
+        old = sim.senders.job_bits
+        if n_rows == 1:
+            more = old.shape[0]
+            self._free_bits.extend(range(more, 2 * more))
+        else:
+            if self._free_runs():
+                return
+            more = 64 * 16
+            self._runs.extend(range(old.shape[0], old.shape[0] + more, 64))
+        bits = np.zeros((old.shape[0] + more, old.shape[1]), np.uint64)
+        bits[: old.shape[0]] = old
+        sim.senders = sim.senders._replace(job_bits=bits)
+
+    def _free_runs(self) -> bool:
+        if not hasattr(self, "_runs"):
+            self._runs: deque[int] = deque()
+        return bool(self._runs)
+
+    def _take_bits(self, sim: "Simulation", n_rows: int) -> int:
+        return self._free_bits.popleft() if n_rows == 1 else self._runs.popleft()
+
+    def _give_back(self, sim: "Simulation", j: int) -> None:
+        row = sim.senders.jobs[j]
+        pool = self._free_bits if row["n_rows"] == 1 else self._runs
+        pool.append(int(row["bits_at"]))
+        self._free_jobs.append(j)
+
+
+def free(q: I64, pkts: Rows, p: int) -> None:
+    """Give a packet row back."""
+    pkts["next"][p] = q[r.FREE_PKT]
+    q[r.FREE_PKT] = p
+    q[r.N_FREE_PKT] += 1
+
+
+def speed_of(net: Net, routes: Routes) -> int:
+    """How many times faster this fabric's round trip is than a live lab's."""
+    hops = routes.hops[routes.hops < FAR]
+    n = int(hops.max(initial=1)) + 1
+    full = 4160 * int((8 * 10**12 // net.bps).max())
+    rtt = n * (2 * int(net.prop_ps.max()) + full)
+    return min(max(LIVE_RTT_PS // rtt, 1), MAX_SPEED)

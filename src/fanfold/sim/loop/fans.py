@@ -1,0 +1,413 @@
+"""Fans at BFRs and receivers: the kernels that the live node runs, on rows instead of bytes.
+
+DATA travels as rows (BitString words, a mask of PSNs); FEEDBACK as the very bytes of
+docs/wire/feedback.md. Replication, slots, merging, a receiver's gaps and its words are those of
+``fanfold.kernels``. Receiver rows are the ones of kernels/collect.py: row f of ``follow`` is
+one receiver of one fan (``map_at`` = fan, ``map_len`` = blocks left), its blocks follow each
+other from ``newest_ps`` ... see ``Receivers``.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from fanfold.kernels.collect import (
+    FILLING,
+    FREE,
+    WHOLE,
+    Collect,
+    gaps_of,
+    report_at,
+)
+from fanfold.kernels.feedback import NOT_TOLD, own_report, whole_block, write_feedback
+from fanfold.kernels.forward import arm_slot, fold_in, set_deadline
+from fanfold.kernels.jit import kernel
+from fanfold.kernels.layout import MAX_PSN, UNDERLAY_BYTES
+from fanfold.kernels.octets import ZERO
+from fanfold.kernels.replicate import n_bits, replicate
+from fanfold.kernels.slots import NEVER_PS, NO_SLOT, expect, expire
+from fanfold.kernels.state import DONE_BM, I64, U8, U64, Counters, Fold
+from fanfold.kernels.tables import NULL_NBR
+from fanfold.sim.loop.events import push
+from fanfold.sim.loop.mail import mail
+from fanfold.sim.loop.ports import free_pkt, send, take_pkt
+from fanfold.sim.loop.rows import (
+    AGAIN_PS,
+    BIFT_BASE,
+    CUT_BYTES,
+    EV_REPORT,
+    EV_SLOTS,
+    FEEDBACK_MTU,
+    MAIL_WORD,
+    N_BITS,
+    N_ECMP,
+    N_HOSTS,
+    N_KINDS,
+    N_SI,
+    N_SLOTS,
+    N_WORDS,
+    NONE,
+    NOW,
+    PK_FEEDBACK,
+    Rows,
+)
+
+SIZE = 1 << 16
+"""Two numbers in one: a packet * SIZE + a size or a port."""
+
+
+class Bier(NamedTuple):
+    """What BFRs know and keep. R = routers, T = R * n_si * n_ecmp tables, P = packets.
+
+    nbr_of: (T, bits), f_bm: (T, P + 2, W): kernels/tables.py. bfrs: (R,) NODE_ROW of the
+    kernels. slots, words, events, ready: slot tables of all BFRs side by side, (R * S, ...),
+    (R, ...). counters: only their drops are used. scratch: (4, W). copy_nbr, copy_bits: of one
+    packet. bodies: (P, bytes) of FEEDBACK packets.
+    """
+
+    nbr_of: I64
+    f_bm: U64
+    bfrs: Rows
+    slots: Rows
+    words: U64
+    events: I64
+    ready: I64
+    counters: Counters
+    scratch: U64
+    copy_nbr: I64
+    copy_bits: U64
+    bodies: U8
+
+
+class Receivers(NamedTuple):
+    """What receivers keep: collect.blocks, collect.follow, timing; own: a slot to speak from.
+
+    Follow row of bit k of a fan: ``fan.recv_at + k``; block row ``fan.block_at + k * n_blocks
+    + block``. Of a follow row ``map_at`` is the fan, ``map_len`` the blocks it lacks,
+    ``heard_ps`` its bit k, ``flow_port`` its host.
+    """
+
+    collect: Collect
+    own: Fold
+
+
+@kernel
+def fold_of(q: I64, bier: Bier, r: int) -> Fold:
+    """Slot table of one router."""
+    a, b = r * q[N_SLOTS], (r + 1) * q[N_SLOTS]
+    return Fold(bier.slots[a:b], bier.words[a:b], bier.events[r], bier.ready[r])
+
+
+@kernel
+def on_fan(
+    q: I64,
+    links: Rows,
+    nodes: Rows,
+    pkts: Rows,
+    pkt_bits: U64,
+    fans: Rows,
+    bier: Bier,
+    p: int,
+    node: int,
+) -> None:
+    """DATA at a BFR: arm, replicate, send (kernels/forward.py does the same on bytes)."""
+    pkt = pkts[p]
+    fan = fans[pkt["stream"]]
+    r = node - q[N_HOSTS]
+    si = pkt["si"]
+    n_words = q[N_WORDS]
+    if bier.bfrs[r]["folds"] != 0:
+        arm_fan(q, links, nodes, pkts, pkt_bits, fans, bier, p, node)
+    pkt["ttl"] -= 1
+    table = (r * q[N_SI] + si) * q[N_ECMP] + fan["entropy"] % q[N_ECMP]
+    n = replicate(
+        pkt_bits[p],
+        n_words,
+        bier.nbr_of[table],
+        bier.f_bm[table],
+        bier.copy_nbr,
+        bier.copy_bits,
+    )
+    out = nodes[node]["first_out"] - 1
+    used = False
+    for c in range(n):
+        nbr = bier.copy_nbr[c]
+        if nbr <= 0:
+            continue
+        copy = p
+        if used:
+            copy = take_pkt(q, pkts)
+            copy_pkt(pkts, p, copy)
+        used = True
+        for w in range(n_words):
+            pkt_bits[copy, w] = bier.copy_bits[c, w]
+        bier.copy_nbr[c] = copy * SIZE + nbr
+    for c in range(n):
+        if bier.copy_nbr[c] > 0:
+            send(q, links, pkts, bier.copy_nbr[c] // SIZE, out + bier.copy_nbr[c] % SIZE)
+    if not used:
+        links[pkt["link"]]["drops"] += pkt["n"]
+        free_pkt(q, pkts, p)
+
+
+@kernel
+def copy_pkt(pkts: Rows, a: int, b: int) -> None:
+    """Make row b a copy of row a."""
+    pkts[b] = pkts[a]
+
+
+@kernel
+def arm_fan(
+    q: I64,
+    links: Rows,
+    nodes: Rows,
+    pkts: Rows,
+    pkt_bits: U64,
+    fans: Rows,
+    bier: Bier,
+    p: int,
+    node: int,
+) -> None:
+    """Arm the slot of DATA that passes down."""
+    pkt = pkts[p]
+    fan = fans[pkt["stream"]]
+    r = node - q[N_HOSTS]
+    fold = fold_of(q, bier, r)
+    bift_id = q[BIFT_BASE] + pkt["si"]
+    slot = arm_slot(fold, bift_id, fan["bfir_id"], fan["flow"], pkt["psn"], nodes[node]["slot"])
+    nodes[node]["slot"] = slot
+    if slot == NO_SLOT:
+        return
+    row = fold.rows[slot]
+    if row["armed_ps"] < 0:
+        row["n_words"] = q[N_WORDS]
+        row["port"] = links[pkt["link"]]["reverse"]
+        row["n_psn"] = fan["n_psn"]
+        if pkt["psn"] == fan["n_blocks"] - 1:
+            row["n_psn"] = fan["last_n_psn"]
+        row["bfir_addr"], row["flow_port"] = fan["host"], fan["flow_port"]
+    if row["armed_ps"] < 0 or pkt["again"] == 0:
+        set_deadline(row, bier.bfrs[r : r + 1], 64 - pkt["ttl"], q[NOW] + pkt["span_ps"])
+    expect(fold, slot, pkt_bits[p], q[N_WORDS])
+    watch_slots(q, nodes, bier, node)
+
+
+@kernel
+def watch_slots(q: I64, nodes: Rows, bier: Bier, node: int) -> None:
+    """See to it that a BFR's next deadline is looked at."""
+    when = bier.bfrs[node - q[N_HOSTS]]["next_ps"]
+    if when < nodes[node]["slots_ps"]:
+        nodes[node]["slots_ps"] = when
+        push(q, when, node * N_KINDS + EV_SLOTS)
+
+
+@kernel
+def on_slots(q: I64, links: Rows, nodes: Rows, pkts: Rows, bier: Bier, node: int) -> None:
+    """A BFR's deadline: send up what is late, as it is."""
+    if q[NOW] != nodes[node]["slots_ps"]:
+        return
+    nodes[node]["slots_ps"] = NEVER_PS
+    r = node - q[N_HOSTS]
+    fold = fold_of(q, bier, r)
+    bier.bfrs[r]["next_ps"] = expire(fold, q[NOW])
+    send_up(q, links, pkts, bier, fold, r)
+    watch_slots(q, nodes, bier, node)
+
+
+@kernel
+def send_up(q: I64, links: Rows, pkts: Rows, bier: Bier, fold: Fold, r: int) -> None:
+    """Send up the word of every slot that is ready, and free it."""
+    for i in range(fold.ready[0]):
+        slot = fold.ready[1 + i]
+        row = fold.rows[slot]
+        psn = 0
+        while psn < MAX_PSN:
+            p = take_pkt(q, pkts)
+            coded = write_feedback(
+                fold, slot, bier.bfrs[r]["addr"], q[FEEDBACK_MTU], psn, bier.bodies[p]
+            )
+            psn = coded % 128
+            word_pkt(q, pkts, p, row["flow"] // 2, row["block"], coded // 128)
+            send(q, links, pkts, p, row["port"])
+        row["armed"] = 0
+    fold.ready[0] = 0
+
+
+@kernel
+def word_pkt(q: I64, pkts: Rows, p: int, fan: int, block: int, size: int) -> None:
+    """Make a row a FEEDBACK packet of a fan; its bytes stand in ``bodies`` already."""
+    pkt = pkts[p]
+    pkt["kind"], pkt["stream"], pkt["psn"], pkt["n"] = PK_FEEDBACK, fan, block, 1
+    pkt["bytes"] = size + UNDERLAY_BYTES
+    pkt["head"] = q[CUT_BYTES] if q[CUT_BYTES] > 0 else pkt["bytes"]
+    pkt["ttl"], pkt["stamp"], pkt["path"] = 64, q[NOW], 0
+    pkt["span_ps"], pkt["marked"], pkt["trimmed"], pkt["again"] = 0, 0, 0, 0
+    pkt["link"] = NONE
+
+
+@kernel
+def on_word(
+    q: I64,
+    links: Rows,
+    nodes: Rows,
+    pkts: Rows,
+    fans: Rows,
+    bier: Bier,
+    p: int,
+    node: int,
+) -> None:
+    """FEEDBACK at a BFR: fold it into its slot, or pass it on toward the BFIR."""
+    pkt = pkts[p]
+    r = node - q[N_HOSTS]
+    fold = fold_of(q, bier, r)
+    row = bier.bfrs[r : r + 1]
+    size = pkt["bytes"] - UNDERLAY_BYTES
+    if bier.bfrs[r]["folds"] != 0 and fold_in(
+        bier.bodies[p], 0, size, q[N_WORDS], q[NOW], row, fold, bier.counters, bier.scratch
+    ):
+        free_pkt(q, pkts, p)
+        if fold.ready[0] > 0:
+            send_up(q, links, pkts, bier, fold, r)
+        return
+    bier.bodies[p, 3] -= 1  # TTL
+    bfir = fans[pkt["stream"]]["bfir_id"] - 1
+    table = (r * q[N_SI] + bfir // q[N_BITS]) * q[N_ECMP]
+    nbr = bier.nbr_of[table, bfir % q[N_BITS]]
+    if nbr == NULL_NBR:
+        free_pkt(q, pkts, p)
+        return
+    send(q, links, pkts, p, nodes[node]["first_out"] + nbr - 1)
+
+
+@kernel
+def on_word_home(q: I64, pkts: Rows, fans: Rows, p: int) -> None:
+    """FEEDBACK at its BFIR: a letter to the sender, which frees its row."""
+    pkt = pkts[p]
+    fans[pkt["stream"]]["n_feedback"] += 1
+    mail(q, MAIL_WORD, pkt["stream"], p * SIZE + pkt["bytes"] - UNDERLAY_BYTES)
+
+
+@kernel
+def on_fan_data(
+    q: I64, nodes: Rows, pkts: Rows, fans: Rows, receivers: Receivers, p: int, host: int
+) -> int:
+    """DATA at a receiver (kernels/collect.py does the same on bytes).
+
+    Returns:
+        Block row on which a word is due at once, or NONE.
+    """
+    pkt = pkts[p]
+    fan = fans[pkt["stream"]]
+    collect = receivers.collect
+    now = q[NOW]
+    k = nodes[host]["bfr_id"] - 1
+    block = pkt["psn"]
+    f = fan["recv_at"] + k
+    b = fan["block_at"] + k * fan["n_blocks"] + block
+    row = collect.blocks[b]
+    follow = collect.follow[f]
+    poll = pkt["path"] != 0
+    if row["state"] == FREE:
+        row["state"], row["follow"], row["block"] = FILLING, f, block
+        row["n_psn"] = fan["n_psn"]
+        if block == fan["n_blocks"] - 1:
+            row["n_psn"] = fan["last_n_psn"]
+        row["round"], row["report_ps"] = pkt["stamp"], now + collect.timing[1]
+        push(q, row["report_ps"], b * N_KINDS + EV_REPORT)
+    if row["state"] == WHOLE:
+        return b if poll else NONE
+    row["round"] = max(row["round"], pkt["stamp"])
+    row["last_ps"] = now
+    if poll:
+        row["polled"] = 1
+        row["report_ps"] = min(row["report_ps"], now + collect.timing[0])
+    elif row["polled"] == 0:
+        row["report_ps"] = now + collect.timing[1]
+    if block > follow["newest"]:
+        follow["newest"] = block
+        if block >= 2 and collect.blocks[b - 2]["state"] == FILLING:
+            push(q, now + collect.timing[0], (b - 2) * N_KINDS + EV_REPORT)
+    if block >= follow["newest"]:
+        follow["newest_ps"] = now
+    fresh = pkt["mask"] & ~row["have"]
+    row["have"] |= fresh
+    n_bytes = n_bits(fresh) * fan["stride"]
+    top = np.uint64(1) << np.uint64(fan["last_n_psn"] - 1)
+    if block == fan["n_blocks"] - 1 and fresh & top != ZERO:
+        n_bytes += fan["last_bytes"] - fan["stride"]
+    nodes[host]["got_bytes"] += n_bytes
+    if row["have"] == whole_block(row["n_psn"]):
+        row["state"] = WHOLE
+        follow["map_len"] -= 1
+        if follow["map_len"] == 0:
+            nodes[host]["done_ps"] = now
+            fan["unreceived"] -= 1
+        return b
+    if poll:
+        push(q, row["report_ps"], b * N_KINDS + EV_REPORT)
+    return NONE
+
+
+@kernel
+def on_report(q: I64, receivers: Receivers, b: int) -> bool:
+    """A block's report time: True when a word on its gaps is due now."""
+    collect = receivers.collect
+    row = collect.blocks[b]
+    if row["state"] != FILLING:
+        return False
+    when = report_at(collect, b)
+    if when > q[NOW]:
+        push(q, when, b * N_KINDS + EV_REPORT)
+        return False
+    due = gaps_of(collect, b) != ZERO
+    row["report_ps"] = q[NOW] + (q[AGAIN_PS] if due else collect.timing[1])
+    push(q, row["report_ps"], b * N_KINDS + EV_REPORT)
+    return due
+
+
+@kernel
+def speak_up(q: I64, pkts: Rows, fans: Rows, bier: Bier, receivers: Receivers, b: int) -> int:
+    """Write a receiver's FEEDBACK on a block (kernels/speak.py does the same live).
+
+    Returns:
+        The first packet of a list linked by ``next``, to be posted from its host.
+    """
+    collect, own = receivers.collect, receivers.own
+    block = collect.blocks[b]
+    follow = collect.follow[block["follow"]]
+    fan = fans[follow["map_at"]]
+    k = follow["heard_ps"]
+    row = own.rows[0]
+    is_whole = block["state"] == WHOLE
+    have = ~ZERO if is_whole else ~gaps_of(collect, b)
+    row["n_psn"], row["round"] = block["n_psn"], 255 if is_whole else block["round"]
+    row["room"], row["queue"], row["worst"], row["partial"] = 255, 0, k + 1, 0
+    floor = follow["floor"]
+    base = b - block["block"]
+    while floor < fan["n_blocks"] and collect.blocks[base + floor]["state"] == WHOLE:
+        floor += 1
+    follow["floor"] = floor
+    row["behind"] = min(max(block["block"] - floor, 0), NOT_TOLD)
+    row["bfir_id"], row["flow"], row["block"] = fan["bfir_id"], fan["flow"], block["block"]
+    row["bift_id"] = q[BIFT_BASE] + k // q[N_BITS]
+    row["n_words"] = q[N_WORDS]
+    row["flow_port"], row["bfir_addr"] = fan["flow_port"], fan["host"]
+    own_report(own, k % q[N_BITS], np.uint64(have))
+    if not is_whole:
+        own.words[0, DONE_BM] = ZERO
+    head, last = NONE, NONE
+    psn = 0
+    while psn < MAX_PSN:
+        p = take_pkt(q, pkts)
+        coded = write_feedback(
+            own, 0, follow["flow_port"], q[FEEDBACK_MTU], psn, bier.bodies[p]
+        )
+        psn = coded % 128
+        word_pkt(q, pkts, p, follow["map_at"], block["block"], coded // 128)
+        pkts[p]["next"] = NONE
+        if head == NONE:
+            head = p
+        else:
+            pkts[last]["next"] = p
+        last = p
+    return head

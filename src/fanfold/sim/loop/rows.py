@@ -1,0 +1,335 @@
+"""Rows and codes of the compiled event loop, declared once; ``fanfold.sim.build`` fills them.
+
+Letters: N = nodes (hosts first), L = directed links, F = streams of packets, I = items,
+P = packets under way, K = ECMP sets. A *record* is a run of ``n`` packets that move as one: one
+packet at packet fidelity, more in a train. Sizes are bytes on the wire, times picoseconds.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+I64 = NDArray[np.int64]
+I32 = NDArray[np.int32]
+U64 = NDArray[np.uint64]
+Rows = NDArray[np.void]
+Row = np.void
+NONE = -1
+HERE = -2
+
+# What comes next; an event's code is index * N_KINDS + kind.
+N_KINDS = 16
+EV_ARRIVE = 0  # a packet, at the end of its link
+EV_NIC = 1  # a host's link, free again or due
+EV_START = 2  # an item
+EV_RETRY = 3  # a stream's retransmit timer
+EV_PULL = 4  # a host's next pull
+EV_PORT = 5  # a queued port, free again
+EV_PAUSE = 6  # PFC: stop a link
+EV_RESUME = 7
+EV_CABLE = 8  # a link changes state
+EV_SLOTS = 9  # a BFR's slots, deadline
+EV_REPORT = 10  # a receiver's block, report due
+EV_WAKE = 11  # a fan's sender, deadline
+
+# What a packet is.
+PK_DATA = 0
+PK_ACK = 1
+PK_NACK = 2
+PK_PULL = 3
+PK_FAN = 4
+PK_FEEDBACK = 5
+
+# Transports of unicast streams.
+ROCE = 0
+NDP = 1
+PLAIN = 2
+
+LINK_ROW = np.dtype(
+    [
+        ("dst", np.int64),
+        ("byte_ps", np.int64),
+        ("prop_ps", np.int64),
+        ("free_ps", np.int64),  # when its port has sent all it took
+        ("limit_ps", np.int64),  # deepest backlog, 0 = any
+        ("mark_ps", np.int64),  # backlog above which packets are marked, 0 = never
+        ("loss_ppb", np.int64),
+        ("up", np.int64),
+        ("reverse", np.int64),
+        ("rng", np.uint64),
+        ("pkts", np.int64, (4,)),
+        ("bytes", np.int64, (4,)),
+        ("drops", np.int64),
+        ("trims", np.int64),
+        ("peak_ps", np.int64),
+        ("pending", np.int64),  # a host's: an EV_NIC is on its way, due at wake_ps
+        ("wake_ps", np.int64),
+        ("ring", np.int64),  # a host's: stream served last, NONE
+        ("first_ctl", np.int64),  # queue served first
+        ("last_ctl", np.int64),
+        ("first", np.int64),  # a queued port's data queue
+        ("last", np.int64),
+        ("queued", np.int64),  # bytes in the data queue
+        ("busy", np.int64),  # a packet is being sent
+        ("came", np.int64),  # over which link it had come, NONE
+        ("left_bytes", np.int64),  # what it held there
+        ("paused", np.int64),
+        ("ingress", np.int64),  # bytes of payload that came over this link and still wait
+        ("held", np.int64),  # this link was told to pause
+    ]
+)
+NODE_ROW = np.dtype(
+    [
+        ("first_out", np.int64),
+        ("n_out", np.int64),
+        ("group", np.int64),  # a host's
+        ("got_bytes", np.int64),
+        ("done_ps", np.int64),
+        ("first_pull", np.int64),  # a host's streams with pulls to send
+        ("last_pull", np.int64),
+        ("pull_ps", np.int64),  # no pull before
+        ("pulling", np.int64),
+        ("bfr_id", np.int64),
+        ("slot", np.int64),  # a BFR's: slot armed last
+        ("slots_ps", np.int64),  # a BFR's: when its EV_SLOTS comes
+    ]
+)
+PKT_ROW = np.dtype(
+    [
+        ("kind", np.int64),
+        ("stream", np.int64),
+        ("psn", np.int64),  # record of its stream; a fan's block * 64 + first PSN
+        ("n", np.int64),
+        ("head", np.int64),  # bytes of its first packet, all that cut-through waits for
+        ("bytes", np.int64),  # of all n packets
+        ("link", np.int64),
+        ("span_ps", np.int64),  # from its first packet's arrival to its last one's
+        ("path", np.int64),
+        ("marked", np.int64),
+        ("trimmed", np.int64),
+        ("again", np.int64),
+        ("next", np.int64),
+        ("stamp", np.int64),  # when its sender sent it; an ACK carries it back
+        ("ttl", np.int64),
+        ("mask", np.uint64),  # a fan's PSNs
+        ("si", np.int64),  # of a fan's DATA
+    ]
+)
+STREAM_ROW = np.dtype(
+    [
+        ("item", np.int64),
+        ("src", np.int64),
+        ("dst", np.int64),
+        ("nic", np.int64),
+        ("n_recs", np.int64),
+        ("rec_pkts", np.int64),  # packets of a full record
+        ("rec_payload", np.int64),
+        ("pkt_payload", np.int64),
+        ("last_payload", np.int64),  # of the last record
+        ("gap_ps", np.int64),  # between two records of an open loop
+        ("next_ps", np.int64),  # no new record before
+        ("window", np.int64),  # records under way, 0 = any
+        ("credit", np.int64),  # NDP: records that may go
+        ("n_sent", np.int64),  # next new record
+        ("una", np.int64),  # every record before it is acknowledged
+        ("n_acked", np.int64),
+        ("high", np.int64),  # one past the highest acknowledged
+        ("seen", np.int64),  # records below it were looked at for loss
+        ("again", np.int64),  # where the search for a lost record goes on
+        ("expected", np.int64),  # receiver: next in order
+        ("n_got", np.int64),
+        ("nacked", np.int64),  # receiver: gap already told
+        ("bits_at", np.int64),  # three bitmaps of n_words: acknowledged, lost, received
+        ("n_words", np.int64),
+        ("n_lost", np.int64),
+        ("path", np.int64),
+        ("path_step", np.int64),  # 0: one path
+        ("ring", np.int64),  # neighbours in its port's round, NONE outside
+        ("back", np.int64),
+        ("active", np.int64),
+        ("retry_ps", np.int64),
+        ("timer_ps", np.int64),
+        ("moved_ps", np.int64),
+        ("srtt_ps", np.int64),
+        ("backoff", np.int64),
+        ("n_again", np.int64),
+        ("pulls", np.int64),
+        ("next_pull", np.int64),
+        ("n_acks", np.int64),
+        ("conn", np.int64),
+        ("next_conn", np.int64),  # next stream of its connection
+        ("fan", np.int64),  # a lane of this fan, NONE
+        ("first_job", np.int64),
+        ("last_job", np.int64),
+    ]
+)
+JOB_ROW = np.dtype(
+    [
+        ("next", np.int64),
+        ("fan", np.int64),
+        ("block", np.int64),
+        ("psns", np.uint64),
+        ("left", np.uint64),  # of the SI in hand, still to be sent
+        ("bits_at", np.int64),  # row of its BitStrings
+        ("n_rows", np.int64),  # one for all PSNs, or one for each
+        ("si", np.int64),
+        ("round", np.int64),
+        ("again", np.int64),
+    ]
+)
+FAN_ROW = np.dtype(
+    [
+        ("item", np.int64),
+        ("host", np.int64),
+        ("bfir_id", np.int64),
+        ("flow", np.int64),  # 2 * its index + 1
+        ("flow_port", np.int64),
+        ("nic", np.int64),
+        ("n_si", np.int64),
+        ("entropy", np.int64),
+        ("n_blocks", np.int64),
+        ("n_psn", np.int64),
+        ("last_n_psn", np.int64),
+        ("stride", np.int64),
+        ("last_bytes", np.int64),  # payload of the very last packet
+        ("recv_at", np.int64),  # follow row of bit 0
+        ("block_at", np.int64),  # block row of bit 0, block 0
+        ("unreceived", np.int64),  # receivers that lack a block
+        ("n_feedback", np.int64),  # packets that reached the source
+    ]
+)
+CONN_ROW = np.dtype([("now", np.int64), ("first", np.int64), ("last", np.int64)])
+ITEM_ROW = np.dtype(
+    [
+        ("needs", np.int64),
+        ("start_ps", np.int64),
+        ("first", np.int64),  # its streams
+        ("n_streams", np.int64),
+        ("fan", np.int64),  # or its fan, NONE
+        ("unreceived", np.int64),  # streams, or receivers of a fan
+        ("unacked", np.int64),
+        ("started_ps", np.int64),
+        ("got_ps", np.int64),
+        ("done_ps", np.int64),
+    ]
+)
+
+
+class Senders(NamedTuple):
+    """What hosts send from: streams (F,) and their bitmaps, connections, jobs of fans.
+
+    job_bits: (B, n_si * W) BitStrings that jobs point to. pkt_bits: (P, W) BitString of each
+    packet of a fan.
+    """
+
+    streams: Rows
+    bits: U64
+    conns: Rows
+    jobs: Rows
+    job_bits: U64
+    fans: Rows
+    pkt_bits: U64
+
+
+class World(NamedTuple):
+    """What everything else needs: links (L,), nodes (N,), pkts (P,), items (I,).
+
+    deps: first (I + 1,), then who waits. way: (R, G) ECMP set toward a group, HERE where its
+    hosts hang on the router, NONE where there is no path. sets: first (K + 1,), then links.
+    log: (rows, 6) what happened to the traced packet.
+    """
+
+    links: Rows
+    nodes: Rows
+    pkts: Rows
+    items: Rows
+    deps: I64
+    way: I32
+    sets: I32
+    log: I64
+
+
+# Head of the queue array: one integer each.
+(
+    NOW,
+    SHIFT,
+    MASK,
+    BASE,
+    END,
+    HORIZON,
+    SEQ,
+    N_POOL,
+    CAP,
+    FREE,
+    AT_HEADS,
+    AT_POOL,
+    AT_READY,
+    AT_SPARE,
+    AT_SIDE,
+    AT_FAR,
+    N_READY,
+    I_READY,
+    N_SIDE,
+    N_FAR,
+    FREE_PKT,
+    N_FREE_PKT,
+    N_HOSTS,
+    N_SETS,
+    TRANSPORT,
+    QUEUED,
+    SWITCH_PS,
+    CUT_BYTES,
+    ACK_BYTES,
+    HEADER_BYTES,
+    TRIM,
+    LIMIT_BYTES,
+    PFC_HIGH,
+    PFC_LOW,
+    LOSSY,
+    RTO_PS,
+    REORDER,
+    PULL_PS,
+    ON,
+    N_DONE,
+    N_ITEMS,
+    N_EVENTS,
+    N_HOPS,
+    STOP_PS,
+    N_MAIL,
+    TRACE_STREAM,
+    TRACE_PSN,
+    N_TRACE,
+    N_UNDER_WAY,
+    MAX_OUT,
+    REPAIR_PKTS,
+    REPAIR_BYTES,
+    FEEDBACK_MTU,
+    BLOCK_PSNS,
+    AGAIN_PS,
+    N_WORDS,
+    N_SI,
+    N_ECMP,
+    N_BITS,
+    BIFT_BASE,
+    FAN_HEAD,
+    N_SLOTS,
+    SEG,
+    AT_MAIL,
+    HEAD_FIELDS,
+) = range(65)
+
+# What the slow plane is told: kind, and two numbers.
+MAIL_SENT = 0  # fan, job: its last packet left
+MAIL_WORD = 1  # fan, row of a FEEDBACK packet's bytes
+MAIL_START = 2  # fan
+MAIL_WAKE = 3  # fan
+MAX_MAIL = 4096
+
+# Why the loop came back.
+DONE = 0
+EMPTY = 1
+FULL = 2
+TURN = 3
+MAIL = 4
+LATE = 5

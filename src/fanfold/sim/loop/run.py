@@ -1,0 +1,304 @@
+"""The loop: take the next event, do what it says, until something stops it."""
+
+from fanfold.kernels.jit import i64, kernel
+from fanfold.kernels.replicate import bit
+from fanfold.sim.loop.events import heap_pop, next_bucket, push
+from fanfold.sim.loop.fans import (
+    Bier,
+    Receivers,
+    on_fan,
+    on_fan_data,
+    on_report,
+    on_slots,
+    on_word,
+    on_word_home,
+    speak_up,
+)
+from fanfold.sim.loop.mail import mail
+from fanfold.sim.loop.nic import kick, post
+from fanfold.sim.loop.ports import free_pkt, port_free, send, serve_port
+from fanfold.sim.loop.rows import (
+    AT_READY,
+    AT_SIDE,
+    CAP,
+    DONE,
+    EMPTY,
+    EV_ARRIVE,
+    EV_CABLE,
+    EV_NIC,
+    EV_PAUSE,
+    EV_PORT,
+    EV_PULL,
+    EV_REPORT,
+    EV_RESUME,
+    EV_RETRY,
+    EV_SLOTS,
+    EV_START,
+    EV_WAKE,
+    FULL,
+    HERE,
+    I64,
+    I_READY,
+    LATE,
+    MAIL,
+    MAIL_WAKE,
+    MAX_OUT,
+    N_DONE,
+    N_EVENTS,
+    N_FAR,
+    N_FREE_PKT,
+    N_HOSTS,
+    N_ITEMS,
+    N_KINDS,
+    N_MAIL,
+    N_POOL,
+    N_READY,
+    N_SETS,
+    N_SIDE,
+    NONE,
+    NOW,
+    PK_DATA,
+    PK_FAN,
+    QUEUED,
+    STOP_PS,
+    TRACE_STREAM,
+    TURN,
+    Rows,
+    Senders,
+    World,
+)
+from fanfold.sim.loop.trace import trace
+from fanfold.sim.loop.unicast import (
+    on_answer,
+    on_data,
+    on_pull,
+    on_retry,
+    settle,
+    start_item,
+)
+
+NEVER_PS = 2**63 - 1
+
+
+@kernel
+def run(
+    q: I64, world: World, senders: Senders, bier: Bier, receivers: Receivers, turns: int
+) -> int:
+    """Work through at most ``turns`` events.
+
+    Returns:
+        DONE: every item is done. EMPTY: nothing is pending. FULL: an array must grow. TURN:
+        that many events. MAIL: letters wait. LATE: the next event is past the stop time.
+    """
+    while turns > 0:
+        if q[N_MAIL] > 0:
+            return MAIL
+        if q[N_DONE] == q[N_ITEMS]:
+            return DONE
+        if is_full(q):
+            return FULL
+        when = NEVER_PS
+        if q[I_READY] < q[N_READY]:
+            when = q[q[AT_READY] + 2 * q[I_READY]]
+        if q[N_SIDE] > 0 and q[q[AT_SIDE]] < when:
+            at = q[AT_SIDE]
+            when, what = q[at], q[at + 2]
+            if when > q[STOP_PS]:
+                return LATE
+            heap_pop(q, at, q[N_SIDE])
+            q[N_SIDE] -= 1
+        elif when < NEVER_PS:
+            if when > q[STOP_PS]:
+                return LATE
+            what = q[q[AT_READY] + 2 * q[I_READY] + 1]
+            q[I_READY] += 1
+        else:
+            if not next_bucket(q):
+                return EMPTY
+            continue
+        q[NOW] = when
+        q[N_EVENTS] += 1
+        turns -= 1
+        i = what // N_KINDS
+        kind = what % N_KINDS
+        if kind == EV_ARRIVE:
+            arrive(q, world, senders, bier, receivers, i)
+        elif kind == EV_NIC:
+            link = world.links[i]
+            if link["pending"] != 0 and link["wake_ps"] == when:
+                link["pending"] = 0
+                kick(q, world.links, world.pkts, senders, i)
+        else:
+            turn_to(q, world, senders, bier, receivers, kind, i)
+    return TURN
+
+
+@kernel
+def is_full(q: I64) -> bool:
+    """One more event might not find room."""
+    used = q[N_POOL] + q[N_SIDE] + q[N_FAR] + q[N_READY] - q[I_READY]
+    return q[CAP] - used < q[MAX_OUT] or q[N_FREE_PKT] < q[MAX_OUT]
+
+
+@kernel
+def arrive(
+    q: I64, world: World, senders: Senders, bier: Bier, receivers: Receivers, p: int
+) -> None:
+    """A packet at the end of its link: on through a router, or to its host."""
+    links, pkts = world.links, world.pkts
+    pkt = pkts[p]
+    node = links[pkt["link"]]["dst"]
+    if q[TRACE_STREAM] != NONE:
+        trace(q, world, p, node)
+    kind = pkt["kind"]
+    if node >= q[N_HOSTS]:
+        if kind < PK_FAN:
+            forward(q, world, senders.streams, p, node)
+        elif kind == PK_FAN:
+            on_fan(q, links, world.nodes, pkts, senders.pkt_bits, senders.fans, bier, p, node)
+        else:
+            on_word(q, links, world.nodes, pkts, senders.fans, bier, p, node)
+        return
+    if pkt["span_ps"] > 0:  # the rest of a record
+        push(q, q[NOW] + pkt["span_ps"], p * N_KINDS + EV_ARRIVE)
+        pkt["span_ps"] = 0
+        return
+    if kind < PK_FAN:
+        at_host(q, world, senders, p)
+    elif kind == PK_FAN:
+        b = on_fan_data(q, world.nodes, pkts, senders.fans, receivers, p, node)
+        finish_fan(q, world, senders, pkt["stream"])
+        free_pkt(q, pkts, p)
+        if b != NONE:
+            say(q, world, senders, bier, receivers, b)
+    else:
+        on_word_home(q, pkts, senders.fans, p)
+
+
+@kernel
+def forward(q: I64, world: World, streams: Rows, p: int, node: int) -> None:
+    """A unicast packet at a router: to its host, or to one of the next hops."""
+    pkt = world.pkts[p]
+    st = streams[pkt["stream"]]
+    host = st["dst"] if pkt["kind"] == PK_DATA else st["src"]
+    k = world.way[node - q[N_HOSTS], world.nodes[host]["group"]]
+    if k >= 0:
+        first = world.sets[k]
+        n = world.sets[k + 1] - first
+        at = q[N_SETS] + 1 + first
+        if n > 1:
+            path = pkt["path"]
+            at += path % n
+            pkt["path"] = path // n
+        send(q, world.links, world.pkts, p, i64(world.sets[at]))
+        return
+    if k == HERE:
+        out = world.nodes[host]["first_out"]
+        for u in range(out, out + world.nodes[host]["n_out"]):
+            if world.links[u]["dst"] == node:
+                send(q, world.links, world.pkts, p, world.links[u]["reverse"])
+                return
+    world.links[pkt["link"]]["drops"] += pkt["n"]
+    free_pkt(q, world.pkts, p)
+
+
+@kernel
+def at_host(q: I64, world: World, senders: Senders, p: int) -> None:
+    """A unicast packet at the host it is for."""
+    links, pkts = world.links, world.pkts
+    pkt = pkts[p]
+    if pkt["kind"] == PK_DATA:
+        a = on_data(
+            q,
+            links,
+            world.nodes,
+            pkts,
+            senders.streams,
+            senders.bits,
+            world.items,
+            world.deps,
+            p,
+        )
+        if a != NONE:
+            post(q, links, pkts, senders, pkts[a]["link"], a)
+    else:
+        on_answer(q, links, pkts, senders.streams, senders.bits, world.items, world.deps, p)
+        at = senders.streams[pkt["stream"]]["nic"]
+        if links[at]["ring"] != NONE:
+            kick(q, links, pkts, senders, at)
+    free_pkt(q, pkts, p)
+
+
+@kernel
+def finish_fan(q: I64, world: World, senders: Senders, f: int) -> None:
+    """A fan whose last receiver has all of it counts as received."""
+    fan = senders.fans[f]
+    if fan["unreceived"] == 0:
+        fan["unreceived"] = NONE
+        settle(q, world.items, world.deps, fan["item"], 0)
+
+
+@kernel
+def say(
+    q: I64, world: World, senders: Senders, bier: Bier, receivers: Receivers, b: int
+) -> None:
+    """Send a receiver's word on a block."""
+    follow = receivers.collect.follow[receivers.collect.blocks[b]["follow"]]
+    at = world.nodes[follow["flow_port"]]["first_out"]
+    p = speak_up(q, world.pkts, senders.fans, bier, receivers, b)
+    while p != NONE:
+        following = world.pkts[p]["next"]
+        bfir = senders.fans[world.pkts[p]["stream"]]["bfir_id"]
+        world.pkts[p]["mask"] = bit((bfir - 1) % 64)
+        post(q, world.links, world.pkts, senders, at, p)
+        p = following
+
+
+@kernel
+def turn_to(
+    q: I64,
+    world: World,
+    senders: Senders,
+    bier: Bier,
+    receivers: Receivers,
+    kind: int,
+    i: int,
+) -> None:
+    """Events other than a packet's arrival and a port that is free."""
+    links, pkts = world.links, world.pkts
+    if kind == EV_START:
+        start_item(q, links, pkts, senders, world.items, i)
+    elif kind == EV_RETRY:
+        if on_retry(q, links, senders.streams, senders.bits, i):
+            kick(q, links, pkts, senders, senders.streams[i]["nic"])
+    elif kind == EV_PULL:
+        a = on_pull(q, links, world.nodes, pkts, senders.streams, i)
+        if a != NONE:
+            post(q, links, pkts, senders, pkts[a]["link"], a)
+    elif kind == EV_PORT:
+        port_free(q, links, pkts, i)
+    elif kind == EV_PAUSE:
+        links[i]["paused"] = 1
+    elif kind == EV_RESUME:
+        links[i]["paused"] = 0
+        start_again(q, world, senders, i)
+    elif kind == EV_CABLE:
+        links[i // 2]["up"] = i % 2
+        start_again(q, world, senders, i // 2)
+    elif kind == EV_SLOTS:
+        on_slots(q, links, world.nodes, pkts, bier, i)
+    elif kind == EV_REPORT:
+        if on_report(q, receivers, i):
+            say(q, world, senders, bier, receivers, i)
+    elif kind == EV_WAKE:
+        mail(q, MAIL_WAKE, i, 0)
+
+
+@kernel
+def start_again(q: I64, world: World, senders: Senders, at: int) -> None:
+    """A link that was stopped may send again."""
+    source = world.links[world.links[at]["reverse"]]["dst"]
+    if source < q[N_HOSTS]:
+        kick(q, world.links, world.pkts, senders, at)
+    elif q[QUEUED] != 0:
+        serve_port(q, world.links, world.pkts, at)

@@ -1,0 +1,331 @@
+"""Messages between two hosts: data, acknowledgements, loss, pulls (docs/simulator.md 5).
+
+roce: cumulative ACKs, a NACK for each gap, go back n. plain: an ACK for each record, what is
+missing is sent again. ndp: as plain, and the receiver pulls; headers of cut packets are NACKed.
+"""
+
+from fanfold.kernels.jit import kernel
+from fanfold.kernels.octets import ZERO
+from fanfold.kernels.replicate import bit
+from fanfold.sim.loop.events import push
+from fanfold.sim.loop.mail import mail
+from fanfold.sim.loop.nic import has_new, join, kick
+from fanfold.sim.loop.ports import take_pkt
+from fanfold.sim.loop.rows import (
+    ACK_BYTES,
+    EV_PULL,
+    EV_RETRY,
+    EV_START,
+    I64,
+    LOSSY,
+    MAIL_START,
+    N_DONE,
+    N_KINDS,
+    NDP,
+    NONE,
+    NOW,
+    ON,
+    PK_ACK,
+    PK_NACK,
+    PK_PULL,
+    PULL_PS,
+    REORDER,
+    ROCE,
+    RTO_PS,
+    TRANSPORT,
+    U64,
+    Row,
+    Rows,
+    Senders,
+)
+
+MAX_BACKOFF = 6
+RECEIVED = 0
+ACKED = 1
+"""As in schemes/program.py."""
+
+
+@kernel
+def start_item(q: I64, links: Rows, pkts: Rows, senders: Senders, items: Rows, i: int) -> None:
+    """All that an item waits for has happened: its streams, or its fan, begin."""
+    item = items[i]
+    item["started_ps"] = q[NOW]
+    if item["fan"] != NONE:
+        mail(q, MAIL_START, item["fan"], 0)
+        return
+    streams = senders.streams
+    for s in range(item["first"], item["first"] + item["n_streams"]):
+        st = streams[s]
+        conn = senders.conns[st["conn"]]
+        if conn["now"] != NONE:
+            st["next_conn"] = NONE
+            if conn["first"] == NONE:
+                conn["first"] = s
+            else:
+                streams[conn["last"]]["next_conn"] = s
+            conn["last"] = s
+            continue
+        conn["now"] = s
+        st["next_ps"] = q[NOW]
+        join(links, streams, s)
+        kick(q, links, pkts, senders, st["nic"])
+
+
+@kernel
+def settle(q: I64, items: Rows, deps: I64, i: int, what: int) -> None:
+    """One stream or receiver of an item is done (``what``: RECEIVED or ACKED)."""
+    item = items[i]
+    if what == ACKED:
+        item["unacked"] -= 1
+        if item["unacked"] > 0:
+            return
+        item["done_ps"] = q[NOW]
+        q[N_DONE] += 1
+    else:
+        item["unreceived"] -= 1
+        if item["unreceived"] > 0:
+            return
+        item["got_ps"] = q[NOW]
+    if q[ON] != what:
+        return
+    n_items = items.shape[0]
+    for d in range(deps[i], deps[i + 1]):
+        waiting = deps[n_items + 1 + d]
+        items[waiting]["needs"] -= 1
+        if items[waiting]["needs"] == 0:
+            push(q, max(q[NOW], items[waiting]["start_ps"]), waiting * N_KINDS + EV_START)
+
+
+@kernel
+def answer(q: I64, links: Rows, pkts: Rows, p: int, kind: int, value: int) -> int:
+    """Control packet back to the sender of ``p``, over the link it came on."""
+    a = take_pkt(q, pkts)
+    ack = pkts[a]
+    pkt = pkts[p]
+    ack["kind"], ack["stream"], ack["psn"] = kind, pkt["stream"], value
+    n = pkt["n"] if kind == PK_ACK else 1
+    ack["n"], ack["bytes"], ack["head"] = n, n * q[ACK_BYTES], q[ACK_BYTES]
+    ack["span_ps"], ack["trimmed"], ack["again"] = 0, 0, 0
+    ack["marked"], ack["stamp"] = pkt["marked"], pkt["stamp"]
+    ack["path"] = pkt["psn"] * 7 + pkt["stream"] * 13
+    ack["link"] = links[pkt["link"]]["reverse"]
+    return a
+
+
+@kernel
+def on_data(
+    q: I64,
+    links: Rows,
+    nodes: Rows,
+    pkts: Rows,
+    streams: Rows,
+    bits: U64,
+    items: Rows,
+    deps: I64,
+    p: int,
+) -> int:
+    """A record of a message at its receiver.
+
+    Returns:
+        The control packet to post, or NONE.
+    """
+    pkt = pkts[p]
+    s = pkt["stream"]
+    st = streams[s]
+    r = pkt["psn"]
+    if q[TRANSPORT] == NDP and st["n_got"] < st["n_recs"]:
+        want_pull(q, nodes, streams, s)
+    if pkt["trimmed"] != 0:
+        return answer(q, links, pkts, p, PK_NACK, r)
+    if q[TRANSPORT] == ROCE:
+        if r > st["expected"]:
+            if st["nacked"] == st["expected"]:
+                return NONE
+            st["nacked"] = st["expected"]
+            return answer(q, links, pkts, p, PK_NACK, st["expected"])
+        if r < st["expected"]:
+            return answer(q, links, pkts, p, PK_ACK, st["expected"])
+        st["expected"] += 1
+    else:
+        at = st["bits_at"] + 2 * st["n_words"] + (r >> 6)
+        if bits[at] & bit(r & 63) != ZERO:
+            return answer(q, links, pkts, p, PK_ACK, r)
+        bits[at] |= bit(r & 63)
+    st["n_got"] += 1
+    node = nodes[st["dst"]]
+    node["got_bytes"] += st["rec_payload"] if r < st["n_recs"] - 1 else st["last_payload"]
+    if st["n_got"] == st["n_recs"]:
+        node["done_ps"] = q[NOW]
+        settle(q, items, deps, st["item"], RECEIVED)
+    return answer(q, links, pkts, p, PK_ACK, st["expected"] if q[TRANSPORT] == ROCE else r)
+
+
+@kernel
+def on_answer(
+    q: I64,
+    links: Rows,
+    pkts: Rows,
+    streams: Rows,
+    bits: U64,
+    items: Rows,
+    deps: I64,
+    p: int,
+) -> None:
+    """An ACK, a NACK or a pull at the sender; the caller kicks its port."""
+    pkt = pkts[p]
+    s = pkt["stream"]
+    st = streams[s]
+    kind = pkt["kind"]
+    now = q[NOW]
+    if kind == PK_PULL:
+        st["credit"] += 1
+    elif kind == PK_NACK:
+        st["n_acks"] += 1
+        if q[TRANSPORT] == ROCE:
+            go_back(st, pkt["psn"])
+        else:
+            lose(st, bits, pkt["psn"])
+    else:
+        st["n_acks"] += pkt["n"]
+        before = st["n_acked"]
+        if q[TRANSPORT] == ROCE:
+            st["n_acked"] = max(before, pkt["psn"])
+            st["una"] = st["n_acked"]
+            st["n_sent"] = max(st["n_sent"], st["una"])
+        else:
+            mark_acked(q, st, bits, pkt["psn"])
+        if st["n_acked"] > before:
+            rtt = now - pkt["stamp"]
+            st["srtt_ps"] += (rtt - st["srtt_ps"]) // 8 if st["srtt_ps"] > 0 else rtt
+            st["moved_ps"] = now
+            st["backoff"] = 0
+            if st["n_acked"] == st["n_recs"]:
+                settle(q, items, deps, st["item"], ACKED)
+    if st["n_lost"] > 0 and q[TRANSPORT] == NDP and st["credit"] <= 0:
+        return
+    if st["n_lost"] > 0 or has_new(q, st):
+        join(links, streams, s)
+
+
+@kernel
+def go_back(st: Row, expected: int) -> None:
+    """RoCE: send everything again from the record the receiver waits for."""
+    if expected >= st["una"]:
+        st["una"] = expected
+        st["n_acked"] = expected
+        st["n_sent"] = expected
+
+
+@kernel
+def lose(st: Row, bits: U64, r: int) -> None:
+    """Note a record as lost, unless it is acknowledged or noted already."""
+    at = st["bits_at"] + (r >> 6)
+    b = bit(r & 63)
+    if bits[at] & b == ZERO and bits[at + st["n_words"]] & b == ZERO:
+        bits[at + st["n_words"]] |= b
+        st["n_lost"] += 1
+
+
+@kernel
+def mark_acked(q: I64, st: Row, bits: U64, r: int) -> None:
+    """One record is acknowledged; what lies far below it and is not was lost."""
+    at = st["bits_at"] + (r >> 6)
+    b = bit(r & 63)
+    if bits[at] & b != ZERO:
+        return
+    bits[at] |= b
+    st["n_acked"] += 1
+    if bits[at + st["n_words"]] & b != ZERO:
+        bits[at + st["n_words"]] &= ~b
+        st["n_lost"] -= 1
+    if q[LOSSY] == 0 or q[TRANSPORT] == NDP:
+        return
+    while st["seen"] < r - q[REORDER]:
+        x = st["seen"]
+        lose(st, bits, x)
+        st["seen"] = x + 1
+
+
+@kernel
+def on_retry(q: I64, links: Rows, streams: Rows, bits: U64, s: int) -> bool:
+    """A stream's timer: when nothing moved for too long, all that is open is lost."""
+    st = streams[s]
+    if st["n_acked"] >= st["n_recs"]:
+        st["timer_ps"] = 0
+        return False
+    wait = max(q[RTO_PS], 3 * st["srtt_ps"]) << min(st["backoff"], MAX_BACKOFF)
+    if q[NOW] < st["moved_ps"] + wait:
+        st["timer_ps"] = st["moved_ps"] + wait
+        push(q, st["timer_ps"], s * N_KINDS + EV_RETRY)
+        return False
+    st["backoff"] += 1
+    st["moved_ps"] = q[NOW]
+    if q[TRANSPORT] == ROCE:
+        st["n_sent"] = st["una"]
+    else:
+        for r in range(st["n_sent"]):
+            lose(st, bits, r)
+        st["credit"] = max(st["credit"], 1)
+    st["timer_ps"] = q[NOW] + wait
+    push(q, st["timer_ps"], s * N_KINDS + EV_RETRY)
+    if st["n_lost"] > 0 or has_new(q, st):
+        join(links, streams, s)
+        return True
+    return False
+
+
+@kernel
+def want_pull(q: I64, nodes: Rows, streams: Rows, s: int) -> None:
+    """Let a receiver pull one more record of a stream, in its turn."""
+    st = streams[s]
+    node = nodes[st["dst"]]
+    st["pulls"] += 1
+    if st["pulls"] == 1:
+        st["next_pull"] = NONE
+        if node["first_pull"] == NONE:
+            node["first_pull"] = s
+        else:
+            streams[node["last_pull"]]["next_pull"] = s
+        node["last_pull"] = s
+    if node["pulling"] == 0:
+        node["pulling"] = 1
+        push(q, max(q[NOW], node["pull_ps"]), st["dst"] * N_KINDS + EV_PULL)
+
+
+@kernel
+def on_pull(q: I64, links: Rows, nodes: Rows, pkts: Rows, streams: Rows, h: int) -> int:
+    """A receiver's next pull is due: one packet to the stream whose turn it is.
+
+    Returns:
+        The packet to post, NONE when nobody is to be pulled.
+    """
+    node = nodes[h]
+    s = node["first_pull"]
+    if s == NONE:
+        node["pulling"] = 0
+        return NONE
+    st = streams[s]
+    node["first_pull"] = st["next_pull"]
+    st["pulls"] -= 1
+    if st["n_got"] >= st["n_recs"]:
+        st["pulls"] = 0
+    if st["pulls"] > 0:
+        st["next_pull"] = NONE
+        if node["first_pull"] == NONE:
+            node["first_pull"] = s
+        else:
+            streams[node["last_pull"]]["next_pull"] = s
+        node["last_pull"] = s
+    if node["first_pull"] == NONE:
+        node["pulling"] = 0
+    node["pull_ps"] = q[NOW] + q[PULL_PS]
+    if node["pulling"] != 0:
+        push(q, node["pull_ps"], h * N_KINDS + EV_PULL)
+    a = take_pkt(q, pkts)
+    pull = pkts[a]
+    pull["kind"], pull["stream"], pull["psn"], pull["n"] = PK_PULL, s, 0, 1
+    pull["bytes"], pull["head"] = q[ACK_BYTES], q[ACK_BYTES]
+    pull["span_ps"], pull["trimmed"], pull["again"], pull["marked"] = 0, 0, 0, 0
+    pull["stamp"], pull["path"] = q[NOW], st["n_got"] * 7 + s * 13
+    pull["link"] = node["first_out"]
+    return a

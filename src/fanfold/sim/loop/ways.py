@@ -1,0 +1,322 @@
+"""Where fluid flows: one path, a tree, or all equal-cost paths evenly.
+
+Letters: H = hosts, R = routers, L = links, F = messages or flows, M = links of the longest
+path. Routers are numbered from 0 here; router r is node H + r of the net.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fanfold.kernels.jit import i64, kernel
+
+I64 = NDArray[np.int64]
+I32 = NDArray[np.int32]
+F64 = NDArray[np.float64]
+NONE = -1
+PRIME = 2**31 - 1
+_FACTOR = 48271
+"""Lehmer's generator: products stay below 2**63."""
+
+
+class Ways(NamedTuple):
+    """A net and its routes, what kernels need of them: topo/net.py, topo/routes.py."""
+
+    n_hosts: int
+    first_out: I64
+    to: I64
+    reverse: I64
+    group: I32
+    hops: NDArray[np.int16]
+    ecmp: I32
+    first: I64
+    link: I32
+
+
+class Desk(NamedTuple):
+    """Room to work. heads: (M + 1,), nexts: (R,) routers by hops to go. load: (R,).
+
+    share: (L,), met: (L,) touched links and what they carry. best: (L,). count: (L,).
+    """
+
+    heads: I64
+    nexts: I64
+    load: F64
+    share: F64
+    met: I64
+    best: F64
+
+
+@kernel
+def draw(key: int, salt: int) -> int:
+    """Take a number in 0..PRIME - 1 for two numbers, the same each time."""
+    x = (key % PRIME * _FACTOR + salt % PRIME + 1) % PRIME
+    return x * _FACTOR % PRIME * _FACTOR % PRIME
+
+
+@kernel
+def nearest(ways: Ways, host: int, g: int) -> int:
+    """Fewest hops to a group from the routers of a host."""
+    best = i64(ways.hops[ways.to[ways.first_out[host]] - ways.n_hosts, g])
+    for at in range(ways.first_out[host], ways.first_out[host + 1]):
+        best = min(best, i64(ways.hops[ways.to[at] - ways.n_hosts, g]))
+    return best
+
+
+@kernel
+def n_up(ways: Ways, host: int, g: int, best: int) -> int:
+    """How many links of a host lead to a router with as many hops."""
+    n = 0
+    for at in range(ways.first_out[host], ways.first_out[host + 1]):
+        if ways.hops[ways.to[at] - ways.n_hosts, g] == best:
+            n += 1
+    return n
+
+
+@kernel
+def up_link(ways: Ways, host: int, g: int, best: int, pick: int) -> int:
+    """Take the pick-th of those links."""
+    for at in range(ways.first_out[host], ways.first_out[host + 1]):
+        if ways.hops[ways.to[at] - ways.n_hosts, g] == best:
+            if pick == 0:
+                return at
+            pick -= 1
+    return NONE
+
+
+@kernel
+def down_link(ways: Ways, r: int, host: int) -> int:
+    """Link of a router to a host that hangs on it."""
+    for at in range(ways.first_out[host], ways.first_out[host + 1]):
+        if ways.to[at] == ways.n_hosts + r:
+            return i64(ways.reverse[at])
+    return NONE
+
+
+@kernel
+def walk(ways: Ways, src: I64, dst: I64, key: I64, path: I32) -> int:
+    """One path for each pair of hosts, drawn by its key at every router.
+
+    Args:
+        src, dst, key: (F,). path: (F, M), filled with links, NONE beyond the last.
+
+    Returns:
+        A pair without a path, or NONE.
+    """
+    far = path.shape[1]
+    for f in range(src.size):
+        g = i64(ways.group[dst[f]])
+        best = nearest(ways, src[f], g)
+        if best >= far:
+            return f
+        pick = draw(key[f], src[f]) % n_up(ways, src[f], g, best)
+        at = up_link(ways, src[f], g, best, pick)
+        path[f, 0] = at
+        for i in range(1, far):
+            path[f, i] = NONE
+        for i in range(1, best + 1):
+            r = i64(ways.to[at]) - ways.n_hosts
+            if ways.hops[r, g] == 1:
+                at = down_link(ways, r, dst[f])
+            else:
+                k = ways.ecmp[r, g]
+                n = ways.first[k + 1] - ways.first[k]
+                at = i64(ways.link[ways.first[k] + draw(key[f], r) % n])
+            path[f, i] = at
+    return NONE
+
+
+@kernel
+def grow(
+    ways: Ways,
+    source: int,
+    hosts: I64,
+    sets: I64,
+    table: int,
+    n_ecmp: int,
+    path: I32,
+    tree: I64,
+) -> int:
+    """Paths of a fan, merged: each link once for each set of receivers.
+
+    The choice is that of topo/bift.py: odd hops to go take the low part of the table's number,
+    even ones the high part, each router starts elsewhere.
+
+    Args:
+        hosts: (F,) receivers, sorted by ``sets`` (F,), which count from 0. path: (F, M). tree:
+            (3, L) zero: copies on a link, receivers behind it, last set that took it plus 1.
+
+    Returns:
+        A receiver without a path, or NONE.
+    """
+    far = path.shape[1]
+    for f in range(hosts.size):
+        g = i64(ways.group[hosts[f]])
+        best = nearest(ways, source, g)
+        if best >= far:
+            return f
+        at = up_link(ways, source, g, best, table % n_up(ways, source, g, best))
+        for i in range(far):
+            path[f, i] = NONE
+        for i in range(best + 1):
+            path[f, i] = at
+            tree[1, at] += 1
+            if tree[2, at] != sets[f] + 1:
+                tree[2, at] = sets[f] + 1
+                tree[0, at] += 1
+            if i == best:
+                break
+            r = i64(ways.to[at]) - ways.n_hosts
+            left = i64(ways.hops[r, g])
+            if left == 1:
+                at = down_link(ways, r, hosts[f])
+            else:
+                k = ways.ecmp[r, g]
+                n = ways.first[k + 1] - ways.first[k]
+                part = table if left % 2 == 1 else table * n // n_ecmp
+                at = i64(ways.link[ways.first[k] + (part + r) % n])
+    return NONE
+
+
+@kernel
+def flood(ways: Ways, desk: Desk, host: int, g: int) -> int:
+    """Spread one unit from a host evenly over all shortest paths to a group.
+
+    Fills ``met`` and ``share`` with the links between routers that carry a part. The routers
+    of the group keep their part in ``load``, in the list ``heads[1]``, until ``clear``.
+
+    Returns:
+        Links in ``met``.
+    """
+    for i in range(desk.heads.size):
+        desk.heads[i] = NONE
+    best = nearest(ways, host, g)
+    n = n_up(ways, host, g, best)
+    for i in range(n):
+        r = i64(ways.to[up_link(ways, host, g, best, i)]) - ways.n_hosts
+        put(desk, r, best, 1 / n)
+    n_met = 0
+    for level in range(best, 1, -1):
+        r = desk.heads[level]
+        while r != NONE:
+            k = ways.ecmp[r, g]
+            n = ways.first[k + 1] - ways.first[k]
+            part = desk.load[r] / n
+            for i in range(ways.first[k], ways.first[k + 1]):
+                at = ways.link[i]
+                desk.met[n_met] = at
+                desk.share[n_met] = part
+                n_met += 1
+                put(desk, i64(ways.to[at]) - ways.n_hosts, level - 1, part)
+            desk.load[r] = 0
+            r = desk.nexts[r]
+    return n_met
+
+
+@kernel
+def put(desk: Desk, r: int, level: int, part: float) -> None:
+    """Add to what a router passes on."""
+    if desk.load[r] == 0:
+        desk.nexts[r] = desk.heads[level]
+        desk.heads[level] = r
+    desk.load[r] += part
+
+
+@kernel
+def clear(desk: Desk) -> None:
+    """Take away what arrived."""
+    r = desk.heads[1]
+    while r != NONE:
+        desk.load[r] = 0
+        r = desk.nexts[r]
+
+
+@kernel
+def worst_load(
+    ways: Ways, desk: Desk, host: I64, group: I64, run: I64, cap: F64, worst: F64
+) -> None:
+    """Most that links between routers can ever carry, when hosts fill their own links.
+
+    Hosts of one group send, or receive, no more than their links carry, whichever pairs are
+    active: each group counts with its largest share of a link.
+
+    Args:
+        host, group: (P,) one host that sends, and the group it sends to, sorted by ``run``.
+        run: (P,) number of the group that limits the pair. cap: by run. worst: (L,) added to.
+    """
+    n_best = 0
+    for p in range(host.size):
+        n_met = flood(ways, desk, host[p], group[p])
+        clear(desk)
+        for i in range(n_met):
+            at = desk.met[i]
+            desk.best[at] = max(desk.best[at], desk.share[i])
+        n_best = max(n_best, n_met)
+        if p + 1 == host.size or run[p + 1] != run[p]:
+            for at in range(desk.best.size):
+                worst[at] += cap[run[p]] * desk.best[at]
+                desk.best[at] = 0
+
+
+@kernel
+def lay(
+    ways: Ways,
+    desk: Desk,
+    src: I64,
+    dst: I64,
+    order: I64,
+    may_bind: NDArray[np.bool_],
+    first: I64,
+    link: I64,
+    weight: F64,
+) -> int:
+    """Entries of sprayed flows: links of hosts, and those between routers that may bind.
+
+    Args:
+        src, dst: (F,) hosts. order: (F,) flows with equal pairs of groups side by side.
+        may_bind: (L,). first: (F,) where entries of a flow begin; with no room in ``link`` it is
+            filled with their number instead. link, weight: (E,) or empty.
+
+    Returns:
+        Entries of all flows.
+    """
+    n_all, n_met = 0, 0
+    for i in range(order.size):
+        f = order[i]
+        g = i64(ways.group[dst[f]])
+        is_same = False
+        if i > 0:
+            before = order[i - 1]
+            is_same = ways.group[src[f]] == ways.group[src[before]]
+            is_same = is_same and ways.group[dst[before]] == g
+        if not is_same:
+            if i > 0:
+                clear(desk)
+            n_met = flood(ways, desk, src[f], g)
+        fills = link.size > 0
+        e = first[f] if fills else 0
+        start = e
+        best = nearest(ways, src[f], g)
+        n = n_up(ways, src[f], g, best)
+        for u in range(n):
+            if fills:
+                link[e], weight[e] = up_link(ways, src[f], g, best, u), 1 / n
+            e += 1
+        for j in range(n_met):
+            if may_bind[desk.met[j]]:
+                if fills:
+                    link[e], weight[e] = desk.met[j], desk.share[j]
+                e += 1
+        r = desk.heads[1]
+        while r != NONE:
+            if fills:
+                link[e], weight[e] = down_link(ways, r, dst[f]), desk.load[r]
+            e += 1
+            r = desk.nexts[r]
+        if not fills:
+            first[f] = e
+        n_all += e - start
+    if order.size > 0:
+        clear(desk)
+    return n_all

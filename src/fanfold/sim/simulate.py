@@ -1,0 +1,292 @@
+"""Run a program on a net, packet by packet or in trains: the door to the compiled loop."""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fanfold.errors import ConfigError
+from fanfold.results.outcome import NOT_DONE, Outcome
+from fanfold.scenario.settings import Settings
+from fanfold.schemes.program import Program, expand
+from fanfold.sim import build as b
+from fanfold.sim.fans import Fans
+from fanfold.sim.loop import rows as r
+from fanfold.sim.loop.events import push
+from fanfold.sim.loop.run import run
+from fanfold.topo.net import Net
+from fanfold.topo.routes import Routes
+from fanfold.units import NEVER
+
+I64 = NDArray[np.int64]
+TURNS = 2_000_000
+"""Events between two looks at the clock: about half a second."""
+MAX_LOG = 4096
+MAX_STUCK = 20
+WHY = {
+    r.DONE: "every item is done",
+    r.EMPTY: "no event left",
+    r.LATE: "stop time reached",
+}
+
+
+class Hop(NamedTuple):
+    """One line of a traced packet: it has fully arrived at ``node`` over ``link``."""
+
+    time_ps: int
+    node: int
+    link: int
+    what: str
+    n_bytes: int
+
+
+class Progress(NamedTuple):
+    """How far a run is."""
+
+    now_ps: int
+    n_events: int
+    n_hops: int
+    n_done: int
+    n_items: int
+
+
+WHAT = ("data", "ack", "nack", "pull", "fan data", "feedback")
+
+
+class Simulation:
+    """One run being worked through; ``simulate`` is the usual door."""
+
+    def __init__(
+        self,
+        net: Net,
+        routes: Routes,
+        program: Program,
+        settings: Settings,
+        *,
+        seed: int,
+        segment_pkts: int = 1,
+        bfr_ids: I64 | None = None,
+        stop_ps: int = NEVER,
+    ) -> None:
+        check(settings, segment_pkts, program)
+        self.net, self.settings, self.segment_pkts = net, settings, segment_pkts
+        self.program = program = expand(program)
+        streams = b.build_streams(net, routes, program, settings, segment_pkts)
+        way, sets = b.build_ways(routes)
+        items = b.build_items(program, streams)
+        ports = int(np.diff(net.first_out).max(initial=1))
+        deps = int(np.diff(program.first_dep).max(initial=1))
+        self.margin = ports + deps + 64
+        room = max(4096, 2 * net.n_links + items.size, 4 * self.margin)
+        self.fans = Fans(net, routes, program, settings, seed, segment_pkts, bfr_ids)
+        self.margin += self.fans.margin
+        room += 2 * self.fans.margin
+        q = b.build_queue(net, settings, room, self.margin)
+        b.set_scalars(q, net, program, settings, routes.first.size - 1)
+        q[r.STOP_PS], q[r.SEG] = stop_ps, segment_pkts
+        self.q = q
+        self.world = r.World(
+            b.build_links(net, settings, seed),
+            b.build_nodes(net, routes),
+            np.zeros(room, r.PKT_ROW),
+            items,
+            np.concatenate([program.first_dep, program.dep]).astype(np.int64),
+            way,
+            sets,
+            np.zeros((MAX_LOG, 6), np.int64),
+        )
+        self._chain_pkts(0)
+        self.senders = self.fans.set_up(q, self.world, streams)
+        self.bier, self.receivers = self.fans.bier, self.fans.receivers
+        b.push_starts(q, items, streams)
+        self._push_failures()
+        self.code = r.TURN
+
+    def _chain_pkts(self, start: int) -> None:
+        pkts, q = self.world.pkts, self.q
+        pkts["next"][start:] = np.arange(start + 1, pkts.size + 1)
+        pkts["next"][-1] = q[r.FREE_PKT] if start else r.NONE
+        q[r.FREE_PKT] = start
+        q[r.N_FREE_PKT] += pkts.size - start
+
+    def _push_failures(self) -> None:
+        index = {self.net.node_name(n): n for n in range(self.net.n_nodes)}
+        for i, failure in enumerate(self.settings.failures):
+            for name in (failure.a, failure.b):
+                if name not in index:
+                    raise ConfigError(f"settings.failures[{i}]", name, "nodes of the topology")
+            a, c = index[failure.a], index[failure.b]
+            between = (self.net.src == a) & (self.net.dst == c)
+            between |= (self.net.src == c) & (self.net.dst == a)
+            if not between.any():
+                pair = f"{failure.a} and {failure.b}"
+                raise ConfigError(f"settings.failures[{i}]", pair, "two nodes with a link")
+            for link in np.nonzero(between)[0].tolist():
+                what = (2 * link + int(failure.up)) * r.N_KINDS + r.EV_CABLE
+                push(self.q, failure.at_ps, what)
+
+    def watch(self, item: int, packet: int) -> None:
+        """Trace one packet of an item; its time line is ``hops`` afterwards."""
+        row = self.world.items[item]
+        if row["fan"] != r.NONE:
+            self.q[r.TRACE_STREAM] = row["fan"]
+        else:
+            self.q[r.TRACE_STREAM] = row["first"]
+        self.q[r.TRACE_PSN] = packet
+
+    def step(self, turns: int = TURNS) -> bool:
+        """Work through some events; False when the run is over."""
+        left = turns
+        while left > 0:
+            before = int(self.q[r.N_EVENTS])
+            self.code = run(self.q, self.world, self.senders, self.bier, self.receivers, left)
+            left -= int(self.q[r.N_EVENTS]) - before
+            if self.code == r.MAIL:
+                self.fans.deliver(self)
+            elif self.code == r.FULL:
+                self._enlarge()
+            elif self.code != r.TURN:
+                return False
+        return True
+
+    def _enlarge(self) -> None:
+        q = self.q
+        used = q[r.N_POOL] + q[r.N_SIDE] + q[r.N_FAR] + q[r.N_READY] - q[r.I_READY]
+        if q[r.CAP] - used < self.margin:
+            self.q = b.enlarge_queue(q)
+        if self.q[r.N_FREE_PKT] < self.margin:
+            old = self.world.pkts
+            pkts = np.zeros(2 * old.size, r.PKT_ROW)
+            pkts[: old.size] = old
+            self.world = self.world._replace(pkts=pkts)
+            self._chain_pkts(old.size)
+            self.senders, self.bier = self.fans.enlarge(self.senders, pkts.size)
+
+    def progress(self) -> Progress:
+        """Where it stands."""
+        q = self.q
+        fields = (r.NOW, r.N_EVENTS, r.N_HOPS, r.N_DONE, r.N_ITEMS)
+        return Progress(*(int(q[f]) for f in fields))
+
+    def hops(self) -> list[Hop]:
+        """Time line of the traced packet, of its copies and of what answered it."""
+        log = self.world.log[: int(self.q[r.N_TRACE])].tolist()
+        return [
+            Hop(time + span, node, link, WHAT[kind], n)
+            for time, link, kind, n, node, span in log
+        ]
+
+    def outcome(self) -> Outcome:
+        """What came out so far."""
+        world, q, program = self.world, self.q, self.program
+        links, nodes, items = world.links, world.nodes, world.items
+        n_hosts = self.net.n_hosts
+        due = np.zeros(n_hosts, np.int64)
+        np.add.at(due, program.dst, program.n_bytes)
+        for fan in program.fans:
+            due[list(fan.receivers)] += fan.n_bytes
+        got = nodes["got_bytes"][:n_hosts].copy()
+        host_ps = np.where(got == due, nodes["done_ps"][:n_hosts], NOT_DONE)
+        streams = self.senders.streams
+        heard = np.zeros(program.n_items, np.int64)
+        unicast = streams["fan"] == r.NONE
+        np.add.at(heard, streams["item"][unicast], streams["n_acks"][unicast])
+        heard[program.src.size :] = self.senders.fans["n_feedback"][: len(program.fans)]
+        item_ps = np.where(items["done_ps"] >= 0, items["done_ps"], NOT_DONE)
+        stuck = tuple(self._stuck())
+        why = WHY.get(self.code, "not over")
+        if stuck:
+            n_open = int((items["done_ps"] < 0).sum())
+            why = f"{why}, {n_open} items not done" if n_open else f"{why}, receivers given up"
+        return Outcome(
+            fidelity="packet" if self.segment_pkts == 1 else "train",
+            end_ps=int(max(items["done_ps"].max(initial=0), items["got_ps"].max(initial=0))),
+            host_ps=host_ps,
+            item_ps=item_ps,
+            got_bytes=got,
+            due_bytes=due,
+            link_pkts=links["pkts"].copy(),
+            link_bytes=links["bytes"].copy(),
+            link_drops=links["drops"].copy(),
+            link_trims=links["trims"].copy(),
+            link_peak_bytes=links["peak_ps"] // links["byte_ps"],
+            feedback_at_source=heard,
+            repairs=(int(q[r.REPAIR_PKTS]), int(q[r.REPAIR_BYTES])),
+            n_folds=self.fans.n_folds(),
+            n_hops=int(q[r.N_HOPS]),
+            n_events=int(q[r.N_EVENTS]),
+            stuck=stuck,
+            reason=why,
+        )
+
+    def _stuck(self) -> list[str]:
+        items, program, name = self.world.items, self.program, self.net.node_name
+        lines = list(self.fans.lost)
+        for i in np.nonzero(items["done_ps"] < 0)[0][:MAX_STUCK].tolist():
+            if i < program.src.size:
+                ends = f"message {i} {name(int(program.src[i]))} to {name(int(program.dst[i]))}"
+                if items["needs"][i] > 0:
+                    lines.append(f"{ends}: waits for {items['needs'][i]} others")
+                else:
+                    first = items["first"][i]
+                    st = self.senders.streams[first : first + items["n_streams"][i]]
+                    acked, n = int(st["n_acked"].sum()), int(st["n_recs"].sum())
+                    lines.append(f"{ends}: {acked} of {n} records acknowledged")
+            else:
+                fan = program.fans[i - program.src.size]
+                lines.append(f"fan {i} from {name(fan.source)}: not acknowledged by all")
+        return lines[:MAX_STUCK]
+
+
+def check(settings: Settings, segment_pkts: int, program: Program) -> None:
+    """Raise ConfigError for what the loop cannot do."""
+    if settings.loss_ppb >= 10**9:
+        raise ConfigError("settings.loss_ppb", settings.loss_ppb, "below 1000000000")
+    if segment_pkts < 1 or segment_pkts > 64:
+        raise ConfigError("segment_pkts", segment_pkts, "1..64")
+    special = settings.transport == "ndp" or settings.pfc_pkts[0] > 0
+    if segment_pkts > 1 and (settings.loss_ppb or special or settings.queue_bytes):
+        raise ConfigError(
+            "fidelity", "train", "packet where packets may be lost, trimmed or paused"
+        )
+    if special and program.fans:
+        raise ConfigError("settings.transport", settings.transport, "plain or roce with fans")
+
+
+def simulate(
+    net: Net,
+    routes: Routes,
+    program: Program,
+    settings: Settings,
+    *,
+    seed: int,
+    segment_pkts: int = 1,
+    bfr_ids: I64 | None = None,
+    stop_ps: int = NEVER,
+    progress: Callable[[Mapping[str, int]], None] | None = None,
+) -> Outcome:
+    """Run a program to its end.
+
+    Args:
+        segment_pkts: 1 for packets, more for trains of so many. bfr_ids: (H,) BFR-id of each
+            host, host + 1 where none are given. stop_ps: look no further. progress: told about
+            twice a second, fields of ``Progress``.
+
+    Raises:
+        ConfigError: no path to a receiver, or settings that do not go together.
+    """
+    sim = Simulation(
+        net,
+        routes,
+        program,
+        settings,
+        seed=seed,
+        segment_pkts=segment_pkts,
+        bfr_ids=bfr_ids,
+        stop_ps=stop_ps,
+    )
+    while sim.step():
+        if progress is not None:
+            progress(sim.progress()._asdict())
+    return sim.outcome()
