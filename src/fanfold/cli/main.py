@@ -13,6 +13,7 @@ from fanfold.cli.bitstring import bitstring
 from fanfold.cli.decode import decode
 from fanfold.cli.dissector import dissector
 from fanfold.cli.tables import tell_error
+from fanfold.cli.topo import topo
 from fanfold.errors import ExitCode, FanfoldError
 
 # typer carries click inside itself or beside itself, as its version has it.
@@ -34,6 +35,7 @@ app.add_typer(lab.app, name="lab")
 app.command()(bitstring)
 app.command()(decode)
 app.command()(dissector)
+app.command()(topo)
 
 
 def _show_version(value: bool) -> None:

@@ -169,6 +169,7 @@ NET_CATALOG: tuple[NetRow, ...] = (
         wan,
         (
             *(Param("sites", low=2, high=1024), _HOSTS, Param("leaves", default="1")),
+            Param("border-rate", "rate", "400Gbps"),
             Param("km", default="3000", high=20_000),
         ),
         "sites=5,hosts=4,leaves=2",

@@ -17,12 +17,22 @@ PS_PER_KM = 5_000_000
 N_NEAR = 2
 
 
-def wan(sites: int, hosts: int, leaves: int, km: int, seed: int, *, line: Line = LINE) -> Net:
+def wan(
+    sites: int,
+    hosts: int,
+    leaves: int,
+    border_rate: int,
+    km: int,
+    seed: int,
+    *,
+    line: Line = LINE,
+) -> Net:
     """WAN of sites on a map of ``km`` by ``km``.
 
     Args:
         hosts: of one site.
         leaves: of one site.
+        border_rate: bits per second from a leaf to the border router.
 
     Raises:
         ConfigError: hosts do not divide by leaves.
@@ -35,7 +45,8 @@ def wan(sites: int, hosts: int, leaves: int, km: int, seed: int, *, line: Line =
     border = sketch.add("border", sites, 2)
     rack = sketch.hosts // per_leaf
     sketch.cable(sketch.hosts, leaf[rack], line)
-    sketch.cable(leaf, border[np.arange(sites * leaves) // leaves], line)
+    home = border[np.arange(sites * leaves) // leaves]
+    sketch.cable(leaf, home, Line(border_rate, line.prop_ps))
     squares = ((places[:, None] - places[None]) ** 2).sum(axis=2)
     for a, b in _pairs(squares):
         length = max(isqrt(int(squares[a, b])), 1)

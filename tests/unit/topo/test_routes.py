@@ -8,6 +8,7 @@ from fanfold.topo.fat_tree import fat_tree
 from fanfold.topo.net import Net
 from fanfold.topo.routes import FAR, build_routes, check_reach
 from fanfold.topo.sketch import LINE, Sketch
+from fanfold.topo.torus import torus
 
 
 def random_net(seed: int, n_hosts: int, n_routers: int, n_cables: int) -> Net:
@@ -95,6 +96,17 @@ def test_more_sets_than_there_was_room_for_at_first():
     assert routes.first.size - 1 == (1 << n) * ((1 << n) - 1)
     size = np.diff(routes.first)[routes.ecmp]
     assert (size[away > 0] == away[away > 0]).all()
+
+
+def test_a_set_that_two_groups_share_is_kept_once_after_growth():
+    # 64 groups a batch: the second batch meets the sets of the first again, after more room
+    routes = build_routes(torus((3, 3, 15)))
+    assert routes.n_groups == 135
+    sets = {
+        tuple(routes.link[a:b].tolist())
+        for a, b in zip(routes.first, routes.first[1:], strict=False)
+    }
+    assert len(sets) == routes.first.size - 1 > 4 * 135 + 64
 
 
 def test_hosts_without_a_way_to_each_other_are_named():

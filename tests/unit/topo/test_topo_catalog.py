@@ -16,7 +16,7 @@ MACHINERY = {
     *("__init__", "catalog", "fabric", "fabric_rules", "graph"),
     *("birt", "bift", "predict"),
     *("net", "net_catalog", "net_rules", "nets", "sketch", "routes", "search"),
-    "fabric_net",
+    *("fabric_net", "placement", "portrait"),
 }
 SMALL = {"leaf_spine": (2, 2, 8)}
 

@@ -1,0 +1,67 @@
+import json
+
+import pytest
+
+from fanfold.cli.main import run
+from fanfold.topo.net_catalog import NET_CATALOG
+
+SCREEN = 40
+
+
+def test_a_topology_is_described_as_json(capsys):
+    assert run(["topo", "fat-tree:k=4", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["n_hosts"], told["n_routers"], told["diameter"]) == (16, 20, 6)
+    assert [row["n_nodes"] for row in told["tiers"]] == [16, 8, 8, 4]
+    assert {row["placement"] for row in told["packets"]} == {"naive", "rack", "job"}
+
+
+@pytest.mark.parametrize("row", NET_CATALOG, ids=lambda row: row.name)
+def test_the_picture_of_every_topology_fits_a_screen(row, capsys):
+    assert run(["topo", f"{row.name}:{row.example}"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= SCREEN
+    assert max(map(len, lines)) <= 132
+    assert any("[ ]" in line for line in lines)
+
+
+def test_a_net_of_few_hosts_needs_no_flag(capsys):
+    assert run(["topo", "star:hosts=1"]) == 0
+    assert "hosts 1, routers 1" in capsys.readouterr().out
+
+
+def test_without_a_name_all_are_listed(capsys):
+    assert run(["topo", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["name"].partition(":")[0] for row in rows] == [
+        *(row.name for row in NET_CATALOG),
+        *["import"] * 3,
+    ]
+    assert run(["topo"]) == 0
+    assert "fat-tree:k=4" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("argv", "what"),
+    [
+        (["topo", "fat-tree:k=5"], "k: got 5, allowed: an even number in 2..64"),
+        (["topo", "fat-tree:k=4", "--jobs", "17"], "jobs: got 17, allowed: 1..16"),
+        (["topo", "fat-tree:k=4", "--jobs", "0"], "jobs: got 0"),
+        (["topo", "fat-tee:k=4"], "topology: got 'fat-tee', allowed: fat-tree?"),
+    ],
+)
+def test_what_cannot_be_ends_with_one_line_and_code_2(argv, what, capsys):
+    assert run(argv) == 2
+    told = capsys.readouterr().err
+    assert what in told
+    assert len(told.splitlines()) == 1
+
+
+def test_the_seed_draws_another_graph(capsys):
+    told = []
+    for seed in ("1", "1", "2"):
+        assert (
+            run(["topo", "wan:sites=6,hosts=4", "--json", "--seed", seed, "--jobs", "2"]) == 0
+        )
+        told.append(capsys.readouterr().out)
+    assert told[0] == told[1] != told[2]
