@@ -15,9 +15,6 @@ I64 = NDArray[np.int64]
 I32 = NDArray[np.int32]
 F64 = NDArray[np.float64]
 NONE = -1
-PRIME = 2**31 - 1
-_FACTOR = 48271
-"""Lehmer's generator: products stay below 2**63."""
 
 
 class Ways(NamedTuple):
@@ -37,7 +34,7 @@ class Ways(NamedTuple):
 class Desk(NamedTuple):
     """Room to work. heads: (M + 1,), nexts: (R,) routers by hops to go. load: (R,).
 
-    share: (L,), met: (L,) touched links and what they carry. best: (L,). count: (L,).
+    share: (L,), met: (L,) touched links and what they carry. best: (L,), listed: (L,).
     """
 
     heads: I64
@@ -46,13 +43,7 @@ class Desk(NamedTuple):
     share: F64
     met: I64
     best: F64
-
-
-@kernel
-def draw(key: int, salt: int) -> int:
-    """Take a number in 0..PRIME - 1 for two numbers, the same each time."""
-    x = (key % PRIME * _FACTOR + salt % PRIME + 1) % PRIME
-    return x * _FACTOR % PRIME * _FACTOR % PRIME
+    listed: I64
 
 
 @kernel
@@ -95,11 +86,11 @@ def down_link(ways: Ways, r: int, host: int) -> int:
 
 
 @kernel
-def walk(ways: Ways, src: I64, dst: I64, key: I64, path: I32) -> int:
-    """One path for each pair of hosts, drawn by its key at every router.
+def walk(ways: Ways, src: I64, dst: I64, code: I64, path: I32) -> int:
+    """One path for each pair of hosts, as the digits of its code say: the last one first.
 
     Args:
-        src, dst, key: (F,). path: (F, M), filled with links, NONE beyond the last.
+        src, dst, code: (F,). path: (F, M), filled with links, NONE beyond the last.
 
     Returns:
         A pair without a path, or NONE.
@@ -110,8 +101,8 @@ def walk(ways: Ways, src: I64, dst: I64, key: I64, path: I32) -> int:
         best = nearest(ways, src[f], g)
         if best >= far:
             return f
-        pick = draw(key[f], src[f]) % n_up(ways, src[f], g, best)
-        at = up_link(ways, src[f], g, best, pick)
+        left = code[f]
+        at = up_link(ways, src[f], g, best, left % n_up(ways, src[f], g, best))
         path[f, 0] = at
         for i in range(1, far):
             path[f, i] = NONE
@@ -122,7 +113,8 @@ def walk(ways: Ways, src: I64, dst: I64, key: I64, path: I32) -> int:
             else:
                 k = ways.ecmp[r, g]
                 n = ways.first[k + 1] - ways.first[k]
-                at = i64(ways.link[ways.first[k] + draw(key[f], r) % n])
+                at = i64(ways.link[ways.first[k] + left % n])
+                left = left // n
             path[f, i] = at
     return NONE
 
@@ -138,7 +130,7 @@ def grow(
     path: I32,
     tree: I64,
 ) -> int:
-    """Paths of a fan, merged: each link once for each set of receivers.
+    """Paths of a fan from its source's first link, merged: a link once for each set.
 
     The choice is that of topo/bift.py: odd hops to go take the low part of the table's number,
     even ones the high part, each router starts elsewhere.
@@ -153,10 +145,10 @@ def grow(
     far = path.shape[1]
     for f in range(hosts.size):
         g = i64(ways.group[hosts[f]])
-        best = nearest(ways, source, g)
+        at = i64(ways.first_out[source])
+        best = i64(ways.hops[ways.to[at] - ways.n_hosts, g])
         if best >= far:
             return f
-        at = up_link(ways, source, g, best, table % n_up(ways, source, g, best))
         for i in range(far):
             path[f, i] = NONE
         for i in range(best + 1):
@@ -245,18 +237,22 @@ def worst_load(
         host, group: (P,) one host that sends, and the group it sends to, sorted by ``run``.
         run: (P,) number of the group that limits the pair. cap: by run. worst: (L,) added to.
     """
-    n_best = 0
+    n_listed = 0
     for p in range(host.size):
         n_met = flood(ways, desk, host[p], group[p])
         clear(desk)
         for i in range(n_met):
             at = desk.met[i]
+            if desk.best[at] == 0:
+                desk.listed[n_listed] = at
+                n_listed += 1
             desk.best[at] = max(desk.best[at], desk.share[i])
-        n_best = max(n_best, n_met)
         if p + 1 == host.size or run[p + 1] != run[p]:
-            for at in range(desk.best.size):
+            for i in range(n_listed):
+                at = desk.listed[i]
                 worst[at] += cap[run[p]] * desk.best[at]
                 desk.best[at] = 0
+            n_listed = 0
 
 
 @kernel
@@ -275,13 +271,13 @@ def lay(
 
     Args:
         src, dst: (F,) hosts. order: (F,) flows with equal pairs of groups side by side.
-        may_bind: (L,). first: (F,) where entries of a flow begin; with no room in ``link`` it is
-            filled with their number instead. link, weight: (E,) or empty.
+        may_bind: (L,). first: (F,) where entries of a flow begin; without room in ``link`` it
+            is filled with their number instead. link, weight: (E,) or empty.
 
     Returns:
         Entries of all flows.
     """
-    n_all, n_met = 0, 0
+    n_all, n_met, start = 0, 0, 0
     for i in range(order.size):
         f = order[i]
         g = i64(ways.group[dst[f]])

@@ -1,0 +1,295 @@
+"""Flow fidelity: a program as fluid over paths and trees, for what packets are too many for.
+
+Connections and fans share links max-min fairly; rates change when one starts or ends. Counts
+are whole packets. What is not in it: queues, and so limits, marks, trims and pauses of queues;
+loss and failures; a sender that does not slow down when its packets wait farther on. A program
+in the compact form runs in its steady state (loop/pipeline.py).
+
+Letters: I = items, F = messages, K = flows, L = links, H = hosts.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fanfold.results.outcome import (
+    NOT_DONE,
+    Outcome,
+)
+from fanfold.scenario.settings import Settings
+from fanfold.schemes.program import ACKED, Program
+from fanfold.schemes.program_rules import check_program
+from fanfold.sim.fluid_counts import count_links
+from fanfold.sim.fluid_flows import (
+    Tree,
+    Wires,
+    build_entries,
+    build_tree,
+    build_ways,
+    build_wires,
+    feedback_bytes,
+)
+from fanfold.sim.fluid_sizes import (
+    Sizes,
+    build_sizes,
+    control_ps,
+    fan_spans,
+    last_packet_ps,
+    message_spans,
+)
+from fanfold.sim.loop.drain import ITEM_ROW, WAITS, drain
+from fanfold.sim.loop.maxmin import (
+    FLOW_ROW,
+    H_FIELDS,
+    LINK_ROW,
+    N_LISTS,
+    N_SOLVES,
+    NONE,
+    ON_ACKED,
+)
+from fanfold.sim.loop.pipeline import fill_all, flow_through
+from fanfold.topo.net import Net
+from fanfold.topo.placement import Placement
+from fanfold.topo.routes import Routes
+
+I64 = NDArray[np.int64]
+F64 = NDArray[np.float64]
+Rows = NDArray[np.void]
+ACK_TURNS = 3
+"""In the steady state: rates, with their ACKs, with the ACKs of those."""
+MAX_STUCK = 20
+
+
+class Stage(NamedTuple):
+    """Everything a run needs: what is sent, by which flows, over which links."""
+
+    net: Net
+    program: Program
+    settings: Settings
+    sizes: Sizes
+    wires: Wires
+    trees: list[Tree]
+    rest_of: list[I64]
+    items: Rows
+    flows: Rows
+    entries: Rows
+    links: Rows
+
+
+def run_fluid(
+    net: Net,
+    routes: Routes,
+    program: Program,
+    settings: Settings,
+    *,
+    seed: int = 0,
+    placement: Placement | None = None,
+) -> Outcome:
+    """Run a program, plain or compact, at flow fidelity.
+
+    Args:
+        seed: of no use, nothing is drawn. placement: who is in which set, host order where
+            none is given.
+
+    Raises:
+        ConfigError: no path to a receiver, or a program that cannot end.
+    """
+    del seed
+    check_program(program, net.n_hosts)
+    ways = build_ways(net, routes)
+    set_of = np.arange(net.n_hosts) // settings.bitstring_bits
+    if placement is not None:
+        set_of = placement.set_of
+    wires = build_wires(net, routes, ways, program)
+    trees = [
+        build_tree(net, routes, ways, fan, m, set_of, settings.n_ecmp)
+        for m, fan in enumerate(program.fans)
+    ]
+    first, entries = build_entries(
+        net, routes, ways, wires, trees, settings, folds=program.folds
+    )
+    sizes = build_sizes(program, settings)
+    items, rest_of = _build_items(net, program, settings, sizes, wires, trees)
+    flows = _build_flows(net, program, settings, sizes, wires, first)
+    stage = Stage(
+        net,
+        program,
+        settings,
+        sizes,
+        wires,
+        trees,
+        rest_of,
+        items,
+        flows,
+        entries,
+        _build_links(net),
+    )
+    h = _run(stage)
+    tally = count_links(net, routes, ways, program, settings, sizes, wires, trees)
+    return _outcome(stage, tally, int(h[N_SOLVES]))
+
+
+def _build_links(net: Net) -> Rows:
+    rows = np.zeros(net.n_links, LINK_ROW)
+    rows["cap"] = 1 / (8 * 10**12 // net.bps)
+    rows["reverse"], rows["head"] = net.reverse, NONE
+    return rows
+
+
+def _build_items(
+    net: Net,
+    program: Program,
+    settings: Settings,
+    sizes: Sizes,
+    wires: Wires,
+    trees: list[Tree],
+) -> tuple[Rows, list[I64]]:
+    """ITEM_ROW of each item; from a fan's last copy to each of its receivers."""
+    n = program.src.size
+    rows = np.zeros(program.n_items, ITEM_ROW)
+    rows["flow"][:n] = wires.of
+    rows["flow"][n:] = wires.src.size + np.arange(len(trees))
+    rows["bytes"] = sizes.wire
+    rows["rest_ps"][:n], rows["back_ps"][:n] = message_spans(
+        net, settings, program, wires, sizes
+    )
+    rest_of = []
+    for m, tree in enumerate(trees):
+        rest, back = fan_spans(net, settings, tree, sizes.sorts[n + m], folds=program.folds)
+        rows["rest_ps"][n + m], rows["back_ps"][n + m] = rest.max(), back
+        rest_of.append(rest)
+    rows["start_ps"][:n] = program.start_ps
+    rows["start_ps"][n:] = [fan.start_ps for fan in program.fans]
+    rows["needs"] = program.n_needs
+    rows["first_dep"], rows["end_dep"] = program.first_dep[:-1], program.first_dep[1:]
+    rows["following"], rows["sent_ps"], rows["state"] = NONE, NOT_DONE, WAITS
+    return rows, rest_of
+
+
+def _build_flows(
+    net: Net,
+    program: Program,
+    settings: Settings,
+    sizes: Sizes,
+    wires: Wires,
+    first: I64,
+) -> Rows:
+    """FLOW_ROW of each connection and fan, idle."""
+    n_wires = wires.src.size
+    rows = np.zeros(first.size - 1, FLOW_ROW)
+    rows["first"], rows["end"] = first[:-1], first[1:]
+    rows["item"] = rows["last"] = rows["at"] = NONE
+    rows["limit"] = np.inf
+    n = program.src.size
+    acks = np.bincount(wires.of, sizes.pkts[:n], minlength=n_wires) * settings.ack_bytes
+    rows["ack"][:n_wires] = acks / np.bincount(wires.of, sizes.wire[:n], minlength=n_wires)
+    blocks = -(-sizes.pkts[n:] // settings.block_psns)
+    rows["ack"][n_wires:] = blocks * feedback_bytes(settings) / sizes.wire[n:]
+    if settings.window_pkts and n_wires:
+        full = np.full(n_wires, settings.payload_bytes + settings.header_bytes)
+        there = last_packet_ps(net, settings, wires.path, full, settings.header_bytes)
+        there += full * (8 * 10**12 // net.bps[wires.path[:, 0]])
+        back = control_ps(net, settings, wires.path, settings.ack_bytes)
+        rows["limit"][:n_wires] = settings.window_pkts * full / (there + back)
+    return rows
+
+
+def _run(stage: Stage) -> I64:
+    """Let the items run; the counters."""
+    program, items = stage.program, stage.items
+    size = max(stage.links.size, stage.flows.size)
+    h = np.zeros(H_FIELDS, np.int64)
+    h[ON_ACKED] = program.on == ACKED
+    if h[ON_ACKED] and program.chunks > 1:
+        items["rest_ps"] += items["back_ps"]
+    lists = np.zeros((N_LISTS, size), np.int64)
+    has_limits = bool(np.isfinite(stage.flows["limit"]).any())
+    room = np.zeros((3, items.size), np.int64)
+    world = (h, lists, stage.links, stage.flows, stage.entries)
+    if program.chunks > 1:
+        fill_all(*world, ACK_TURNS, has_limits)
+        flow_through(stage.flows, items, program.dep, room[0], room[1], room[2], program.chunks)
+    else:
+        full = stage.settings.payload_bytes + stage.settings.header_bytes
+        packet_ps = full * int((8 * 10**12 // stage.net.bps).min())
+        drain(*world, items, program.dep, room[:2], packet_ps, has_limits)
+    if h[ON_ACKED] and program.chunks > 1:
+        items["rest_ps"] -= items["back_ps"]
+    return h
+
+
+def _outcome(stage: Stage, tally: I64, n_solves: int) -> Outcome:
+    """Times of hosts and items, and the counts."""
+    net, program, sizes, items = stage.net, stage.program, stage.sizes, stage.items
+    n = program.src.size
+    is_done = items["sent_ps"] != NOT_DONE
+    got = np.where(is_done, items["sent_ps"] + items["rest_ps"], NOT_DONE)
+    acked = np.where(is_done, got + items["back_ps"], NOT_DONE)
+    host_ps, due, have = (np.zeros(net.n_hosts, np.int64) for _ in range(3))
+    np.maximum.at(host_ps, program.dst, got[:n])
+    np.add.at(due, program.dst, sizes.payload[:n])
+    np.add.at(have, program.dst, sizes.payload[:n] * is_done[:n])
+    heard = sizes.pkts.copy()
+    n_slots = 0
+    for m, tree in enumerate(stage.trees):
+        blocks = -(-int(sizes.pkts[n + m]) // stage.settings.block_psns)
+        due[tree.hosts] += sizes.payload[n + m]
+        if is_done[n + m]:
+            have[tree.hosts] += sizes.payload[n + m]
+            at = items["sent_ps"][n + m] + stage.rest_of[m]
+            host_ps[tree.hosts] = np.maximum(host_ps[tree.hosts], at)
+        heard[n + m] = blocks * (tree.n_sets if program.folds else tree.hosts.size)
+        n_slots += blocks * int(tree.copies[net.dst >= net.n_hosts].sum()) * program.folds
+    host_ps[have < due] = NOT_DONE
+    stuck = _stuck(stage, is_done)
+    pkts, n_bytes = (tally[..., i] for i in range(2))
+    return Outcome(
+        fidelity="flow",
+        end_ps=int(max(got.max(initial=0), acked.max(initial=0))),
+        host_ps=host_ps,
+        item_ps=acked,
+        got_bytes=have,
+        due_bytes=due,
+        link_pkts=pkts.copy(),
+        link_bytes=n_bytes.copy(),
+        link_drops=np.zeros(net.n_links, np.int64),
+        link_trims=np.zeros(net.n_links, np.int64),
+        link_peak_bytes=np.zeros(net.n_links, np.int64),
+        feedback_at_source=heard,
+        repairs=(0, 0),
+        n_folds=(n_slots, 0, 0),
+        n_hops=int(pkts.sum()),
+        n_events=n_solves + 2 * int(is_done.sum()),
+        stuck=stuck,
+        reason=_reason(stage, int((~is_done).sum())),
+    )
+
+
+def _stuck(stage: Stage, is_done: NDArray[np.bool_]) -> tuple[str, ...]:
+    """Items that never started."""
+    program, name = stage.program, stage.net.node_name
+    lines = []
+    for i in np.nonzero(~is_done)[0][:MAX_STUCK].tolist():
+        waits = f"waits for {stage.items['needs'][i]} others"
+        if i < program.src.size:
+            ends = f"{name(int(program.src[i]))} to {name(int(program.dst[i]))}"
+            lines.append(f"message {i} {ends}: {waits}")
+        else:
+            fan = program.fans[i - program.src.size]
+            lines.append(f"fan {i} from {name(fan.source)}: {waits}")
+    return tuple(lines)
+
+
+def _reason(stage: Stage, n_open: int) -> str:
+    """Why it stopped, and what the numbers leave out."""
+    program, settings = stage.program, stage.settings
+    why = f"{n_open} items not done" if n_open else "every item is done"
+    notes = []
+    if program.chunks > 1:
+        notes.append(f"pipelines of {program.chunks} pieces in their steady state")
+    if settings.loss_ppb or settings.failures:
+        notes.append("loss and failures left out")
+    if settings.queue_bytes or settings.pfc_pkts[0] or settings.transport == "ndp":
+        notes.append("limits of queues left out")
+    return "; ".join([why, *notes])

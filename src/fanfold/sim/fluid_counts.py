@@ -1,0 +1,100 @@
+"""Packets and bytes on every link, by class: whole numbers, without loss.
+
+Letters: F = messages, L = links.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fanfold.results.outcome import ACK, DATA, FEEDBACK, N_LINK_CLASSES
+from fanfold.scenario.settings import Settings
+from fanfold.schemes.program import Program
+from fanfold.sim.fluid_flows import Tree, Wires, feedback_bytes, longest, path_codes
+from fanfold.sim.fluid_sizes import Sizes
+from fanfold.sim.loop.tally import (
+    FULL,
+    N_SORTS,
+    SHORT,
+    SHORT_BYTES,
+    Table,
+    tally,
+    tally_paths,
+)
+from fanfold.sim.loop.ways import NONE, Ways, walk
+from fanfold.topo.net import Net
+from fanfold.topo.routes import Routes
+
+I64 = NDArray[np.int64]
+
+
+def count_links(
+    net: Net,
+    routes: Routes,
+    ways: Ways,
+    program: Program,
+    settings: Settings,
+    sizes: Sizes,
+    wires: Wires,
+    trees: list[Tree],
+) -> I64:
+    """(L, N_LINK_CLASSES, 2) packets and bytes."""
+    n = program.src.size
+    out = np.zeros((net.n_links, N_LINK_CLASSES, 2), np.int64)
+    if n:
+        sorts = np.zeros((wires.src.size, N_SORTS), np.int64)
+        np.add.at(sorts, wires.of, sizes.sorts[:n])
+        full = settings.payload_bytes + settings.header_bytes
+        out[:, DATA] += _spread(net, routes, ways, wires, sorts, settings, full)
+        acks = np.zeros_like(sorts)
+        acks[:, FULL] = sorts[:, FULL] + sorts[:, SHORT]
+        back = _turned(net, routes, ways, wires)
+        size = settings.ack_bytes
+        out[:, ACK] += _spread(net, routes, ways, back, acks, settings, size)
+    word = feedback_bytes(settings)
+    for m, tree in enumerate(trees):
+        pkts, wire = int(sizes.pkts[n + m]), int(sizes.wire[n + m])
+        out[:, DATA, 0] += tree.copies * pkts
+        out[:, DATA, 1] += tree.copies * wire
+        blocks = -(-pkts // settings.block_psns)
+        words = (tree.copies if program.folds else tree.behind) * blocks
+        out[net.reverse, FEEDBACK, 0] += words
+        out[net.reverse, FEEDBACK, 1] += words * word
+    return out
+
+
+def _turned(net: Net, routes: Routes, ways: Ways, wires: Wires) -> Wires:
+    """The way back of every connection: a path of its own."""
+    path = np.empty((wires.src.size, longest(routes)), np.int32)
+    lost = walk(ways, wires.dst, wires.src, path_codes(net, wires.dst, wires.src), path)
+    assert lost == NONE
+    return Wires(wires.dst, wires.src, wires.of, path)
+
+
+def _spread(
+    net: Net,
+    routes: Routes,
+    ways: Ways,
+    wires: Wires,
+    sorts: I64,
+    settings: Settings,
+    full_bytes: int,
+) -> I64:
+    """(L, 2) packets and bytes of what connections carry."""
+    links = np.zeros((net.n_links, N_SORTS), np.int64)
+    if settings.routing == "spray":
+        n_routers = net.n_nodes - net.n_hosts
+        table = Table(
+            np.full(longest(routes) + 1, NONE, np.int64),
+            np.full(n_routers, NONE, np.int64),
+            np.zeros(n_routers, np.int64),
+            np.zeros((n_routers, N_SORTS), np.int64),
+            np.zeros((net.n_hosts, N_SORTS), np.int64),
+            np.zeros(net.n_hosts, np.int64),
+            links,
+        )
+        order = np.argsort(routes.group[wires.dst], kind="stable")
+        tally(ways, table, wires.src[order], wires.dst[order], sorts[order])
+    else:
+        tally_paths(wires.path, np.arange(wires.src.size), sorts, links)
+    pkts = links[:, FULL] + links[:, SHORT]
+    return np.stack([pkts, links[:, FULL] * full_bytes + links[:, SHORT_BYTES]], axis=1)

@@ -1,0 +1,118 @@
+"""What items weigh on the wire, and how long the last packet of one is under way.
+
+Letters: I = items (messages, then fans), F = messages, L = links.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fanfold.scenario.settings import Settings
+from fanfold.schemes.program import Program
+from fanfold.sim.fluid_flows import Tree, Wires, fan_head_bytes, feedback_bytes
+from fanfold.sim.loop.tally import FULL, N_SORTS, SHORT, SHORT_BYTES
+from fanfold.topo.net import Net
+
+I64 = NDArray[np.int64]
+I32 = NDArray[np.int32]
+
+
+class Sizes(NamedTuple):
+    """What one copy of each item is.
+
+    payload, pkts, wire: (I,) bytes, packets, bytes with headers. sorts: (I, N_SORTS) full
+    packets, short ones, bytes of those with headers.
+    """
+
+    payload: I64
+    pkts: I64
+    wire: I64
+    sorts: I64
+
+
+def build_sizes(program: Program, settings: Settings) -> Sizes:
+    """Sizes of all items; in the compact form of all their pieces together."""
+    n, c = program.src.size, program.chunks
+    fan_bytes = [fan.n_bytes for fan in program.fans]
+    payload = np.concatenate([program.n_bytes, np.array(fan_bytes, np.int64)])
+    header = np.full(payload.size, settings.header_bytes)
+    header[n:] = fan_head_bytes(settings)
+    sorts = np.zeros((payload.size, N_SORTS), np.int64)
+    small = payload // c
+    for size, times in ((small + 1, payload % c), (small, c - payload % c)):
+        full, rest = np.divmod(size, settings.payload_bytes)
+        sorts[:, FULL] += times * full
+        sorts[:, SHORT] += times * (rest > 0)
+        sorts[:, SHORT_BYTES] += times * (rest > 0) * (rest + header)
+    pkts = sorts[:, FULL] + sorts[:, SHORT]
+    return Sizes(payload, pkts, payload + pkts * header, sorts)
+
+
+def last_packet_ps(net: Net, settings: Settings, path: I32, sizes: I64, head: int) -> I64:
+    """From a packet's last bit out of the slowest link to its last bit at the receiver.
+
+    Store and forward: each link but the slowest adds a packet's time, as does each router's
+    delay; with cut-through a link adds the header's time only.
+
+    Args:
+        path: (F, links), -1 beyond the last. sizes: (F,) bytes of a packet. head: bytes of its
+            header.
+    """
+    byte_ps = 8 * 10**12 // net.bps
+    used = path >= 0
+    each = np.where(used, byte_ps[path], 0)
+    waits = head if settings.cut_through else sizes[:, None]
+    send = each * waits
+    slowest = send.max(axis=1)
+    fly = np.where(used, net.prop_ps[path] + settings.switch_ps, 0).sum(axis=1)
+    return np.asarray(send.sum(axis=1) - slowest + fly - settings.switch_ps, np.int64)
+
+
+def control_ps(net: Net, settings: Settings, path: I32, n_bytes: int) -> I64:
+    """Time of a control packet along the reverse of each path."""
+    back = net.reverse[np.maximum(path, 0)]
+    byte_ps = 8 * 10**12 // net.bps
+    each = n_bytes * byte_ps[back] + net.prop_ps[back] + settings.switch_ps
+    total = np.where(path >= 0, each, 0).sum(axis=1)
+    return np.asarray(total - settings.switch_ps, np.int64)
+
+
+def message_spans(
+    net: Net, settings: Settings, program: Program, wires: Wires, sizes: Sizes
+) -> tuple[I64, I64]:
+    """rest_ps and back_ps of each message."""
+    full = settings.payload_bytes + settings.header_bytes
+    first = np.full(wires.src.size, full)
+    rest = last_packet_ps(net, settings, wires.path, first, settings.header_bytes)[wires.of]
+    n = program.src.size
+    is_short = sizes.sorts[:n, FULL] == 0
+    if is_short.any():
+        path = wires.path[wires.of[is_short]]
+        one = sizes.wire[:n][is_short] // np.maximum(sizes.pkts[:n][is_short], 1)
+        rest[is_short] = last_packet_ps(net, settings, path, one, settings.header_bytes)
+    back = control_ps(net, settings, wires.path, settings.ack_bytes)[wires.of]
+    return rest, back
+
+
+def fan_spans(
+    net: Net, settings: Settings, tree: Tree, sorts: I64, *, folds: bool
+) -> tuple[I64, int]:
+    """From the last copy sent to each receiver of a fan, and from the last of them back.
+
+    Folded, the last word of the deepest branch comes home alone. Unfolded, the last words of
+    all receivers queue up at the source's link.
+    """
+    head = fan_head_bytes(settings)
+    size = settings.payload_bytes + head
+    if sorts[FULL] == 0:
+        size = int(sorts[SHORT_BYTES] // max(sorts[SHORT], 1))
+    sizes = np.full(tree.hosts.size, size)
+    rest = last_packet_ps(net, settings, tree.path, sizes, head)
+    word = feedback_bytes(settings)
+    last = int(np.argmax(rest))
+    back = int(control_ps(net, settings, tree.path[last : last + 1], word)[0])
+    if not folds:
+        home = net.reverse[tree.path[0, 0]]
+        back += (tree.hosts.size - 1) * word * int(8 * 10**12 // net.bps[home])
+    return rest, back

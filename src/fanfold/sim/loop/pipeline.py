@@ -1,0 +1,67 @@
+"""Programs in the compact form: pipelines of C equal pieces in their steady state.
+
+All items have their max-min fair rates of the moment when every one of them is moving. Piece j
+of an item starts when piece j of all it waits for is done and piece j - 1 has been sent; with
+one rate for each item the arrivals of pieces are evenly spaced or more and more apart, so the
+last piece depends on the first and the last one before it alone. Letters: I = items.
+"""
+
+from fanfold.kernels.jit import i64, kernel
+from fanfold.sim.loop.drain import DONE, UNDER_WAY, whole_ps
+from fanfold.sim.loop.maxmin import I64, TURN, Rows, join, work_out
+
+
+@kernel
+def fill_all(
+    h: I64, lists: I64, links: Rows, flows: Rows, entries: Rows, n_turns: int, has_limits: bool
+) -> None:
+    """Rates of all flows at once; every turn takes the ACKs of the turn before."""
+    for k in range(flows.size):
+        join(h, lists, links, flows, entries, k)
+    for _ in range(n_turns):
+        h[TURN] += 1
+        for at in range(links.size):
+            if links[at]["head"] >= 0 and links[at]["met"] != h[TURN]:
+                work_out(h, lists, links, flows, entries, at, has_limits)
+
+
+@kernel
+def flow_through(
+    flows: Rows, items: Rows, dep: I64, first_ps: I64, last_ps: I64, ready: I64, pieces: int
+) -> int:
+    """When the last byte of each item leaves its sender.
+
+    Args:
+        items: ``sent_ps`` is filled, ``bytes`` are those of all pieces together. first_ps,
+            last_ps: (I,) zero: when the first and the last piece may start. ready: (I,) room.
+
+    Returns:
+        Items that ran.
+    """
+    n_ready = 0
+    for i in range(items.size):
+        first_ps[i] = max(first_ps[i], items[i]["start_ps"])
+        last_ps[i] = max(last_ps[i], items[i]["start_ps"])
+        if items[i]["needs"] == 0:
+            ready[n_ready] = i
+            n_ready += 1
+    n = 0
+    while n < n_ready:
+        i = ready[n]
+        n += 1
+        item = items[i]
+        span = item["bytes"] / flows[item["flow"]]["rate"]
+        one_ps = whole_ps(span / pieces)
+        first = first_ps[i] + one_ps
+        last = max(last_ps[i] + one_ps, first_ps[i] + whole_ps(span))
+        item["sent_ps"] = last
+        item["state"] = UNDER_WAY if item["first_dep"] == item["end_dep"] else DONE
+        for d in range(item["first_dep"], item["end_dep"]):
+            j = dep[d]
+            first_ps[j] = max(first_ps[j], first + item["rest_ps"])
+            last_ps[j] = max(last_ps[j], last + item["rest_ps"])
+            items[j]["needs"] -= 1
+            if items[j]["needs"] == 0:
+                ready[n_ready] = i64(j)
+                n_ready += 1
+    return n
