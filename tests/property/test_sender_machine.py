@@ -177,7 +177,7 @@ def test_late_joiners_get_everything_they_lack(network, n_blocks, n_late, seed, 
     world.run(world.now + data.draw(st.integers(0, 30)) * MS)
     world.checked.call("remove", 1 << again)  # it restarts and forgets all
     del world.receivers[again]
-    world.run(world.now + PS_PER_SECOND, to_the_end=True)  # its old words have died away
+    world.run(world.now + data.draw(st.sampled_from([0, 1, 30])) * MS, to_the_end=True)
     world.receivers[again] = Receiver(again, shape)
     world.checked.call("add", world.now, again, range(shape.n_blocks))
     world.checked.check_books()
@@ -193,6 +193,51 @@ def test_a_join_that_lacks_nothing_that_went_by_takes_no_lane():
     assert len(world.checked.machine.lanes) == 1
     assert world.run(10 * PS_PER_SECOND)
     assert world.receivers[2].is_complete()
+
+
+def test_who_shares_the_last_lane_joins_what_is_on_its_way_in_it():
+    world = World(6, 1)
+    world.queue(world.checked.call("fill", 0))
+    for k in range(1, s.MAX_LANES + 1):
+        world.checked.call("add", 0, k, range(world.shape.n_blocks))
+        world.queue(world.checked.call("fill", 0))
+    lanes = world.checked.machine.lanes
+    assert len(lanes) == s.MAX_LANES
+    assert lanes[-1].flights[0].need == 0b11 << (s.MAX_LANES - 1)
+
+
+def test_a_word_that_ends_a_block_in_two_lanes_ends_it_once():
+    world = World(2, 1)
+    world.queue(world.checked.call("fill", 0))
+    world.queue(world.checked.call("fill", 0))  # two blocks are on their way
+    world.checked.call("add", 0, 1, range(world.shape.n_blocks))
+    world.queue(world.checked.call("fill", 0))
+    machine = world.checked.machine
+    assert [0 in lane.flights for lane in machine.lanes] == [True, True]
+    both = naive.Word(BIFT_ID, world.shape.psns(1), heard=0b11, done=0, rows={}, behind=0)
+    world.checked.call("on_feedback", MS, feedback_of(1, both))
+    assert machine.need[0] == 0
+    assert not machine.is_done()
+    world.checked.check_books()
+
+
+def test_old_words_of_a_receiver_that_restarted_clear_nothing():
+    world = World(4, 2)
+    world.queue(world.checked.call("fill", 0))
+    world.queue(world.checked.call("fill", 0))
+    machine = world.checked.machine
+    world.checked.call("remove", 0b10)
+    world.checked.call("add", MS, 1, range(world.shape.n_blocks))
+    world.queue(world.checked.call("fill", MS))
+    old = naive.Word(BIFT_ID, N_PSN, heard=0b11, done=0b11, rows={}, behind=0)
+    world.checked.call("on_feedback", 2 * MS, feedback_of(1, old))
+    assert [need >> 1 & 1 for need in machine.need] == [1] * world.shape.n_blocks
+    world.checked.call("on_feedback", 3 * MS, feedback_of(2, old))  # never sent to it before
+    assert [need >> 1 & 1 for need in machine.need][2] == 0
+    late = MS + s.STALE_PS
+    world.checked.call("on_feedback", late, feedback_of(1, old))
+    assert [need >> 1 & 1 for need in machine.need][1] == 0
+    world.checked.check_books()
 
 
 def test_who_joins_twice_lacks_nothing_twice():

@@ -290,7 +290,8 @@ PLANTS: tuple[tuple[str, str, str, str], ...] = (
         "src/fanfold/core/sender.py",
         "flight.need |= self.need[block] & mask",
         "flight.need |= 0",
-        "tests/property/test_sender_machine.py::test_late_joiners_get_everything_they_lack",
+        "tests/property/test_sender_machine.py"
+        "::test_who_shares_the_last_lane_joins_what_is_on_its_way_in_it",
     ),
     (
         "src/fanfold/core/sender.py",
@@ -323,7 +324,63 @@ PLANTS: tuple[tuple[str, str, str, str], ...] = (
         "src/fanfold/core/sender.py",
         "        if not self.need[block] & done:\n            return\n",
         "",
-        "tests/property/test_sender_machine.py::test_late_joiners_get_everything_they_lack",
+        "tests/property/test_sender_machine.py"
+        "::test_a_word_that_ends_a_block_in_two_lanes_ends_it_once",
+    ),
+    (
+        "src/fanfold/core/sender.py",
+        "done = feedback.done & heard & self.need[block]",
+        "done = feedback.done & self.need[block]",
+        "tests/property/test_sender_machine.py"
+        "::test_old_words_of_a_receiver_that_restarted_clear_nothing",
+    ),
+    (
+        "src/fanfold/core/sender.py",
+        "self._clear_before(block - feedback.behind, heard, out)",
+        "self._clear_before(block - feedback.behind, feedback.heard, out)",
+        "tests/property/test_sender_machine.py"
+        "::test_old_words_of_a_receiver_that_restarted_clear_nothing",
+    ),
+    (
+        "src/fanfold/core/flight.py",
+        "if now_ps < until_ps and block < cursor:",
+        "if now_ps < until_ps:",
+        "tests/property/test_sender_machine.py"
+        "::test_old_words_of_a_receiver_that_restarted_clear_nothing",
+    ),
+    (
+        "src/fanfold/kernels/mishap.py",
+        "is_full = n > 0 and",
+        "is_full = True and",
+        "tests/unit/kernels/test_kernel_mishap.py"
+        "::test_held_packets_of_any_size_come_out[65401]",
+    ),
+    (
+        "src/fanfold/kernels/collect.py",
+        "max(again_ps, min(silent_ps, MAX_AGAIN_PS))",
+        "again_ps",
+        "tests/unit/push/test_push_receiving.py"
+        "::test_gaps_that_nobody_fills_are_reported_less_and_less_often",
+    ),
+    (
+        "src/fanfold/kernels/collect.py",
+        '    if last and block < row["newest"]:\n        return False\n',
+        "",
+        "tests/unit/push/test_push_receiving.py"
+        "::test_a_forged_end_is_not_learnt_from_a_packet_that_is_refused",
+    ),
+    (
+        "src/fanfold/kernels/collect.py",
+        "        if r >= 0:\n            hint = r\n            learn(",
+        "        if True:\n            hint = max(r, 0)\n            learn(",
+        "tests/unit/push/test_push_receiving.py"
+        "::test_a_forged_end_is_not_learnt_from_a_packet_that_is_refused",
+    ),
+    (
+        "src/fanfold/push/receiving.py",
+        "if sum(s.n_manifest_bytes for s in self.sessions.values())",
+        "if session.n_manifest_bytes",
+        "tests/unit/push/test_push_receiving.py::test_manifests_of_all_pushes_share_one_bound",
     ),
     (
         "src/fanfold/core/sender.py",

@@ -69,6 +69,24 @@ class Lane:
         self.flights: dict[int, Flight] = {}
 
 
+class Lives:
+    """Receivers that joined again, whose words from before may still be on the way."""
+
+    def __init__(self) -> None:
+        self._again: dict[int, tuple[int, int]] = {}
+
+    def begin(self, bit: int, until_ps: int, cursor: int) -> None:
+        """Doubt a receiver's word on blocks before ``cursor`` until then."""
+        self._again[bit] = (until_ps, cursor)
+
+    def trusted(self, now_ps: int, block: int, heard: int) -> int:
+        """Those of ``heard`` whose word on a block is of this life."""
+        for k, (until_ps, cursor) in self._again.items():
+            if now_ps < until_ps and block < cursor:
+                heard &= ~(1 << k)
+        return heard
+
+
 def members_of(bits: int) -> list[int]:
     """Bit indices set in a BitString, rising."""
     found = []

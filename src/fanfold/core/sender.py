@@ -9,7 +9,7 @@ Python integers, bit k = bit index k.
 from collections.abc import Callable, Sequence
 
 from fanfold.core.effects import BlockDone, Effect, ReceiverLost, ReceiverSplit, SendBlock
-from fanfold.core.flight import Flight, Lane, Shape, members_of
+from fanfold.core.flight import Flight, Lane, Lives, Shape, members_of
 from fanfold.core.pace import Pace
 from fanfold.units import NEVER
 from fanfold.wire.feedback import NOT_TOLD, Feedback
@@ -32,6 +32,8 @@ SILENT_PS = 450_000_000_000
 """Silence, in spite of being asked, after which a minority no longer holds the others back."""
 LOST_PS = 1_800_000_000_000
 """Silence, in spite of being asked, after which a receiver is given up."""
+STALE_PS = 1_000_000_000_000
+"""A word is no longer than this on its way, slots that wait for their deadlines included."""
 MIN_SAMPLE = 16
 """Packets sent in one go from which the share that was lost means something."""
 LOSSY_PERIOD_PS = 250_000_000_000
@@ -66,6 +68,7 @@ class FanSender:
         }
         """Blocks each receiver still lacks, by bit."""
         self._recent = 0
+        self._lives = Lives()
         self._heard_ps: dict[int, int] = {}
         self._gained: int = 0  # who finished a block since the last tick
         self._gained_ps: dict[int, int] = {}
@@ -145,12 +148,13 @@ class FanSender:
         if block >= self.shape.n_blocks or feedback.n_psn != self.shape.psns(block):
             return
         self._recent |= feedback.heard & self.everyone
-        done = feedback.done & self.need[block]
+        heard = self._lives.trusted(now_ps, block, feedback.heard)
+        done = feedback.done & heard & self.need[block]
         if done:
             self._gained |= done
             self._clear(block, done)
         if feedback.behind < NOT_TOLD:
-            self._clear_before(block - feedback.behind, feedback.heard, out)
+            self._clear_before(block - feedback.behind, heard, out)
         for index, lane in enumerate(self.lanes):
             flight = lane.flights.get(block)
             if flight is not None:
@@ -185,9 +189,11 @@ class FanSender:
         What the main lane has still to send reaches it there; what went by, in its own lane.
         """
         mask = 1 << bit
+        main = self.lanes[MAIN]
+        if self.everyone & mask:
+            self._lives.begin(bit, now_ps + STALE_PS, main.cursor)
         self.everyone |= mask
         self.n_lacking.setdefault(bit, 0)
-        main = self.lanes[MAIN]
         main.members |= mask
         has_missed = False
         for block in lacks:

@@ -35,6 +35,9 @@ from fanfold.kernels.replicate import bit
 from fanfold.kernels.slots import NEVER_PS
 from fanfold.kernels.state import I64, U8, Plan, Rows
 
+MAX_AGAIN_PS = 2_000_000_000_000
+"""Longest time between two reports of the same gaps."""
+
 FREE = 0
 FILLING = 1
 WHOLE = 2
@@ -164,6 +167,8 @@ def is_fan_sound(row: Rows, buf: U8, fan: int, size: int, collect: Collect) -> b
     end = row["n_blocks"]
     if end != 0 and (block >= end or last != (block == end - 1)):
         return False
+    if last and block < row["newest"]:
+        return False
     if not last:
         return size == stride and (row["n_psn"] == 0 or n_psn == row["n_psn"])
     if row["last_n_psn"] != 0 and n_psn != row["last_n_psn"]:
@@ -273,7 +278,6 @@ def collect_pass(
         if not is_fan_sound(follow, buf, fan, payload, collect):
             drops[DROP_BAD_FAN] += 1
             continue
-        learn(follow, buf, fan)
         follow["heard_ps"] = now_ps
         follow["bift_id"] = read_u32(buf, at) >> 12
         follow["flow_port"] = read_u16(buf, at + BITS_AT + 8 * words + IP_BYTES)
@@ -281,6 +285,7 @@ def collect_pass(
         r = place(buf, fan, payload, f, now_ps, hint, collect)
         if r >= 0:
             hint = r
+            learn(follow, buf, fan)  # of what was refused nothing is taken over
         else:
             drops[-2 - r] += 1
 
@@ -322,6 +327,17 @@ def gaps_of(collect: Collect, r: int) -> np.uint64:
     for shift in (1, 2, 4, 8, 16, 32):
         seen |= seen >> np.uint64(shift)
     return gaps & seen
+
+
+@kernel
+def repeat_at(collect: Collect, r: int, now_ps: int, again_ps: int) -> int:
+    """When gaps that are being reported now are reported again.
+
+    After ``again_ps`` at first; in longer and longer steps when no packet answers them: the
+    sender may be gone. A repair asks for a word itself.
+    """
+    silent_ps = now_ps - collect.blocks[r]["last_ps"]
+    return now_ps + max(again_ps, min(silent_ps, MAX_AGAIN_PS))
 
 
 @kernel

@@ -35,6 +35,7 @@ HELD_ROW = np.dtype(
     [("used", np.int64), ("port", np.int64), ("size", np.int64), ("due_ps", np.int64)]
 )
 PS_PER_SECOND = 1_000_000_000_000
+RELEASE_BYTES = 65_400
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MUL1, _MUL2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
@@ -161,7 +162,8 @@ def release(buf: U8, now_ps: int, mishaps: Mishaps, found: I64) -> int:
         if row["used"] == 0:
             continue
         same = found[0] < 0 or (row["port"] == found[0] and row["size"] == found[1])
-        if row["due_ps"] > now_ps or not same or n + row["size"] > 65_400:
+        is_full = n > 0 and n + row["size"] > RELEASE_BYTES  # a large packet goes alone
+        if row["due_ps"] > now_ps or not same or is_full:
             found[2] = min(found[2], row["due_ps"])
             continue
         found[0], found[1] = row["port"], row["size"]

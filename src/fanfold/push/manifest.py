@@ -29,7 +29,7 @@ STAGING_DIR = ".fanfold"  # the receiver's own folder below its root; no entry m
 
 DOTS = frozenset({b".", b".."})
 
-MAX_MANIFEST_BYTES = 1 << 30
+MAX_MANIFEST_BYTES = 1 << 28  # chunks of 700 GB in packets of 1.5 KB, of 4 TB in jumbo ones
 MAX_ENTRIES = 1_000_000
 MAX_NAME_BYTES = 255
 MAX_PATH_BYTES = 4095

@@ -16,7 +16,7 @@ from fanfold.kernels.layout import MAX_PSN
 from fanfold.kernels.slots import NEVER_PS
 from fanfold.kernels.speak import WHOLE_ROW, speak
 from fanfold.kernels.state import I64, U8, Fold, Rows, build_fold
-from fanfold.push.manifest import Manifest, decode
+from fanfold.push.manifest import MAX_MANIFEST_BYTES, Manifest, decode
 from fanfold.push.sending import SLICE_BYTES
 from fanfold.push.store import Incoming, Store, StoreError
 from fanfold.wire.ask import Ask
@@ -25,7 +25,7 @@ from fanfold.wire.packet import Packet
 from fanfold.wire.report import Report, ReportError, ReportState
 
 MANIFEST_BLOCKS = 4096
-"""Blocks a manifest may take: about 1 GB of jumbo packets."""
+"""Blocks a manifest may take; its bytes are bounded by MAX_MANIFEST_BYTES."""
 MAX_PUSHES = 16
 """Pushes followed at once; a further one is told so and fails by name."""
 AGAIN_PS = 60_000_000_000
@@ -56,7 +56,7 @@ class Session:
         self.bfir_addr = 0
         self.follow = {0: -1, 1: -1}  # manifest, data: rows of collect.follow
         self.parts: dict[int, bytes] = {}
-        self.n_parts = 0
+        self.n_manifest_bytes = 0
         self.incoming: Incoming | None = None
         self.digest = bytes(32)
         self.error = 0
@@ -163,7 +163,7 @@ class PushReceiver:
         for r in self._due[:n]:
             row = self.collect.blocks[r]
             session, which = self._by_follow[int(row["follow"])]
-            row["report_ps"] = now_ps + AGAIN_PS
+            row["report_ps"] = c.repeat_at(self.collect, int(r), now_ps, AGAIN_PS)
             self._say(session, which, int(row["block"]), int(r), send_up)
         changed = []
         for session in list(self.sessions.values()):
@@ -277,7 +277,16 @@ class PushReceiver:
         return (int(row["n_psn"]) - 1) * int(follow["stride"]) + int(row["tail"])
 
     def _keep_manifest(self, session: Session, block: int, view: memoryview) -> bool:
-        session.parts[block] = bytes(view)
+        """Keep a block of a manifest, unless all manifests together become too large."""
+        if session.state == ReportState.FAILED:
+            return True
+        session.n_manifest_bytes += len(view)
+        if sum(s.n_manifest_bytes for s in self.sessions.values()) <= MAX_MANIFEST_BYTES:
+            session.parts[block] = bytes(view)
+            return True
+        session.parts, session.n_manifest_bytes = {}, 0
+        what = f"manifests of {MAX_MANIFEST_BYTES} bytes in all are allowed"
+        self._fail(session, StoreError(ReportError.TOO_LARGE, what))
         return True
 
     def _keep(self, session: Session, block: int, view: memoryview) -> bool:

@@ -31,8 +31,8 @@ def number(octets: bytes) -> int:
 class Link:
     """Packets into a port that has mishaps; what comes out at once, and later."""
 
-    def __init__(self, seed=1, n_held=64, **mishaps):
-        self.mishaps = build_mishaps(3, n_held, 200)
+    def __init__(self, seed=1, n_held=64, n_bytes=200, **mishaps):
+        self.mishaps = build_mishaps(3, n_held, n_bytes)
         for port in (1, 2):
             row = self.mishaps.ports[port]
             row["rng"] = np.uint64(seed)
@@ -239,3 +239,15 @@ def test_a_limit_lets_through_its_rate_and_one_burst():
     n = sum(len(link.give([packet(0)], now_ps=second + t * second // 4)) for t in range(1, 401))
     assert n == 100
     assert link.dropped() == {"impaired": 13 + 1 + 300}
+
+
+@pytest.mark.parametrize("size", [32_700, 32_701, 65_400, 65_401, 65_507])
+def test_held_packets_of_any_size_come_out(size):
+    link = Link(n_held=3, n_bytes=65_507, delay_ps=5)
+    sent = [packet(i, size) for i in range(3)]
+    for one in sent:
+        assert link.give([one]) == []
+    calls = link.later(5)
+    assert [one for _, some in calls for one in some] == sent
+    assert max(len(some) for _, some in calls) == (2 if size == 32_700 else 1)
+    assert int(link.mishaps.n_held[0]) == 0

@@ -1,0 +1,132 @@
+"""The receiving machine around the arrays that kernels fill: what it says, and how often."""
+
+import numpy as np
+import pytest
+from kernel_nodes import BFIR, data, plain_node
+
+from fanfold.kernels import collect as c
+from fanfold.push import receiving
+from fanfold.push.receiving import IDLE_PS, PushReceiver
+from fanfold.push.store import Store
+from fanfold.units import PS_PER_SECOND
+from fanfold.wire.packet import parse
+from fanfold.wire.report import ReportError, ReportState
+
+MS = PS_PER_SECOND // 1000
+STRIDE, N_PSN = 8, 4
+FLOW = 6
+LAST, POLL = 2, 1
+
+
+class Receiver:
+    """A PushReceiver whose packets come one by one."""
+
+    def __init__(self, root):
+        self.node = plain_node(folds=False)
+        self.collect = c.build_collect(8, STRIDE * N_PSN, 4, 20_000)
+        self.drops = self.node.counters.drops
+        arrays = (self.collect, self.node.row, self.drops)
+        self.machine = PushReceiver(1, 0x7F000001, *arrays, 1, Store(root))
+        self.words = []
+
+    def take(self, packet, now_ps=0):
+        self.node.forward([packet], now_ps=now_ps)
+        self.place(now_ps)
+        kinds = self.collect.events[: self.collect.n_events[0], 0]
+        if c.EVENT_UNKNOWN in kinds:
+            self.collect.n_events[0] = 0
+            if self.machine.on_unknown(now_ps, parse(packet), 1, lambda *_: None):
+                self.place(now_ps)
+        self.machine.on_events(now_ps, self.send_up)
+
+    def place(self, now_ps):
+        node = self.node
+        n = len(node.block)
+        c.collect_pass(node.block, 0, node.seg, n, now_ps, node.plan, self.collect, self.drops)
+
+    def send_up(self, session, packet):
+        del session
+        self.words.append(parse(packet.tobytes()).message)
+
+    def run(self, now_ps, until_ps):
+        """When it speaks by itself, until a time."""
+        said = []
+        while (now_ps := max(now_ps + 1, c.next_report(self.collect))) < until_ps:
+            before = len(self.words)
+            self.machine.on_timer(now_ps, self.send_up)
+            if len(self.words) > before:
+                said.append(now_ps)
+        return said
+
+    def block(self, n, flow=FLOW, *, is_last=False):
+        for psn in range(N_PSN):
+            flags = LAST * is_last + POLL * (psn == N_PSN - 1)
+            self.take(manifest_packet(n, psn, flow=flow, flags=flags))
+
+
+def manifest_packet(block, psn, **more):
+    return data(1, block=block, psn=psn, stride=STRIDE, **{"flow": FLOW, "n_psn": N_PSN} | more)
+
+
+@pytest.fixture
+def receiver(tmp_path):
+    return Receiver(tmp_path)
+
+
+def test_gaps_that_nobody_fills_are_reported_less_and_less_often(receiver):
+    receiver.take(manifest_packet(0, 0))
+    receiver.take(manifest_packet(0, 3, flags=POLL))
+    said = receiver.run(0, IDLE_PS)
+    steps = np.diff(said)
+    assert said[0] <= 20 * MS
+    assert steps[0] == 60 * MS
+    assert (np.diff(steps) >= 0).all()
+    assert steps.max() == receiving.c.MAX_AGAIN_PS
+    assert len(said) < 30
+
+
+def test_a_repair_is_answered_at_once_however_long_nobody_filled_a_gap(receiver):
+    receiver.take(manifest_packet(0, 0))
+    receiver.take(manifest_packet(0, 3, flags=POLL))
+    receiver.run(0, 10 * PS_PER_SECOND)
+    now = 10 * PS_PER_SECOND
+    receiver.take(manifest_packet(0, 1, flags=POLL), now)
+    said = receiver.run(now, now + PS_PER_SECOND)
+    assert said[0] <= now + 20 * MS
+    assert said[1] - said[0] == 60 * MS
+    assert [row.psn for row in receiver.words[-1].rows] == [2]
+
+
+@pytest.mark.parametrize("most", [3 * 32, 3 * 32 - 1])
+def test_a_manifest_is_kept_up_to_its_bound(receiver, monkeypatch, most):
+    monkeypatch.setattr(receiving, "MAX_MANIFEST_BYTES", most)
+    for n in range(3):
+        receiver.block(n)
+    (session,) = receiver.machine.sessions.values()
+    if most == 3 * 32:
+        assert (session.state, len(session.parts)) == (ReportState.UNKNOWN, 3)
+        return
+    assert (session.state, session.error) == (ReportState.FAILED, ReportError.TOO_LARGE)
+    assert "95 bytes" in session.text
+    receiver.block(3, is_last=True)
+    assert session.parts == {}
+
+
+def test_manifests_of_all_pushes_share_one_bound(receiver, monkeypatch):
+    monkeypatch.setattr(receiving, "MAX_MANIFEST_BYTES", 100)
+    for n in range(2):
+        receiver.block(n)
+        receiver.block(n, flow=FLOW + 2)
+    states = [s.state for s in receiver.machine.sessions.values()]
+    assert states == [ReportState.UNKNOWN, ReportState.FAILED]
+    assert list(receiver.machine.sessions) == [(BFIR, FLOW), (BFIR, FLOW + 2)]
+
+
+def test_a_forged_end_is_not_learnt_from_a_packet_that_is_refused(receiver):
+    receiver.take(manifest_packet(4, 0))
+    receiver.take(manifest_packet(4, 1, n_psn=3, flags=LAST))  # other size than its block
+    receiver.take(manifest_packet(2, 0, flags=LAST))  # a later block was there before
+    (session,) = receiver.machine.sessions.values()
+    assert int(receiver.collect.follow[session.follow[0]]["n_blocks"]) == 0
+    receiver.take(manifest_packet(5, 0, flags=LAST))
+    assert int(receiver.collect.follow[session.follow[0]]["n_blocks"]) == 6
