@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 import naive
+from hypothesis import Phase, settings
+from hypothesis import strategies as st
 
 from fanfold.core import sender as s
 from fanfold.core.effects import Effect, ReceiverLost, ReceiverSplit, SendBlock
@@ -36,6 +38,20 @@ class Network(msgspec.Struct, frozen=True):
     folding: float = 0.0
     jitter_ms: int = 0
     heals_ps: int = 0
+
+
+NETWORKS = st.builds(
+    Network,
+    loss=st.sampled_from([0.0, 0.05, 0.3, 0.9]),
+    feedback_loss=st.sampled_from([0.0, 0.1, 0.5]),
+    duplicates=st.sampled_from([0.0, 0.5]),
+    folding=st.sampled_from([0.0, 0.5, 1.0]),
+    jitter_ms=st.sampled_from([0, 1, 30, 400]),
+    heals_ps=st.sampled_from([0, PS_PER_SECOND // 2]),
+)
+"""Bad for so short a time that nobody is given up."""
+LAW = settings(max_examples=60, phases=(Phase.explicit, Phase.generate))
+"""Not shrunk: a run of a world is long, and its seed says it all."""
 
 
 class Receiver:

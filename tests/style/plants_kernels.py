@@ -290,7 +290,7 @@ PLANTS: tuple[tuple[str, str, str, str], ...] = (
         "src/fanfold/core/sender.py",
         "flight.need |= self.need[block] & mask",
         "flight.need |= 0",
-        "tests/property/test_sender_machine.py"
+        "tests/property/test_sender_joins.py"
         "::test_who_shares_the_last_lane_joins_what_is_on_its_way_in_it",
     ),
     (
@@ -324,28 +324,28 @@ PLANTS: tuple[tuple[str, str, str, str], ...] = (
         "src/fanfold/core/sender.py",
         "        if not self.need[block] & done:\n            return\n",
         "",
-        "tests/property/test_sender_machine.py"
+        "tests/property/test_sender_joins.py"
         "::test_a_word_that_ends_a_block_in_two_lanes_ends_it_once",
     ),
     (
         "src/fanfold/core/sender.py",
         "done = feedback.done & heard & self.need[block]",
         "done = feedback.done & self.need[block]",
-        "tests/property/test_sender_machine.py"
+        "tests/property/test_sender_joins.py"
         "::test_old_words_of_a_receiver_that_restarted_clear_nothing",
     ),
     (
         "src/fanfold/core/sender.py",
         "self._clear_before(block - feedback.behind, heard, out)",
         "self._clear_before(block - feedback.behind, feedback.heard, out)",
-        "tests/property/test_sender_machine.py"
+        "tests/property/test_sender_joins.py"
         "::test_old_words_of_a_receiver_that_restarted_clear_nothing",
     ),
     (
         "src/fanfold/core/flight.py",
         "if now_ps < until_ps and block < cursor:",
         "if now_ps < until_ps:",
-        "tests/property/test_sender_machine.py"
+        "tests/property/test_sender_joins.py"
         "::test_old_words_of_a_receiver_that_restarted_clear_nothing",
     ),
     (
