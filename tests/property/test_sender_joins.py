@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from sender_world import BIFT_ID, LAW, MS, N_PSN, NETWORKS, Receiver, World, feedback_of
 
 from fanfold.core import sender as s
-from fanfold.core.effects import ReceiverLost
+from fanfold.core.effects import ReceiverLost, SendBlock
 from fanfold.units import PS_PER_SECOND
 
 
@@ -111,21 +111,3 @@ def test_a_removed_receiver_is_sent_nothing_more():
     assert not any(bits & 0b010 for job in jobs for bits in job.bits)
     assert world.receivers[0].is_complete()
     assert world.receivers[2].is_complete()
-
-
-# Repairs.
-
-
-def machine_with_block(n=3, n_blocks=1):
-    checked = Checked(Shape(n_blocks * STRIDE * N_PSN, STRIDE, N_PSN), [(1 << n) - 1])
-    (job,) = checked.call("fill", 0)
-    checked.call("on_sent", 0, job)
-    return checked
-
-
-def word(heard, done=0, rows=None, round_=0):
-    return feedback_of(0, naive.Word(BIFT_ID, N_PSN, heard, done, rows or {}, round=round_))
-
-
-def jobs(effects):
-    return [(e.psns, e.bits, e.round) for e in effects if isinstance(e, SendBlock)]

@@ -149,6 +149,24 @@ def test_a_receiver_that_answers_and_finishes_nothing_is_given_up():
     assert s.STALL_PS <= world.now <= s.STALL_PS + LOST_BOUND_PS
 
 
+# Repairs.
+
+
+def machine_with_block(n=3, n_blocks=1):
+    checked = Checked(Shape(n_blocks * STRIDE * N_PSN, STRIDE, N_PSN), [(1 << n) - 1])
+    (job,) = checked.call("fill", 0)
+    checked.call("on_sent", 0, job)
+    return checked
+
+
+def word(heard, done=0, rows=None, round_=0):
+    return feedback_of(0, naive.Word(BIFT_ID, N_PSN, heard, done, rows or {}, round=round_))
+
+
+def jobs(effects):
+    return [(e.psns, e.bits, e.round) for e in effects if isinstance(e, SendBlock)]
+
+
 def test_a_repair_goes_to_each_packets_own_receivers():
     checked = machine_with_block()
     out = checked.call("on_feedback", MS, word(0b111, 0b100, {0: 0b001, 2: 0b011, 3: 0b010}))
