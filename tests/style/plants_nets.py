@@ -47,8 +47,8 @@ PLANTS = (
     ),
     (
         "src/fanfold/topo/search.py",
-        "batch.seen[r] |= batch.new[r]",
-        "batch.seen[r] = batch.new[r]",
+        "hops[r, g0 + b] = level",
+        "hops[r, g0 + b] = level - 1",
         ROUTES + "test_hops_and_sets_are_those_of_a_plain_search",
     ),
     (
@@ -89,8 +89,8 @@ PLANTS = (
     ),
     (
         "src/fanfold/topo/random_regular.py",
-        'f"topo/random/{hosts}/{degree}"',
-        '"topo/random"',
+        "stream(seed,",
+        "stream(0,",
         NETS + "test_random_graphs_are_of_their_seed",
     ),
     (
@@ -155,8 +155,8 @@ PLANTS = (
     ),
     (
         "src/fanfold/topo/portrait.py",
-        "if sizes[g] == 1:",
-        "if False:",
+        "if net.n_hosts > 1 else 0",
+        "",
         PORTRAIT + "test_hosts_are_far_apart_only_where_there_are_two",
     ),
     (

@@ -21,7 +21,10 @@ WHO_WROTE_IT = re.compile(r"generated" r" (by|with)|co-" r"authored", re.IGNOREC
 OF_A_MACHINE = re.compile(r"(?<![\w.}])/(?:home|Users|work|workspace)/")
 OF_ANY_MACHINE = re.compile(r"(?<![\w.}])/(?:root|tmp)/")
 URL = re.compile(r"https?://([^/\s:)\"'>]+)")
-CITED_HOSTS = {"www.apache.org", "keepachangelog.com", "semver.org", "www.rfc-editor.org"}
+CITED_HOSTS = {
+    *("www.apache.org", "keepachangelog.com", "semver.org", "www.rfc-editor.org"),
+    "graphml.graphdrawing.org",  # namespace of GraphML
+}
 
 
 def own_texts() -> dict[str, str]:

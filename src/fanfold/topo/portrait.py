@@ -99,13 +99,10 @@ def build_portrait(net: Net, routes: Routes, n_jobs: int) -> Portrait:
 
 def _diameter(net: Net, routes: Routes) -> int:
     """Links between the two hosts farthest apart; FAR where some have no path."""
-    sizes = np.bincount(routes.group, minlength=routes.n_groups)
     most = 0
     hangs = routes.hops == 1
     for g in range(routes.n_groups):
         ways = routes.hops[hangs[:, g]].min(axis=0)
-        if sizes[g] == 1:
-            ways[g] = 0
         most = max(most, int(ways.max()))
     return min(most + 1, FAR) if net.n_hosts > 1 else 0
 
