@@ -49,9 +49,10 @@ class Sketch:
     def cable(self, a: ArrayLike, b: ArrayLike, line: Line, plane: ArrayLike = 0) -> None:
         """Draw a cable for each pair of nodes; a, b and plane broadcast against each other."""
         ends = np.broadcast_arrays(np.asarray(a), np.asarray(b), np.asarray(plane))
+        n_cables = ends[0].size + sum(part.a.size for part in self._parts)
+        if n_cables > MAX_CABLES:
+            raise ConfigError("topology", f"{n_cables} cables", f"at most {MAX_CABLES}")
         low, high, planes = (x.reshape(-1).astype(np.int64) for x in ends)
-        if low.size + sum(p.a.size for p in self._parts) > MAX_CABLES:
-            raise ConfigError("topology", "too many cables", f"at most {MAX_CABLES}")
         bps, prop_ps = (np.full(low.size, v, np.int64) for v in line)
         self._parts.append(Cables(low, high, bps, prop_ps, planes))
 

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from fanfold.errors import ConfigError
+from fanfold.kernels.jit import JIT
 from fanfold.topo.clos import leaf_spine
 from fanfold.topo.fabric_net import fabric_net
 from fanfold.topo.nets import build_named_net
@@ -57,7 +58,10 @@ def test_rate_and_delay_are_those_of_the_name():
         ("random:hosts=4,degree=4", "degree: got 4, allowed: below hosts = 4"),
         ("star:hosts=131073", "topology star.hosts: got '131073', allowed: 1..131072"),
         ("dragonfly:a=128,p=128,h=128", "hosts: got"),
-        ("leaf-spine:leaves=9999,spines=9999,hosts=9999", "too many cables"),
+        (
+            "leaf-spine:leaves=9999,spines=9999,hosts=9999",
+            "got '99990000 cables', allowed: at most",
+        ),
         (
             "import:net.png",
             "topology import: got 'net.png', allowed: a file that ends in .json",
@@ -85,6 +89,7 @@ def test_a_host_of_a_fat_tree_hangs_on_the_edge_switch_of_its_number():
     assert net.pod.tolist() == [h // 16 for h in range(128)]
 
 
+@pytest.mark.skipif(not JIT, reason="a million steps of a compiled loop for each host")
 def test_a_fat_tree_of_65536_hosts_takes_every_shortest_path():
     net = build_named_net("fat-tree:k=64")
     routes = build_routes(net)
