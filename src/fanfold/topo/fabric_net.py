@@ -1,7 +1,8 @@
 """The net of a fabric file: what a live fabric is, as the simulator sees it.
 
 Hosts in the order of the file, then BFRs in the order of the file. Links of a node are in the
-order of its ports: port p is link ``first_out[n] + p - 1``.
+order of its ports: port p is link ``first_out[n] + p - 1``. A BFR that is a BFER as well only
+forwards here.
 """
 
 import numpy as np
