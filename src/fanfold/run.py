@@ -1,1 +1,317 @@
-"""A scenario through the simulator: for each scheme a program, for each program an outcome."""
+"""A scenario through the simulator: for each scheme a program, for each program a kept run.
+
+A run that is in the store, of the same scenario, scheme, seed and sources, is not made again.
+"""
+
+import functools
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from blake3 import blake3
+
+from fanfold import __version__
+from fanfold.errors import ConfigError
+from fanfold.live.clock import now_ps
+from fanfold.results.outcome import Outcome
+from fanfold.results.rows import Place, Task, rows_of
+from fanfold.results.store import SCENARIO, Store
+from fanfold.results.writer import RunKey
+from fanfold.scenario.fidelity import Choice, choose
+from fanfold.scenario.matrix import load_matrix
+from fanfold.scenario.ranks import place_ranks, sources_of
+from fanfold.scenario.scenario import (
+    ALL,
+    MATRIX_SCHEME,
+    Scenario,
+    bundle,
+    load_scenario,
+    run_id,
+)
+from fanfold.scenario.settings import Settings
+from fanfold.scenario.toml_table import write_table
+from fanfold.schemes.catalog import CATALOG, Scheme
+from fanfold.schemes.options import SchemeOptions
+from fanfold.schemes.program import Fan, Program, build_program
+from fanfold.sim.fluid import run_fluid
+from fanfold.sim.simulate import Simulation, simulate
+from fanfold.sim.timeline import Step, bytes_of, start_of, text_of, timeline
+from fanfold.topo.net import Net
+from fanfold.topo.nets import build_named_net
+from fanfold.topo.routes import Routes, build_routes
+from fanfold.work.collective import Collective
+
+DRIVER = "sim"
+_SOURCES = ("core", "kernels", "results", "scenario", "schemes", "sim", "topo", "wire", "work")
+"""Packages that can change what a run gives."""
+_OF_A_SCHEME = ("workload", "settings.transport")
+"""Faults that may be one scheme's alone: what it cannot do is told, and others go on."""
+
+Progress = Callable[[str, Choice, Mapping[str, int]], None]
+"""Called now and then with the scheme, its fidelity, and what the simulator tells."""
+
+
+class Run(NamedTuple):
+    """What became of one scheme.
+
+    run_id: empty when it was refused. wall_ps: what this process spent on it, 0 when it was
+    kept already. n_hops: packets moved over links, 0 when kept or at flow fidelity. refusal:
+    why it cannot do the collective, empty when it can.
+    """
+
+    scheme: str
+    run_id: str
+    wall_ps: int = 0
+    n_hops: int = 0
+    refusal: str = ""
+
+
+class Story(NamedTuple):
+    """What became of one packet of a run.
+
+    what: the item it belongs to. is_same: made by the very sources that made the run.
+    """
+
+    run_id: str
+    scheme: str
+    segment_pkts: int
+    what: str
+    is_same: bool
+    steps: list[Step]
+    node_name: Callable[[int], str]
+
+
+class Stage(NamedTuple):
+    """A net with its routes, and who is who on it; None instead of ranks for a matrix."""
+
+    net: Net
+    routes: Routes
+    work: Collective | None
+
+
+class Job(NamedTuple):
+    """One scheme, ready to run; the program in the compact form at flow fidelity only."""
+
+    scheme: str
+    program: Program
+    choice: Choice
+
+
+def run_scenario(
+    scenario: Scenario,
+    store: Store,
+    *,
+    use_cache: bool = True,
+    progress: Progress | None = None,
+) -> list[Run]:
+    """Run every scheme of a scenario that is not in the store yet.
+
+    Returns:
+        One run for each scheme, in the order asked for; those that cannot do the collective
+        with their reason.
+
+    Raises:
+        ConfigError: a fault of the scenario, or no scheme that can do it.
+    """
+    stage = functools.cache(lambda: build_stage(scenario))
+    runs: list[Run] = []
+    refused: list[ConfigError] = []
+    for name in scheme_names(scenario):
+        try:
+            runs.append(_run(scenario, name, stage, store, use_cache, progress))
+        except ConfigError as error:
+            if scenario.matrix or not error.field.startswith(_OF_A_SCHEME):
+                raise
+            refused.append(error)
+            refusal = f"{error.field}: takes {error.allowed}; not {error.got}"
+            runs.append(Run(name, "", refusal=refusal))
+    if len(refused) == len(runs):
+        raise refused[0]
+    return runs
+
+
+def scheme_names(scenario: Scenario) -> tuple[str, ...]:
+    """Schemes of a scenario: all rows of the catalog, or those named.
+
+    Raises:
+        ConfigError: an unknown name.
+    """
+    if scenario.matrix:
+        return (MATRIX_SCHEME,)
+    if scenario.schemes == (ALL,):
+        return tuple(scheme.name for scheme in CATALOG)
+    for name in scenario.schemes:
+        _scheme(name)
+    return scenario.schemes
+
+
+def build_stage(scenario: Scenario) -> Stage:
+    """Net, routes and ranks of a scenario.
+
+    Raises:
+        ConfigError: a fault of the topology, or more ranks than hosts.
+    """
+    net = build_named_net(scenario.topology, scenario.seed)
+    workload = scenario.workload
+    work = place_ranks(workload, net.n_hosts, scenario.seed) if workload else None
+    return Stage(net, build_routes(net), work)
+
+
+def build_job(scenario: Scenario, name: str, stage: Stage) -> Job:
+    """Program of one scheme, and the fidelity that its work allows.
+
+    Raises:
+        ConfigError: the scheme cannot do the collective.
+    """
+    if stage.work is None:
+        program = load_matrix(Path(scenario.matrix), stage.net.n_hosts)
+    else:
+        program = _scheme(name).build(stage.work, SchemeOptions(compact=True))
+    settings = scenario.settings
+    choice = choose(scenario.fidelity, stage.net, stage.routes, program, settings)
+    if stage.work is not None and choice.rung != "flow" and program.chunks > 1:
+        program = _scheme(name).build(stage.work, SchemeOptions())
+    return Job(name, program, choice)
+
+
+def simulate_job(
+    scenario: Scenario, stage: Stage, job: Job, progress: Progress | None = None
+) -> Outcome:
+    """Run one job."""
+    net, routes, settings = stage.net, stage.routes, scenario.settings
+    if job.choice.rung == "flow":
+        return run_fluid(net, routes, job.program, settings, seed=scenario.seed)
+    tell = functools.partial(progress, job.scheme, job.choice) if progress else None
+    return simulate(
+        net,
+        routes,
+        job.program,
+        settings,
+        seed=scenario.seed,
+        segment_pkts=job.choice.segment_pkts,
+        progress=tell,
+    )
+
+
+def trace_run(
+    store: Store, start: str, item: int, packet: int, progress: Progress | None = None
+) -> Story:
+    """Run a kept run again, and follow one packet.
+
+    Args:
+        start: of its run id.
+
+    Raises:
+        ConfigError: no such run, item or packet, or a run without packets.
+    """
+    name = store.find(start)
+    scenario = load_scenario(store.place(name) / SCENARIO)
+    scheme = MATRIX_SCHEME if scenario.matrix else scenario.schemes[0]
+    stage = build_stage(scenario)
+    job = build_job(scenario, scheme, stage)
+    if job.choice.rung == "flow":
+        raise ConfigError("RUN", f"{name} at flow fidelity", "a run that moves packets")
+    settings, program = scenario.settings, job.program
+    if not 0 <= item < program.n_items:
+        raise ConfigError("--item", item, f"0..{program.n_items - 1}, items of the program")
+    n_pkts = -(-bytes_of(program, item) // settings.payload_bytes)
+    if not 0 <= packet < n_pkts:
+        raise ConfigError("--packet", packet, f"0..{n_pkts - 1}, packets of item {item}")
+    segment = job.choice.segment_pkts
+    sim = Simulation(
+        stage.net, stage.routes, program, settings, seed=scenario.seed, segment_pkts=segment
+    )
+    sim.watch(item, packet // segment)
+    while sim.step():
+        if progress is not None:
+            progress(scheme, job.choice, sim.progress()._asdict())
+    steps = timeline(stage.net, settings, sim.hops(), start_of(program, item))
+    is_same = run_id(scenario, scheme, code_version()) == name
+    what = text_of(stage.net, program, item)
+    return Story(name, scheme, segment, what, is_same, steps, stage.net.node_name)
+
+
+@functools.cache
+def code_version() -> str:
+    """The version, and a digest of all sources that a run can depend on."""
+    root = Path(__file__).parent
+    digest = blake3()
+    files = [*root.glob("*.py"), *(p for s in _SOURCES for p in (root / s).rglob("*.py"))]
+    for file in sorted(files):
+        digest.update(f"{file.relative_to(root).as_posix()}\n".encode())
+        digest.update(file.read_bytes())
+    return f"{__version__}+{digest.hexdigest()[:8]}"
+
+
+def _run(
+    scenario: Scenario,
+    name: str,
+    stage: Callable[[], Stage],
+    store: Store,
+    use_cache: bool,
+    progress: Progress | None,
+) -> Run:
+    name_of_run = run_id(scenario, name, code_version())
+    if use_cache and store.is_sound(name_of_run):
+        return Run(name, name_of_run)
+    placed = stage()
+    job = build_job(scenario, name, placed)
+    if job.choice.rung != "flow":
+        _warm()
+    began = now_ps()
+    outcome = simulate_job(scenario, placed, job, progress)
+    wall_ps = now_ps() - began
+    _keep(scenario, placed, job, outcome, store, name_of_run)
+    n_hops = 0 if job.choice.rung == "flow" else outcome.n_hops
+    return Run(name, name_of_run, wall_ps, n_hops)
+
+
+@functools.cache
+def _warm() -> None:
+    """Compile the loop, or load it, before a clock runs: one message and one fan."""
+    net = build_named_net("star:hosts=2")
+    message, no_edge = np.array([[0, 1, 1, 0]]), np.zeros((0, 2), np.int64)
+    program = build_program(message, no_edge, fans=(Fan(0, (1,), 1),), folds=True)
+    simulate(net, build_routes(net), program, Settings(), seed=0)
+
+
+def _keep(
+    scenario: Scenario, stage: Stage, job: Job, outcome: Outcome, store: Store, name: str
+) -> None:
+    """Tables of one run, and the scenario that makes it again, into the store."""
+    alone, files = bundle(scenario, job.scheme)
+    net, program, work = stage.net, job.program, stage.work
+    place = Place(
+        net.n_hosts,
+        net.n_nodes,
+        *(net.src, net.dst, net.bps, net.prop_ps, net.plane),
+        net.node_name,
+    )
+    sources = sources_of(work) if work else tuple(np.unique(program.src).tolist())
+    task = Task(
+        scheme=job.scheme,
+        topology=alone.topology,
+        workload=work.kind if work else MATRIX_SCHEME,
+        n_bytes=work.n_bytes if work else int(program.n_bytes.sum()),
+        hosts=work.hosts if work else (),
+        sources=sources,
+        n_messages=program.src.size,
+        fans=tuple((f.source, len(f.receivers), f.n_bytes) for f in program.fans),
+        fidelity_why=job.choice.why,
+        segment_pkts=job.choice.segment_pkts,
+        transport=scenario.settings.transport,
+        loss_ppb=scenario.settings.loss_ppb,
+    )
+    key = RunKey(name, DRIVER, scenario.seed, code_version())
+    kept: dict[str, bytes] = {**files, SCENARIO: write_table(alone).encode()}
+    store.put(key, rows_of(place, task, outcome), kept)
+
+
+def _scheme(name: str) -> Scheme:
+    rows = {scheme.name: scheme for scheme in CATALOG}
+    if name not in rows:
+        close = get_close_matches(name, rows, n=1)
+        raise ConfigError("schemes", name, f"{close[0]}?" if close else ", ".join([ALL, *rows]))
+    return rows[name]

@@ -10,8 +10,11 @@ import typer
 from fanfold import __version__
 from fanfold.cli import bfr, demo, lab, push, receive
 from fanfold.cli.bitstring import bitstring
+from fanfold.cli.compare import compare
 from fanfold.cli.decode import decode
 from fanfold.cli.dissector import dissector
+from fanfold.cli.explain import explain
+from fanfold.cli.sim_bench import sim_bench
 from fanfold.cli.tables import tell_error
 from fanfold.cli.topo import topo
 from fanfold.errors import ExitCode, FanfoldError
@@ -19,13 +22,16 @@ from fanfold.errors import ExitCode, FanfoldError
 # typer carries click inside itself or beside itself, as its version has it.
 ClickError: type[Exception] = typer.BadParameter.__mro__[2]
 
+PREFIX = "FANFOLD"
+TRUE = ("1", "true", "yes", "on", "t", "y")
+
 app = typer.Typer(
     name="fanfold",
     help="One message to many, many folded into one: BIER forwarding with folded feedback.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=True,
-    context_settings={"auto_envvar_prefix": "FANFOLD", "help_option_names": ["-h", "--help"]},
+    context_settings={"auto_envvar_prefix": PREFIX, "help_option_names": ["-h", "--help"]},
 )
 app.command()(demo.demo)
 app.command()(push.push)
@@ -36,6 +42,9 @@ app.command()(bitstring)
 app.command()(decode)
 app.command()(dissector)
 app.command()(topo)
+app.command()(compare)
+app.command()(explain)
+app.command()(sim_bench)
 
 
 def _show_version(value: bool) -> None:
@@ -62,7 +71,7 @@ def run(args: list[str] | None = None) -> int:
     """Run one command; the exit code."""
     argv = sys.argv[1:] if args is None else args
     try:
-        code = app(argv, standalone_mode=False)
+        code = command()(argv, standalone_mode=False)
     except typer.Exit as done:
         return int(done.exit_code)
     except BrokenPipeError:
@@ -73,6 +82,38 @@ def run(args: list[str] | None = None) -> int:
             raise
         return _tell(*_told(error), argv)
     return code if isinstance(code, int) else ExitCode.OK
+
+
+def command() -> Any:
+    """All verbs; each option's twin in the environment is named as the option is.
+
+    By itself a twin is named for the parameter, FANFOLD_PUSH_AS_JSON for ``--json``; that name
+    works on as well.
+    """
+    made: Any = typer.main.get_command(app)
+    _name_twins(made, PREFIX)
+    return made
+
+
+def _name_twins(verb: Any, prefix: str) -> None:
+    for option in verb.params:
+        flags = [flag for flag in option.opts if flag.startswith("--")]
+        own = f"--{option.name.replace('_', '-')}"
+        if flags and own not in flags and option.envvar is None:
+            option.envvar = f"{prefix}_{_upper(flags[0][2:])}"
+    for name, below in getattr(verb, "commands", {}).items():
+        _name_twins(below, f"{prefix}_{_upper(name)}")
+
+
+def _upper(name: str) -> str:
+    return name.upper().replace("-", "_")
+
+
+def _is_json(argv: list[str]) -> bool:
+    """JSON is asked for, by flag or by its twin."""
+    words = [_upper(word) for word in argv if not word.startswith("-")][:2]
+    twins = ["_".join([PREFIX, *words[:n], "JSON"]) for n in range(1, len(words) + 1)]
+    return "--json" in argv or any(os.environ.get(twin) in TRUE for twin in twins)
 
 
 def _told(error: BaseException) -> tuple[str, int]:
@@ -93,7 +134,7 @@ def _told(error: BaseException) -> tuple[str, int]:
 def _tell(line: str, code: int, argv: list[str]) -> int:
     """One line on stderr; with --json an object on stdout as well."""
     text = " ".join(line.split())
-    if "--json" in argv:
+    if _is_json(argv):
         print(json.dumps({"error": text, "exit_code": code}))
     tell_error(text)
     return code

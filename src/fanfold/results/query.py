@@ -30,7 +30,7 @@ WITH ends AS (
     SELECT * FROM carried
     QUALIFY row_number() OVER (PARTITION BY run_id ORDER BY bytes DESC, link) = 1
 ), sources AS (
-    SELECT run_id, src_node, sum(pkts) AS pkts, sum(bytes) AS bytes
+    SELECT run_id, src_node, any_value(src) AS name, sum(pkts) AS pkts, sum(bytes) AS bytes
     FROM carried WHERE is_source = 1 GROUP BY run_id, src_node
 ), source AS (
     SELECT * FROM sources
@@ -50,7 +50,8 @@ SELECT runs.run_id, scheme, topology, workload, n_ranks, n_bytes, fidelity,
     n_receivers, n_unfinished,
     busiest.src || ' > ' || busiest.dst AS busiest_link,
     coalesce(busiest.pkts, 0) AS busiest_pkts, coalesce(busiest.bytes, 0) AS busiest_bytes,
-    coalesce(source.pkts, 0) AS source_pkts, coalesce(source.bytes, 0) AS source_bytes,
+    source.name AS source, coalesce(source.pkts, 0) AS source_pkts,
+    coalesce(source.bytes, 0) AS source_bytes,
     coalesce(fabric.pkts, 0) AS fabric_pkts, coalesce(fabric.bytes, 0) AS fabric_bytes,
     coalesce(fabric.data_pkts, 0) AS data_hops, coalesce(fabric.data_bytes, 0) AS data_bytes,
     coalesce(fabric.control_pkts, 0) AS control_hops,

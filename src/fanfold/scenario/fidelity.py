@@ -18,10 +18,10 @@ from fanfold.topo.routes import FAR, Routes
 
 I64 = NDArray[np.int64]
 Rung = Literal["packet", "train", "flow"]
-MAX_RECORDS = 12_000_000
-"""Of one scheme: 2.4 s at 5 million records a second, so that a comparison of a dozen schemes
-ends within a minute. The same for each scheme, whatever it is compared with: what a scheme
-gives must not depend on its company."""
+MAX_RECORDS = 8_000_000
+"""Of one scheme: 2 to 7 s on one core, so that a comparison of eight schemes ends within a
+minute. The same for each scheme, whatever it is compared with: what a scheme gives must not
+depend on its company."""
 MAX_LOSSY_RECORDS = 200_000_000
 """Where packets cannot move as trains: 40 s of one scheme, rather than nothing about loss."""
 MAX_SEGMENT_PKTS = 64

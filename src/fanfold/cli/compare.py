@@ -1,0 +1,89 @@
+"""`fanfold compare`: one collective by many schemes on one fabric, in one table."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fanfold.cli.study_flags import by_flag, results_home, scenario_of
+from fanfold.cli.study_tables import Bar, as_values, show_comparison
+from fanfold.cli.tables import tell_error
+from fanfold.errors import ConfigError, ExitCode
+from fanfold.results import query
+from fanfold.results.store import Store
+from fanfold.run import Run, run_scenario
+from fanfold.scenario.scenario import Scenario
+
+Out = Annotated[Path | None, typer.Option("--out", help="folder of results")]
+MAX_STUCK = 10
+"""Stuck items that are named on the line of the error; the rest is counted."""
+
+
+def compare(
+    scenario: Annotated[Path | None, typer.Argument(help="scenario in TOML")] = None,
+    *,
+    topology: Annotated[str | None, typer.Option(help="such as fat-tree:k=8")] = None,
+    workload: Annotated[str | None, typer.Option(help="such as broadcast:256MiB")] = None,
+    schemes: Annotated[str | None, typer.Option(help="all, or names by commas")] = None,
+    gpus: Annotated[int | None, typer.Option(help="hosts that take part; default all")] = None,
+    order: Annotated[str | None, typer.Option(help="packed, spread or shuffled hosts")] = None,
+    loss: Annotated[
+        str | None, typer.Option(help="of a packet on a link, such as 0.1%")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="of all that is drawn; default 1")] = None,
+    fidelity: Annotated[str | None, typer.Option(help="auto, packet, train or flow")] = None,
+    transport: Annotated[str | None, typer.Option(help="plain, roce or ndp")] = None,
+    out: Out = None,
+    no_cache: Annotated[bool, typer.Option("--no-cache", help="run again")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
+) -> None:
+    """Compare schemes: by a scenario file, or by a topology and a workload."""
+    flags = {
+        "--topology": topology,
+        "--workload": workload,
+        "--schemes": schemes,
+        "--gpus": gpus,
+        "--order": order,
+        "--loss": loss,
+        "--seed": seed,
+        "--fidelity": fidelity,
+        "--transport": transport,
+    }
+    asked = scenario_of(scenario, {k: v for k, v in flags.items() if v is not None})
+    store = Store(out if out is not None else results_home())
+    try:
+        runs = run_all(asked, store, use_cache=not no_cache, is_shown=not as_json)
+    except ConfigError as error:
+        raise (error if scenario else by_flag(error)) from error
+    finish(runs, store, as_json=as_json)
+
+
+def run_all(scenario: Scenario, store: Store, *, use_cache: bool, is_shown: bool) -> list[Run]:
+    """Run what is not kept, with a line on stderr that says how far it is."""
+    with Bar(is_shown=is_shown) as bar:
+        return run_scenario(scenario, store, use_cache=use_cache, progress=bar.show)
+
+
+def finish(runs: list[Run], store: Store, *, as_json: bool) -> None:
+    """Print a comparison once; a run that could not finish ends with code 4."""
+    places = [store.place(run.run_id) for run in runs if run.run_id]
+    rows = query.comparison(places)
+    if as_json:
+        print(json.dumps(as_values(rows, query.ratios(places), runs)))
+    else:
+        show_comparison(rows, runs)
+    if any(row["n_stuck"] or row["n_unfinished"] for row in rows):
+        tell_error(_unfinished(rows, query.stuck(places)))
+        raise typer.Exit(ExitCode.PARTIAL)
+
+
+def _unfinished(rows: list[query.Row], stuck: list[query.Row]) -> str:
+    parts = []
+    for row in rows:
+        if row["n_stuck"] or row["n_unfinished"]:
+            items = [s["what"] for s in stuck if s["run_id"] == row["run_id"]]
+            more = [f"and {len(items) - MAX_STUCK} more"] if len(items) > MAX_STUCK else []
+            named = "; ".join([*items[:MAX_STUCK], *more])
+            parts.append(f"{row['scheme']}: {row['reason']}: {named}")
+    return " | ".join(parts)

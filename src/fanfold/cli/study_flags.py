@@ -1,0 +1,94 @@
+"""Flags of `fanfold compare` as a scenario; where results lie."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from fanfold.errors import ConfigError
+from fanfold.scenario.scenario import Scenario, load_scenario, read_scenario
+from fanfold.units import PPB_ONE, parse_probability, parse_size
+
+WORKLOAD = "KIND:SIZE, such as broadcast:256MiB"
+_FLAG_OF = {
+    "topology": "--topology",
+    "schemes": "--schemes",
+    "fidelity": "--fidelity",
+    "seed": "--seed",
+    "workload.kind": "--workload",
+    "workload.n_bytes": "--workload",
+    "workload.ranks": "--gpus",
+    "workload.order": "--order",
+    "settings.transport": "--transport",
+}
+
+
+def scenario_of(file: Path | None, flags: Mapping[str, str | int]) -> Scenario:
+    """Scenario of a file, or of flags; both together are refused.
+
+    Args:
+        flags: those that were given, by name.
+
+    Raises:
+        ConfigError: a wrong file or flag.
+    """
+    if file is not None:
+        for name, value in flags.items():
+            raise ConfigError(name, value, "no such flag beside a scenario file")
+        return load_scenario(file)
+    for name, allowed in (("--topology", "such as fat-tree:k=8"), ("--workload", WORKLOAD)):
+        if name not in flags:
+            raise ConfigError(name, "nothing", f"{allowed}; or a scenario file")
+    try:
+        return read_scenario(_table(flags))
+    except ConfigError as error:
+        raise by_flag(error) from error
+
+
+def by_flag(error: ConfigError) -> ConfigError:
+    """The same error, with the flag in the place of the scenario's key."""
+    field = _FLAG_OF.get(error.field, error.field)
+    return ConfigError(field, error.got, error.allowed)
+
+
+def results_home() -> Path:
+    """Where runs are kept unless a folder is named."""
+    base = os.environ.get("XDG_STATE_HOME", str(Path.home() / ".local" / "state"))
+    return Path(base) / "fanfold" / "results"
+
+
+def _table(flags: Mapping[str, str | int]) -> dict[str, Any]:
+    kind, has_size, size = str(flags["--workload"]).partition(":")
+    if not has_size:
+        raise ConfigError("--workload", kind, WORKLOAD)
+    workload: dict[str, Any] = {
+        "kind": kind.replace("-", "_"),
+        "n_bytes": int(parse_size(size, "--workload")),
+    }
+    settings: dict[str, Any] = {}
+    table: dict[str, Any] = {
+        "topology": flags["--topology"],
+        "workload": workload,
+        "settings": settings,
+    }
+    for flag, where, key in (
+        ("--gpus", workload, "ranks"),
+        ("--order", workload, "order"),
+        ("--seed", table, "seed"),
+        ("--fidelity", table, "fidelity"),
+        ("--transport", settings, "transport"),
+    ):
+        if flag in flags:
+            where[key] = flags[flag]
+    if "--schemes" in flags:
+        table["schemes"] = [name.strip() for name in str(flags["--schemes"]).split(",")]
+    if "--loss" in flags:
+        settings["loss_ppb"] = _loss(str(flags["--loss"]))
+    return table
+
+
+def _loss(text: str) -> int:
+    loss = parse_probability(text, "--loss")
+    if loss == PPB_ONE:
+        raise ConfigError("--loss", text, "less than one, or nothing ever arrives")
+    return loss

@@ -1,0 +1,171 @@
+"""A comparison as a table for people, as JSON for programs, and a line while it runs."""
+
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any
+
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn
+from rich.table import Table
+
+from fanfold.live.clock import now_ps
+from fanfold.results.query import Row
+from fanfold.run import Run
+from fanfold.scenario.fidelity import Choice
+from fanfold.units import PS_PER_SECOND, format_duration, format_size
+
+WIDTH = 110
+"""Of tables where no terminal says otherwise."""
+_COLUMNS = (
+    "scheme\nfidelity\nhops/s",
+    "last receiver\np50\np99",
+    "busiest link\npackets\nbytes",
+    "source\npackets\nbytes",
+    "data hops\nall hops\nbytes",
+    "feedback\ndrops\nrepairs",
+)
+"""Three lines in a cell: what is asked first stands first."""
+
+
+class Bar:
+    """What runs now, how fast, how long still."""
+
+    def __init__(self, *, is_shown: bool) -> None:
+        console = Console(stderr=True)
+        self._bar = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            console=console,
+            transient=True,
+            disable=not (is_shown and console.is_terminal),
+        )
+        self._task = self._bar.add_task("building the net and its routes")
+        self._scheme, self._began_ps = "", now_ps()
+
+    def __enter__(self) -> "Bar":
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._bar.stop()
+
+    def show(self, scheme: str, choice: Choice, told: Mapping[str, int]) -> None:
+        """Take what the simulator tells of itself."""
+        if scheme != self._scheme:
+            self._scheme, self._began_ps = scheme, now_ps()
+        spent_ps = max(now_ps() - self._began_ps, 1)
+        n_hops, total = told["n_hops"], max(choice.n_hops, 1)
+        left = format_duration(spent_ps * max(total - n_hops, 0) // n_hops) if n_hops else "?"
+        text = (
+            f"{scheme}, {choice.rung}: {min(100 * n_hops // total, 99)} % of {total:,} hops, "
+            f"{told['n_done']:,} of {told['n_items']:,} items, "
+            f"{format_count(per_second(n_hops, spent_ps))} hops/s, {left} left"
+        )
+        self._bar.update(self._task, description=text)
+
+
+def per_second(n: int, wall_ps: int) -> int:
+    """Rate of n in a time, 0 when there was none."""
+    return n * PS_PER_SECOND // wall_ps if wall_ps else 0
+
+
+def format_count(n: int) -> str:
+    """A count for people: "5.21 M"."""
+    for unit, name in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
+        if n >= unit:
+            return f"{n // unit}.{n % unit * 100 // unit:02} {name}"
+    return str(n)
+
+
+def show_comparison(rows: Sequence[Row], runs: Sequence[Run]) -> None:
+    """One table, and a line for each scheme that was refused or counted its work."""
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=WIDTH)
+    table = Table(box=SIMPLE, title=_title(rows[0]) if rows else None, title_justify="left")
+    table.show_lines = True
+    for name in _COLUMNS:
+        is_text = name.startswith("scheme")
+        table.add_column(name, justify="left" if is_text else "right", overflow="fold")
+    by_id = {run.run_id: run for run in runs}
+    for row in rows:
+        table.add_row(*_cells(row, by_id[row["run_id"]]))
+    console.print(table)
+    for row in rows:
+        console.print(f"{row['run_id']}  {row['scheme']}: {_why(row)}", highlight=False)
+    for run in runs:
+        if run.refusal:
+            console.print(f"left out: {run.scheme}: {run.refusal}", highlight=False)
+
+
+def as_values(rows: Sequence[Row], ratios: Sequence[Row], runs: Sequence[Run]) -> Any:
+    """The same as one value of integers and text: runs, and refused."""
+    by_id = {run.run_id: run for run in runs}
+    more = {row["run_id"]: row for row in ratios}
+    told = []
+    for row in rows:
+        run = by_id[row["run_id"]]
+        speed = {
+            "is_cached": run.wall_ps == 0,
+            "wall_ps": run.wall_ps,
+            "hops_per_s": per_second(run.n_hops, run.wall_ps),
+        }
+        told.append({**more[row["run_id"]], **row, **speed})
+    refused = [{"scheme": r.scheme, "reason": r.refusal} for r in runs if r.refusal]
+    return {"runs": told, "refused": refused}
+
+
+def _title(row: Row) -> str:
+    ranks = f" over {row['n_ranks']:,} hosts" if row["n_ranks"] else ""
+    size = format_size(row["n_bytes"])
+    return f"{row['workload']} of {size}{ranks}, {row['topology']}, seed {row['seed']}"
+
+
+def _cells(row: Row, run: Run) -> list[str]:
+    if run.wall_ps == 0:
+        speed = "kept"
+    elif run.n_hops == 0:
+        speed = ""
+    else:
+        speed = format_count(per_second(run.n_hops, run.wall_ps))
+    is_train = row["fidelity"] == "train"
+    cells = (
+        (
+            row["scheme"],
+            f"train of {row['segment_pkts']}" if is_train else row["fidelity"],
+            speed,
+        ),
+        (_time(row["last_ps"]), _time(row["p50_ps"]), _time(row["p99_ps"])),
+        (
+            row["busiest_link"] or "",
+            f"{row['busiest_pkts']:,}",
+            format_size(row["busiest_bytes"]),
+        ),
+        (row["source"] or "", f"{row['source_pkts']:,}", format_size(row["source_bytes"])),
+        (
+            f"{row['data_hops']:,}",
+            f"{row['fabric_pkts']:,}",
+            format_size(row["fabric_bytes"]),
+        ),
+        (f"{row['feedback_pkts']:,}", f"{row['dropped_pkts']:,}", f"{row['repair_pkts']:,}"),
+    )
+    return ["\n".join(cell) for cell in cells]
+
+
+def _time(ps: int | None) -> str:
+    return "never" if ps is None else format_duration(ps)
+
+
+def _why(row: Row) -> str:
+    labels = {
+        "packet": "packet by packet",
+        "train": "trains of packets",
+        "flow": "shares of links",
+    }
+    return f"{labels[row['fidelity']]}: {row['fidelity_why']}"
