@@ -186,7 +186,8 @@ def test_ports_of_a_fabric_are_the_links_of_its_net_in_order():
         assert [names[x] for x in near] == list(fabric.neighbours[name])
         for x in near:
             assert net.dst[net.first_out[n] + fabric.port_to(name, names[x]) - 1] == x
-    assert net.tier.tolist() == [0] * 15 + [1] * 3 + [2] * 2
+    tiers = {"h": 0, "l": 1, "s": 2}
+    assert net.tier.tolist() == [tiers[name[0]] for name in names]
     homes = [fabric.neighbours[name] for name in hosts]
     assert len(set(zip(homes, net.rack.tolist(), strict=True))) == 3
     assert set(net.bps.tolist()) == {10**9}
