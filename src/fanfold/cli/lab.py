@@ -13,7 +13,7 @@ from fanfold.cli.nodes import make_lab_host
 from fanfold.errors import ConfigError, EnvironmentLack
 from fanfold.live.control import call
 from fanfold.live.lab import Lab, claim_range, labs_home, list_labs
-from fanfold.live.ports import open_socket
+from fanfold.live.ports import open_socket, require_mtu
 from fanfold.push.geometry import geometry_of
 from fanfold.topo.clos import leaf_spine
 from fanfold.topo.fabric import Fabric, load_fabric
@@ -46,6 +46,7 @@ def up(
     console = Console(stderr=True)
     fabric = load_fabric(config) if config else pick_fabric(name, leaves, spines, hosts, mtu)
     geometry_of(fabric.mtu, fabric.bitstring_bits)
+    require_mtu(fabric)
     with console.status(
         f"lab {name}: starting {len(fabric.nodes)} nodes (kernels compile once)"
     ):

@@ -116,9 +116,7 @@ def run_push(
     (source,) = expand_nodes(source, hosts, "--from")[:1]
     everyone = [h for h in hosts if h != source]
     targets = everyone if to == "all" else expand_nodes(to, hosts, "--to")
-    cap = 0 if rate == "auto" else parse_rate(rate, "--rate")
-    if rate != "auto" and cap <= 0:
-        raise ConfigError("--rate", rate, "auto, or more than 0, such as 5Gbps")
+    cap = rate_cap(rate)
     links = {frozenset((link.a, link.b)) for link in fabric.links}
     impairments = [parse_loss(text, links, "--loss") for text in mishaps[0]]
     impairments += [parse_impairment(text, links, "--impair") for text in mishaps[1]]
@@ -141,6 +139,16 @@ def run_push(
             _end_capture(site, pcap, raw)
             restore()
     return result
+
+
+def rate_cap(rate: str) -> int:
+    """Bits per second of ``--rate``, 0 for auto."""
+    if rate == "auto":
+        return 0
+    try:
+        return parse_rate(rate, "--rate")
+    except ConfigError as error:
+        raise ConfigError("--rate", rate, "auto, or more than 0 such as 5Gbps") from error
 
 
 def _on_interrupt(stop: Callable[[], None]) -> Callable[[], None]:

@@ -10,6 +10,7 @@ UDP_BYTES = 8
 INNER_BYTES = IP_BYTES + UDP_BYTES
 FAN_BYTES = 16
 FEEDBACK_BYTES = 24
+ROW_BYTES = 4  # of a FEEDBACK's row, before its BitString
 UNDERLAY_BYTES = 28  # outer IPv4 and UDP, counted in link bytes
 
 PROTO_IPV4 = 4

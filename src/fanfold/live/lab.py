@@ -15,6 +15,7 @@ import signal
 import socket
 import sys
 import time
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ START_S = 120.0
 """Longest start: compiling every kernel on one busy core."""
 STOP_S = 5.0
 MAX_NAME = 60
+LOG = "lab.log"
 
 MakeHost = Callable[[Fabric, str, Path, Path], Host]
 """(fabric, node, its door, its folder for received files)"""
@@ -249,6 +251,15 @@ def _hear(told: int) -> str:
     )
 
 
+def _tell(tell: int, word: str) -> None:
+    """Say one thing to whoever waits; what comes after it finds nobody there."""
+    try:
+        os.write(tell, word.encode())
+        os.close(tell)
+    except OSError:
+        return
+
+
 def _supervise(lab: Lab, fabric: Fabric, make_host: MakeHost, tell: int) -> None:
     """Become a daemon, fork the nodes, watch them; never returns."""
     code = 0
@@ -256,7 +267,7 @@ def _supervise(lab: Lab, fabric: Fabric, make_host: MakeHost, tell: int) -> None
         os.setsid()
         if os.fork():
             os._exit(0)
-        _to_log(lab.folder / "lab.log")
+        _to_log(lab.folder / LOG)
         _Supervisor(lab, fabric, make_host, tell).run()
     except FanfoldError as error:
         os.write(tell, str(error).encode())
@@ -342,13 +353,17 @@ class _Supervisor:
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, signal.SIG_DFL)
             host = self.make_host(self.fabric, name, self.lab.door(name), self.lab.hosts(name))
-            os.write(tell, b"ok")
-            os.close(tell)
+            _tell(tell, "ok")
             host.run()
             code = 0
         except FanfoldError as error:
-            os.write(tell, str(error).encode())
+            _tell(tell, str(error))
+        except BaseException as error:  # said to whoever waits, and kept in the lab's log
+            traceback.print_exc()
+            log = self.lab.folder / LOG
+            _tell(tell, f"{name}: {type(error).__name__}: {error} (trace in {log})")
         finally:
+            sys.stderr.flush()
             os._exit(code)
 
     def _restart(self, request: dict[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,13 @@ import numpy as np
 
 from fanfold.errors import ConfigError, EnvironmentLack
 from fanfold.kernels.collect import build_collect
+from fanfold.kernels.layout import (
+    BITS_AT,
+    FEEDBACK_BYTES,
+    INNER_BYTES,
+    ROW_BYTES,
+    UNDERLAY_BYTES,
+)
 from fanfold.kernels.mishap import build_mishaps
 from fanfold.kernels.slots import NEVER_PS
 from fanfold.kernels.state import (
@@ -132,8 +139,23 @@ def build_tap() -> U8:
     return np.zeros(TAP_BYTES, np.uint8)
 
 
+def least_mtu(bitstring_bits: int) -> int:
+    """Smallest MTU that carries a FEEDBACK with one row: four BitStrings of this length."""
+    heads = BITS_AT + INNER_BYTES + FEEDBACK_BYTES + ROW_BYTES
+    return UNDERLAY_BYTES + heads + 4 * bitstring_bits // 8
+
+
+def require_mtu(fabric: Fabric) -> None:
+    """Refuse an MTU too small for this fabric's FEEDBACK."""
+    least = least_mtu(fabric.bitstring_bits)
+    if fabric.mtu < least:
+        allowed = f"at least {least} with BitStrings of {fabric.bitstring_bits}"
+        raise ConfigError("fabric.mtu", fabric.mtu, allowed)
+
+
 def check_mtu(fabric: Fabric, name: str) -> None:
-    """Refuse an MTU that the path to a neighbour does not carry."""
+    """Refuse an MTU too small for FEEDBACK, or that the path to a neighbour does not carry."""
+    require_mtu(fabric)
     for node in fabric.port_nodes(name)[1:]:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
             try:

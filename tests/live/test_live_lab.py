@@ -1,0 +1,55 @@
+"""A node that cannot start says why, whatever the cause, and nothing is left running."""
+
+import subprocess
+import sys
+
+import pytest
+from live_site import Site
+
+pytestmark = pytest.mark.live
+
+START = """
+import os, signal, sys
+from pathlib import Path
+from fanfold.cli.lab import pick_fabric
+from fanfold.cli.nodes import make_lab_host
+from fanfold.errors import FanfoldError
+from fanfold.live.lab import Lab
+
+def make(fabric, name, door, hosts):
+    if name == "h1":
+        {fault}
+    return make_lab_host(fabric, name, door, hosts)
+
+try:
+    Lab("live-bad").up(pick_fabric("live-bad", 1, 0, 2, 9000), make)
+except FanfoldError as error:
+    print(error)
+"""
+
+
+def start(site: Site, fault: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", START.format(fault=fault)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=site.env,
+        check=True,
+    )
+    assert site.pids() == set()
+    assert done.stderr == ""
+    return done.stdout.strip()
+
+
+def test_any_error_of_a_node_is_named_and_its_trace_kept(site: Site) -> None:
+    log = site.state / "labs" / "live-bad" / "lab.log"
+    said = start(site, "raise ValueError('no such thing')")
+    assert said == f"h1: ValueError: no such thing (trace in {log})"
+    assert "ValueError: no such thing" in log.read_text()
+    assert "Traceback" in log.read_text()
+
+
+def test_a_node_that_dies_without_a_word_is_said_to_have_died(site: Site) -> None:
+    said = start(site, "os.kill(os.getpid(), signal.SIGKILL)")
+    assert "died" in said

@@ -1,0 +1,65 @@
+"""Planted faults of live/ and cli/: (file, old text, new text, test that must fail).
+
+`old` stands in the file exactly once.
+"""
+
+PLANTS: tuple[tuple[str, str, str, str], ...] = (
+    (
+        "src/fanfold/live/lab.py",
+        '_tell(tell, f"{name}: {type(error).__name__}: {error} (trace in {log})")',
+        "pass",
+        "tests/live/test_live_lab.py::test_any_error_of_a_node_is_named_and_its_trace_kept",
+    ),
+    (
+        "src/fanfold/live/lab.py",
+        "            traceback.print_exc()\n",
+        "            traceback.format_exc()\n",
+        "tests/live/test_live_lab.py::test_any_error_of_a_node_is_named_and_its_trace_kept",
+    ),
+    (
+        "src/fanfold/live/ports.py",
+        "heads + 4 * bitstring_bits // 8",
+        "heads + 3 * bitstring_bits // 8",
+        "tests/unit/live/test_live_ports.py"
+        "::test_the_least_mtu_carries_a_word_with_one_row_exactly[256]",
+    ),
+    (
+        "src/fanfold/live/ports.py",
+        "if fabric.mtu < least:",
+        "if fabric.mtu <= least:",
+        "tests/unit/live/test_live_ports.py"
+        "::test_an_mtu_without_room_for_a_row_is_refused_by_name[64]",
+    ),
+    (
+        "src/fanfold/live/ports.py",
+        "    require_mtu(fabric)\n",
+        "",
+        "tests/unit/live/test_live_ports.py"
+        "::test_an_mtu_without_room_for_a_row_is_refused_by_name[64]",
+    ),
+    (
+        "src/fanfold/cli/main.py",
+        "            option.envvar = f",
+        "            option.help = f",
+        "tests/unit/cli/test_cli_flags.py::test_every_option_has_a_twin_named_as_the_option_is",
+    ),
+    (
+        "src/fanfold/cli/main.py",
+        '_name_twins(below, f"{prefix}_{_upper(name)}")',
+        "_name_twins(below, prefix)",
+        "tests/unit/cli/test_cli_flags.py::test_every_option_has_a_twin_named_as_the_option_is",
+    ),
+    (
+        "src/fanfold/cli/main.py",
+        "for n in range(1, len(words) + 1)]",
+        "for n in range(2, len(words) + 1)]",
+        "tests/unit/cli/test_cli_flags.py"
+        "::test_a_refusal_is_an_object_when_the_twin_of_json_asks_for_it",
+    ),
+    (
+        "src/fanfold/cli/push.py",
+        'raise ConfigError("--rate", rate, "auto, or more than 0 such as 5Gbps") from error',
+        "raise error",
+        "tests/unit/cli/test_cli_flags.py::test_a_rate_that_is_none_is_told_what_is_allowed",
+    ),
+)
