@@ -4,7 +4,7 @@
 #   make test    lint, tests without JIT, tests with JIT
 #   make bench   the measurements of the README
 #   make lint    ruff, mypy, import-linter
-#   make fuzz    the property tests, random and long
+#   make fuzz    any bytes at codecs and kernels, property tests at random; 10 minutes
 #   make plants  planted faults, each of which must turn a test red
 
 PYTHON ?= python3
@@ -47,7 +47,7 @@ jit: $(VENV)/.dev
 	$(BIN)/pytest
 
 fuzz: $(VENV)/.dev
-	NUMBA_DISABLE_JIT=1 $(BIN)/pytest tests/property --hypothesis-profile=hunt
+	$(BIN)/python tests/fuzz/fuzz.py
 
 plants: $(VENV)/.dev
 	$(BIN)/python tests/style/plants.py

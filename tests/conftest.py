@@ -13,6 +13,6 @@ settings.register_profile(
     suppress_health_check=SLOW_MACHINE,
 )
 settings.register_profile(
-    "hunt", max_examples=20_000, deadline=None, suppress_health_check=SLOW_MACHINE
+    "hunt", max_examples=1_000, deadline=None, suppress_health_check=SLOW_MACHINE
 )
 settings.load_profile("gate")

@@ -1,0 +1,149 @@
+"""What the fuzzer feeds: a function for each target, any bytes in; assertions are the laws.
+
+Laws: nothing but a WireError leaves a codec; what decodes encodes to something that decodes to
+the same; no bytes upset a node, and every packet is planned, folded or counted.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from kernel_nodes import BFIR, data, feedback, plain_node
+from naive import Word
+from vec_file import VECTORS, load
+
+from fanfold.errors import WireError
+from fanfold.kernels import collect as c
+from fanfold.kernels.frame import seal_inner
+from fanfold.kernels.mishap import build_mishaps, impair, release
+from fanfold.push import manifest
+from fanfold.wire.catalog import CATALOG
+from fanfold.wire.packet import parse
+
+MAX_PACKETS = 6
+BIFT_ID = 0x10000
+OPEN = Word(BIFT_ID, 4, heard=0b110, done=0b10, rows={1: 0b100})
+
+
+def codecs(octets: bytes) -> None:
+    """First byte: which codec; the rest: what it gets."""
+    if not octets:
+        return
+    codec, buf = CATALOG[octets[0] % len(CATALOG)], octets[1:]
+    try:
+        value = codec.decode(buf)
+    except WireError:
+        return
+    again = codec.encode(value)
+    assert codec.decode(again) == value, (codec.name, buf.hex())
+
+
+def packets(octets: bytes) -> None:
+    """A whole packet, as a role gets it."""
+    try:
+        parse(octets)
+    except WireError:
+        return
+
+
+def manifests(octets: bytes) -> None:
+    """A manifest has one encoding."""
+    try:
+        found = manifest.decode(octets)
+    except WireError:
+        return
+    assert manifest.encode(found) == octets
+
+
+def nodes(octets: bytes) -> None:
+    """A block through a node: planned, patched, folded, placed, expired, sent up.
+
+    Byte 0: port, folds, seals, mishaps; byte 1: packet size / 2; the rest: packets.
+    """
+    if len(octets) < 4:
+        return
+    how, seg, body = octets[0], 2 * octets[1] + 1, bytearray(octets[2:])
+    body = body[: MAX_PACKETS * seg]
+    node = plain_node(folds=bool(how & 1), n_slots=4)
+    state = _collect()
+    block = np.array(body, np.uint8)
+    if how & 2:
+        _seal(block, seg)
+    if how & 4:
+        block = _mishaps(block, seg)
+    found = [block[at : at + seg].tobytes() for at in range(0, len(block), seg)]
+    node.forward([data(0b111, flow=7, n_psn=4)], 1)
+    before = _counts(node)
+    if not found:
+        return
+    node.forward(found, how >> 3 & 3, 5)
+    assert node.plan.n.any() or _counts(node) != before
+    n = len(node.block)
+    c.collect_pass(node.block, 0, node.seg, n, 5, node.plan, state, node.counters.drops)
+    c.due_reports(state, 10**15, np.zeros(8, np.int64))
+    node.expire(10**15)
+    for _, words in node.send_ready():
+        for word in words:
+            parse(word)  # what a node says, its neighbour understands
+
+
+def _collect() -> c.Collect:
+    state = c.build_collect(2, 64, 2, 16)
+    for f, flow in enumerate((6, 7)):
+        row = state.follow[f]
+        row["used"], row["flow"], row["bfir_id"] = 1, flow, BFIR
+        row["map_at"], row["map_len"], row["newest"] = 8 * f, 8, -1
+    return state
+
+
+def _seal(block: np.ndarray, seg: int) -> None:
+    for at in range(0, len(block), seg):
+        packet = block[at : at + seg]
+        if len(packet) >= 48:
+            seal_inner(packet, 0, len(packet), 1)
+
+
+def _mishaps(block: np.ndarray, seg: int) -> np.ndarray:
+    mishaps = build_mishaps(4, 3, 600)
+    row = mishaps.ports[1]
+    row["rng"], row["drop"], row["duplicate"] = np.uint64(seg), 2**29, 2**31
+    row["reorder"], row["reorder_ps"], row["corrupt"] = 2**31, 5, 2**30
+    n = impair(block, len(block), seg, 1, 0, mishaps, np.zeros(64, np.int64))
+    out = np.zeros(1 << 17, np.uint8)
+    m = release(out, 10, mishaps, np.zeros(3, np.int64))
+    return np.concatenate([block[:n], out[:m]])
+
+
+def _counts(node: object) -> tuple[int, ...]:
+    counters, fold = node.counters, node.fold  # type: ignore[attr-defined]
+    return (*counters.drops.tolist(), *fold.events.tolist())
+
+
+TARGETS: dict[str, Callable[[bytes], None]] = {
+    "codecs": codecs,
+    "packets": packets,
+    "manifests": manifests,
+    "nodes": nodes,
+}
+
+
+def seeds(target: str) -> list[bytes]:
+    """Inputs to start from."""
+    sound = [data(0b111, flow=7), data(1, flow=6, flags=3, block=2), feedback(OPEN)]
+    vectors = [(p.parent.name, load(p).buf) for p in sorted(VECTORS.glob("*/*.vec"))]
+    match target:
+        case "codecs":
+            names = [codec.name for codec in CATALOG]
+            return [bytes([names.index(name)]) + buf for name, buf in vectors if name in names]
+        case "packets":
+            return [*sound, *(buf for _, buf in vectors)]
+        case "manifests":
+            one = manifest.Entry("a", 5, 0o644, bytes(32))
+            made = manifest.Manifest(1, "a", 16, 8, 2, 5, (one,), bytes(32))
+            return [manifest.encode(made)]
+        case _:
+            rows = []
+            for how in range(32):
+                for packet in sound:
+                    some = bytes([how, len(packet) // 2]) + packet.ljust(len(packet) | 1, b"\0")
+                    rows += [some, some + some[2:]]
+            return rows
