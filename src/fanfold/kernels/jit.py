@@ -20,6 +20,8 @@ import numpy as np
 from numba import types
 from numba.core import config
 
+from fanfold.kernels.parts import PartCompiler, WholeCompiler
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -70,22 +72,25 @@ def kernel(fn: Callable[P, R]) -> Callable[P, R]:
     """Compile a pure array function: nopython, cached, GIL released, no allocation.
 
     Without numba's runtime (_nrt) an allocation fails to compile and arrays are not reference
-    counted, which halves the code. A constant argument is compiled as its plain type: numba
-    would make one copy of a kernel for each combination of constants it is called with.
+    counted, which halves the code. What another kernel calls is compiled as a part of it
+    (parts.py). A constant argument is compiled as its plain type: numba would make one copy of
+    a kernel for each combination of constants it is called with.
     """
     package = fn.__module__.removeprefix("fanfold.").partition(".")[0]
     _FLAGS.CACHE_DIR = str(cache_dir(package if package in _COMPILED else "kernels"))
     flags: dict[str, Any] = {"_nrt": False, "no_cfunc_wrapper": True}  # not in numba's stubs
-    jitted = cast("Any", numba.njit(cache=True, nogil=True, **flags)(fn))
+    whole = flags | {"pipeline_class": WholeCompiler, "cache": True}
+    jitted = cast("Any", numba.njit(nogil=True, **whole)(fn))
     if JIT:
-        resolve = jitted.get_call_template
+        flags |= {"no_cpython_wrapper": True, "pipeline_class": PartCompiler}
+        part = cast("Any", numba.njit(nogil=True, **flags)(fn))
         unliteral = cast("Any", types).unliteral
 
-        def resolve_plain(args: tuple[Any, ...], kws: dict[str, Any]) -> Any:
+        def resolve(args: tuple[Any, ...], kws: dict[str, Any]) -> Any:
             plain = tuple(unliteral(a) for a in args)
-            return resolve(plain, {k: unliteral(a) for k, a in kws.items()})
+            return part.get_call_template(plain, {k: unliteral(a) for k, a in kws.items()})
 
-        jitted.get_call_template = resolve_plain
+        jitted.get_call_template, jitted.get_overload = resolve, part.get_overload
     return cast("Callable[P, R]", jitted)
 
 
