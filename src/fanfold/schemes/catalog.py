@@ -15,8 +15,8 @@ from fanfold.schemes import (
     ring,
     unicast,
 )
-from fanfold.schemes.draft import Plan, check_work
-from fanfold.schemes.options import SchemeOptions
+from fanfold.schemes.draft import Plan, check_work, spell_out
+from fanfold.schemes.options import MAX_MESSAGES, SchemeOptions
 from fanfold.schemes.program import Program
 from fanfold.work.collective import Collective, Kind
 
@@ -40,9 +40,15 @@ class Scheme(NamedTuple):
         return self.explained(work, options).program
 
     def explained(self, work: Collective, options: SchemeOptions = DEFAULTS) -> Plan:
-        """The same, with what each item carries."""
+        """The same, with what each item carries.
+
+        An all_reduce of few pieces spends much of its time outside a steady state: the compact
+        form is kept only where the plain one would have more than MAX_MESSAGES.
+        """
         check_work(work, self.name, self.kinds)
-        return self.plan(work, options)
+        plan = self.plan(work, options)
+        is_small = plan.program.n_items * plan.program.chunks <= MAX_MESSAGES
+        return spell_out(plan) if work.kind == "all_reduce" and is_small else plan
 
 
 CATALOG: tuple[Scheme, ...] = (

@@ -55,10 +55,9 @@ def count_links(
         pkts, wire = int(sizes.pkts[n + m]), int(sizes.wire[n + m])
         out[:, DATA, 0] += tree.copies * pkts
         out[:, DATA, 1] += tree.copies * wire
-        blocks = -(-pkts // settings.block_psns)
-        words = (tree.copies if program.folds else tree.behind) * blocks
-        out[net.reverse, FEEDBACK, 0] += words
-        out[net.reverse, FEEDBACK, 1] += words * word
+        words = tree.words * sizes.blocks[n + m]
+        out[:, FEEDBACK, 0] += words
+        out[:, FEEDBACK, 1] += words * word
     return out
 
 

@@ -19,9 +19,9 @@ from fanfold.kernels.layout import (
     UNDERLAY_BYTES,
 )
 from fanfold.scenario.settings import Settings
-from fanfold.schemes.program import Fan, Program
+from fanfold.schemes.program import Program
 from fanfold.sim.loop.maxmin import ENTRY_ROW, NONE
-from fanfold.sim.loop.ways import Desk, Ways, grow, lay, walk, worst_load
+from fanfold.sim.loop.ways import Desk, Ways, come_home, grow, lay, walk, worst_load
 from fanfold.topo.net import Net
 from fanfold.topo.routes import FAR, Routes
 
@@ -36,12 +36,14 @@ SLACK_PPM = 10
 class Tree(NamedTuple):
     """Links of one fan.
 
-    copies: (L,) of each packet on a link, one for a set. behind: (L,) receivers behind it.
-    path: (R, links) of each receiver. hosts: (R,) receivers in that order. n_sets: of them.
+    copies: (L,) of each packet on a link, one for a set. words: (L,) FEEDBACK for a block on a
+    link: folded one for each copy the other way, unfolded one for each receiver whose way home
+    it is. path: (R, links) of each receiver. hosts: (R,) receivers in that order. n_sets: of
+    them.
     """
 
     copies: I64
-    behind: I64
+    words: I64
     path: I32
     hosts: I64
     n_sets: int
@@ -96,13 +98,15 @@ def build_desk(net: Net, routes: Routes) -> Desk:
 
 
 def build_wires(net: Net, routes: Routes, ways: Ways, program: Program) -> Wires:
-    """Connections of all messages.
+    """Connections of all messages; in the compact form each message has one of its own.
 
     Raises:
         ConfigError: no path between two hosts.
     """
     key, of = np.unique(program.src * net.n_hosts + program.dst, return_inverse=True)
     src, dst = np.divmod(key, net.n_hosts)
+    if program.chunks > 1:  # all are moving at once
+        src, dst, of = program.src, program.dst, np.arange(program.src.size)
     path = np.empty((src.size, longest(routes)), np.int32)
     lost = walk(ways, src, dst, path_codes(net, src, dst), path)
     if lost != NONE:
@@ -126,13 +130,20 @@ def path_codes(net: Net, src: I64, dst: I64) -> I64:
 
 
 def build_tree(
-    net: Net, routes: Routes, ways: Ways, fan: Fan, number: int, set_of: I64, n_ecmp: int
+    net: Net,
+    routes: Routes,
+    ways: Ways,
+    program: Program,
+    number: int,
+    set_of: I64,
+    n_ecmp: int,
 ) -> Tree:
     """Links of fan ``number`` of a program; its entropy is the one of every fidelity.
 
     Raises:
         ConfigError: no path to a receiver.
     """
+    fan = program.fans[number]
     hosts = np.array(fan.receivers, np.int64)
     hosts = hosts[np.argsort(set_of[hosts], kind="stable")]
     _, sets = np.unique(set_of[hosts], return_inverse=True)
@@ -142,7 +153,12 @@ def build_tree(
     lost = grow(ways, fan.source, hosts, sets.astype(np.int64), table, n_ecmp, path, tree)
     if lost != NONE:
         refuse_pair(net, fan.source, int(hosts[lost]))
-    return Tree(tree[0], tree[1], path, hosts, int(sets.max()) + 1)
+    words = tree[0][net.reverse]
+    if not program.folds:
+        home = np.zeros((3, net.n_links), np.int64)
+        come_home(ways, hosts, np.array([fan.source]), n_ecmp, path[:1].copy(), home)
+        words = home[1]
+    return Tree(tree[0], words, path, hosts, int(sets.max()) + 1)
 
 
 def fan_head_bytes(settings: Settings) -> int:
@@ -164,8 +180,6 @@ def build_entries(
     wires: Wires,
     trees: list[Tree],
     settings: Settings,
-    *,
-    folds: bool,
 ) -> tuple[I64, Rows]:
     """Entries of all flows: (K + 1,) where each begins, (E,) ENTRY_ROW."""
     fan_links = [np.nonzero(tree.copies)[0] for tree in trees]
@@ -190,7 +204,7 @@ def build_entries(
     for tree, links in zip(trees, fan_links, strict=True):
         mine = rows[at : at + links.size]
         mine["link"], mine["weight"] = links, tree.copies[links]
-        mine["ack_weight"] = tree.copies[links] if folds else tree.behind[links]
+        mine["ack_weight"] = tree.words[net.reverse[links]]
         at += links.size
     return first_entry.astype(np.int64), rows
 

@@ -21,13 +21,15 @@ I32 = NDArray[np.int32]
 class Sizes(NamedTuple):
     """What one copy of each item is.
 
-    payload, pkts, wire: (I,) bytes, packets, bytes with headers. sorts: (I, N_SORTS) full
-    packets, short ones, bytes of those with headers.
+    payload, pkts, wire: (I,) bytes, packets, bytes with headers. blocks: (I,) of packets that
+    fans are heard of together. sorts: (I, N_SORTS) full packets, short ones, bytes of those
+    with headers.
     """
 
     payload: I64
     pkts: I64
     wire: I64
+    blocks: I64
     sorts: I64
 
 
@@ -39,14 +41,16 @@ def build_sizes(program: Program, settings: Settings) -> Sizes:
     header = np.full(payload.size, settings.header_bytes)
     header[n:] = fan_head_bytes(settings)
     sorts = np.zeros((payload.size, N_SORTS), np.int64)
+    blocks = np.zeros_like(payload)
     small = payload // c
     for size, times in ((small + 1, payload % c), (small, c - payload % c)):
         full, rest = np.divmod(size, settings.payload_bytes)
         sorts[:, FULL] += times * full
+        blocks += times * -(-(full + (rest > 0)) // settings.block_psns)
         sorts[:, SHORT] += times * (rest > 0)
         sorts[:, SHORT_BYTES] += times * (rest > 0) * (rest + header)
     pkts = sorts[:, FULL] + sorts[:, SHORT]
-    return Sizes(payload, pkts, payload + pkts * header, sorts)
+    return Sizes(payload, pkts, payload + pkts * header, blocks, sorts)
 
 
 def last_packet_ps(net: Net, settings: Settings, path: I32, sizes: I64, head: int) -> I64:

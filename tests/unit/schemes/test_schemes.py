@@ -9,7 +9,7 @@ from symbolic import check_plan
 
 from fanfold import schemes
 from fanfold.errors import ConfigError
-from fanfold.schemes import draft, program_rules
+from fanfold.schemes import catalog, draft, program_rules
 from fanfold.schemes.catalog import CATALOG, scheme_of
 from fanfold.schemes.options import LATENCY_BYTES, SchemeOptions
 from fanfold.schemes.program import RECEIVED, build_program, edges_of, expand
@@ -42,15 +42,24 @@ def test_every_rank_ends_with_what_is_promised(name, kind, n):
         check_program(plan.program, 3 * n)
 
 
+def test_an_all_reduce_stays_plain_unless_it_is_huge(monkeypatch):
+    work, options = work_of("all_reduce", 8), SchemeOptions(chunks=3, compact=True)
+    for limit, chunks in ((2 * 7 * 3, 1), (2 * 7 * 3 - 1, 3)):
+        monkeypatch.setattr(catalog, "MAX_MESSAGES", limit)
+        assert scheme_of("binary-tree").build(work, options).chunks == chunks
+    assert scheme_of("binary-tree").build(work_of("reduce", 8), options).chunks == 3
+
+
 def assert_same(row, other):
     for a, b in zip(row, other, strict=True):
         assert np.array_equal(a, b) if isinstance(a, np.ndarray) else a == b
 
 
 @pytest.mark.parametrize(("name", "kind"), PAIRS)
-def test_the_compact_form_expands_to_the_plain_one(name, kind):
+def test_the_compact_form_expands_to_the_plain_one(name, kind, monkeypatch):
+    monkeypatch.setattr(catalog, "MAX_MESSAGES", 0)
     work = work_of(kind, 8)
-    plain = scheme_of(name).explained(work, SchemeOptions(chunks=3))
+    plain = draft.spell_out(scheme_of(name).explained(work, SchemeOptions(chunks=3)))
     compact = scheme_of(name).explained(work, SchemeOptions(chunks=3, compact=True))
     assert_same(expand(compact.program), plain.program)
     assert_same(draft.spell_out(compact)[1:], plain[1:])

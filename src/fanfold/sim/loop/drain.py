@@ -2,7 +2,8 @@
 
 Letters: K = flows (a connection of two hosts, or a fan), I = items. An event is a flow that
 has sent its item's last byte, or an item that starts or is done. Events closer together than a
-packet lasts, and than a 4096th of the time so far, are one for the rates; each keeps its time.
+1024th of the time so far, and than an eighth of what the smallest item takes alone (or than a
+packet) are one for the rates; each keeps its own time.
 """
 
 import numpy as np
@@ -28,7 +29,7 @@ from fanfold.sim.loop.maxmin import (
 )
 
 NEVER_PS = 2**63 - 1
-WINDOW_SHIFT = 12
+WINDOW_SHIFT = 10
 FRESH = -1
 """A flow that has begun and has no rate yet."""
 MAX_TURNS = 6
@@ -64,7 +65,7 @@ def drain(
     items: Rows,
     dep: I64,
     queue: I64,
-    packet_ps: int,
+    window_ps: int,
     has_limits: bool,
 ) -> int:
     """Run all items; those that never start keep their state.
@@ -72,7 +73,7 @@ def drain(
     Args:
         h, lists, links, flows, entries: maxmin.py. dep: (D,) of the program. queue: (2, I) heap
             of items that start or are done: time, item.
-        packet_ps: how long a packet lasts. has_limits: of flows.
+        window_ps: events closer together may be one for the rates. has_limits: of flows.
 
     Returns:
         When the last event was.
@@ -86,7 +87,7 @@ def drain(
         now = next_ps(h, lists, flows, queue)
         if now == NEVER_PS:
             return end_ps
-        window_end = now + min(now >> WINDOW_SHIFT, packet_ps)
+        window_end = now + min(now >> WINDOW_SHIFT, window_ps)
         while now <= window_end:
             end_ps = max(end_ps, now)
             k = lists[HEAP, 0]

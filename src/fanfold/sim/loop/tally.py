@@ -78,10 +78,13 @@ def enlist(table: Table, r: int, level: int) -> None:
 
 @kernel
 def deal(table: Table, what: I64, n: int, place: int, at: int, load: I64) -> None:
-    """Give one of n links its part of the packets, and the router behind it."""
+    """Give one of n links its part of the packets, and the router behind it.
+
+    Short packets start where the full ones stopped.
+    """
     for j in range(SHORT_BYTES):
         part = what[j] // n
-        if place < what[j] % n:
+        if (place - what[FULL] * j) % n < what[j] % n:
             part += 1
         table.links[at, j] += part
         load[j] += part

@@ -172,6 +172,18 @@ def grow(
 
 
 @kernel
+def come_home(ways: Ways, hosts: I64, source: I64, n_ecmp: int, path: I32, words: I64) -> None:
+    """Ways of the unfolded words of receivers: plain BIER to the source, in table 0.
+
+    Args:
+        hosts: (F,). source: (1,). path: (1, M) room. words: (3, L) zero: words on a link in the
+            second row.
+    """
+    for f in range(hosts.size):
+        grow(ways, hosts[f], source, source, 0, n_ecmp, path, words)
+
+
+@kernel
 def flood(ways: Ways, desk: Desk, host: int, g: int) -> int:
     """Spread one unit from a host evenly over all shortest paths to a group.
 
