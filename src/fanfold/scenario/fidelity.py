@@ -81,7 +81,8 @@ class Work:
     def __init__(self, net: Net, routes: Routes, program: Program, settings: Settings) -> None:
         self.program, self.settings = program, settings
         self.hops = distances(net, routes, program.src, program.dst)
-        self.tree_links = [_tree_links(net, routes, fan) for fan in program.fans]
+        trees = [_links_of(net, routes, fan, program.folds) for fan in program.fans]
+        self.tree_links = np.array(trees, np.int64).reshape(-1, 2)
 
     def records(self, segment_pkts: int) -> int:
         """Records with trains of up to ``segment_pkts``."""
@@ -91,7 +92,7 @@ class Work:
         sizes = np.array([fan.n_bytes for fan in self.program.fans], np.int64)
         data = _trains(sizes, n_chunks, settings, segment_pkts)
         blocks = _trains(sizes, n_chunks, settings, settings.block_psns)
-        return total + int(((data + blocks) * np.array(self.tree_links, np.int64)).sum())
+        return total + int((np.column_stack([data, blocks]) * self.tree_links).sum())
 
     def segment(self, limit: int) -> int:
         """The shortest train, a power of two from 2 on, whose records are within a limit."""
@@ -123,12 +124,17 @@ def distances(net: Net, routes: Routes, src: I64, dst: I64) -> I64:
     return best + 1
 
 
-def _tree_links(net: Net, routes: Routes, fan: Fan) -> int:
-    """An upper bound: a link to each receiver, and a path to each group of them."""
+def _links_of(net: Net, routes: Routes, fan: Fan, folds: bool) -> tuple[int, int]:
+    """Links that a packet crosses, at most, and that the feedback on one block does.
+
+    Down: a link to each receiver, and a path to each group of them. Up: the same when folded,
+    else the whole way from each receiver.
+    """
     receivers = np.array(fan.receivers, np.int64)
     hops = distances(net, routes, np.full(receivers.size, fan.source), receivers)
     _, at = np.unique(routes.group[receivers], return_index=True)
-    return int(receivers.size + (hops[at] - 1).sum())
+    down = int(receivers.size + (hops[at] - 1).sum())
+    return down, down if folds else int(hops.sum())
 
 
 def _trains(n_bytes: I64, n_chunks: int, settings: Settings, segment_pkts: int) -> I64:

@@ -49,9 +49,12 @@ def test_a_message_is_its_packets_and_their_acknowledgements() -> None:
 
 def test_a_fan_is_its_tree_and_a_word_for_each_block() -> None:
     fan = Fan(0, (1, 2, 3), 4096 * 65)
-    program = build_program(messages(), NO_EDGES, fans=(fan,))
+    folded, unfolded = (
+        build_program(messages(), NO_EDGES, fans=(fan,), folds=folds) for folds in (True, False)
+    )
     # a link to each receiver, one path of 1 and one of 3 links to their edge switches
-    assert Work(NET, ROUTES, program, SETTINGS).records(1) == (65 + 2) * (3 + 1 + 3)
+    assert Work(NET, ROUTES, folded, SETTINGS).records(1) == (65 + 2) * (3 + 1 + 3)
+    assert Work(NET, ROUTES, unfolded, SETTINGS).records(1) == 65 * 7 + 2 * (2 + 4 + 4)
 
 
 def test_pieces_of_the_compact_form_count_as_pieces() -> None:
