@@ -1,13 +1,13 @@
 """The sending ends of fans in the simulator: the machine of ``fanfold.core``, once a block.
 
-The compiled loop leaves letters (a job's last packet left, FEEDBACK came home, a deadline); each
-is handed to the FanSender that also drives a live push. A data-center fabric is far faster than
-the software BFRs its waits are made for, so its clock runs ``speed`` times as fast: waits keep
-their proportion to the round trip (docs/simulator.md 6).
+The compiled loop leaves letters (a job's last packet left, FEEDBACK came home, a deadline);
+each is handed to the FanSender that also drives a live push. A data-center fabric is far faster
+than the software BFRs its waits are made for, so its clock runs ``speed`` times as fast: waits
+keep their proportion to the round trip (docs/simulator.md 6).
 """
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from fanfold.core.sender import TICK_PS, FanSender
 from fanfold.errors import ConfigError
 from fanfold.kernels import collect as c
 from fanfold.kernels.codes import FOLD_COMPLETE, FOLD_PARTIAL, FOLD_UNFOLDED, N_FOLDS
-from fanfold.kernels.layout import BITS_AT, FAN_BYTES, INNER_BYTES, UNDERLAY_BYTES
+from fanfold.kernels.layout import BITS_AT, FAN_BYTES, INNER_BYTES, MAX_PSN, UNDERLAY_BYTES
 from fanfold.kernels.slots import NEVER_PS
 from fanfold.kernels.state import NODE_ROW, SLOT_PLANES, SLOT_ROW, build_counters, build_fold
 from fanfold.scenario.settings import Settings
@@ -63,11 +63,8 @@ class Fans:
         routes: Routes,
         program: Program,
         settings: Settings,
-        seed: int,
-        segment_pkts: int,
         bfr_ids: I64 | None,
     ) -> None:
-        del seed, segment_pkts
         self.net, self.routes, self.program, self.settings = net, routes, program, settings
         self.n_bits = settings.bitstring_bits
         self.bsl = bitstring.bsl_of_bits(self.n_bits)
@@ -82,11 +79,10 @@ class Fans:
         self.speed = speed_of(net, routes)
         self._jobs: dict[int, SendBlock] = {}
         self._free_jobs: deque[int] = deque()
-        self._free_bits: deque[int] = deque()
+        self._free_bits: deque[int] = deque()  # rows of BitStrings
+        self._free_runs: deque[int] = deque()  # runs of 64 rows
         self._queued: dict[tuple[int, int], int] = {}
         self._wake_ps: dict[int, int] = {}
-        self._n_done_hosts: dict[int, int] = {}
-        self._open: set[int] = set()
 
     # Building.
 
@@ -136,6 +132,7 @@ class Fans:
             tail = shape.last_bytes - (shape.last_n_psn - 1) * settings.payload_bytes
             row = rows[m]
             row["item"], row["host"] = self.program.src.size + m, fan.source
+            row["addr"] = fan.source
             row["bfir_id"], row["flow"] = self.bfr_ids[fan.source], 2 * m + 1
             row["flow_port"], row["nic"] = FLOW_PORT, net.first_out[fan.source]
             row["n_si"], row["entropy"] = self.n_si, (m * 7 + fan.source * 3) % 2**20
@@ -196,7 +193,8 @@ class Fans:
         n_routers = net.n_nodes - net.n_hosts if wide else 1
         ports = int(np.diff(net.first_out)[net.n_hosts :].max(initial=1)) if wide else 1
         n_tables = n_routers * self.n_si * self.settings.n_ecmp
-        nbr_of = np.full((n_tables if wide else 1, self.n_bits), -1, np.int16)
+        small = np.full((n_tables if wide else 1, self.n_bits), -1, np.int16)
+        nbr_of = cast("I64", small)  # the same kernels on a quarter of the memory
         f_bm = np.zeros((n_tables if wide else 1, ports + 2, w), np.uint64)
         bfrs = np.zeros(n_routers, NODE_ROW)
         bfrs["addr"] = np.arange(n_routers)
@@ -210,7 +208,7 @@ class Fans:
             host_of[self.bfr_ids[self.bfr_ids > 0] - 1] = np.nonzero(self.bfr_ids > 0)[0]
             fill_bifts(
                 world.way,
-                self.routes.hops,
+                cast("I64", self.routes.hops),
                 world.sets,
                 self.routes.first.size - 1,
                 world.links,
@@ -266,27 +264,33 @@ class Fans:
         for kind, m, value in letters:
             if kind == r.MAIL_START:
                 self._start(m)
-            out: list[Effect] = []
-            machine = self.machines.get(m)
+            word = None
             if kind == r.MAIL_WORD:
                 p, size = divmod(value, SIZE)
                 word = self._read(p, size)
                 free(q, sim.world.pkts, p)
-                if machine is not None:
-                    machine.on_feedback(now * self.speed, word, out)
+            machine = self.machines.get(m)
             if machine is None:
                 continue
-            if kind == r.MAIL_SENT:
-                job = self._jobs.pop(value)
-                self._give_back(sim, value)
-                if not job.is_repair:
-                    self._queued[m, job.lane] -= 1
-                machine.on_sent(now * self.speed, job)
+            out: list[Effect] = []
+            if word is not None:
+                machine.on_feedback(now * self.speed, word, out)
+            elif kind == r.MAIL_SENT:
+                self._on_sent(sim, m, value, machine)
             elif kind == r.MAIL_WAKE:
                 self._wake_ps[m] = NEVER_PS
-                if machine.deadline_ps() <= now * self.speed:
-                    machine.on_timer(now * self.speed, out)
+                machine.on_timer(now * self.speed, out)
             self._go_on(sim, m, machine, out)
+
+    def _on_sent(self, sim: "Simulation", m: int, j: int, machine: FanSender) -> None:
+        job = self._jobs.pop(j)
+        row = sim.senders.jobs[j]
+        pool = self._free_bits if row["n_rows"] == 1 else self._free_runs
+        pool.append(int(row["bits_at"]))
+        self._free_jobs.append(j)
+        if not job.is_repair:
+            self._queued[m, job.lane] -= 1
+        machine.on_sent(int(sim.q[r.NOW]) * self.speed, job)
 
     def _start(self, m: int) -> None:
         fan, settings = self.program.fans[m], self.settings
@@ -359,7 +363,7 @@ class Fans:
         self._make_room(sim, n_rows)
         streams, jobs, job_bits = sim.senders.streams, sim.senders.jobs, sim.senders.job_bits
         j = self._free_jobs.popleft()
-        rows = self._take_bits(sim, n_rows)
+        rows = (self._free_bits if n_rows == 1 else self._free_runs).popleft()
         for row, bits in zip(range(rows, rows + n_rows), job.bits, strict=True):
             raw = bits.to_bytes(self.n_si * self.n_words * 8, "little")
             job_bits[row] = np.frombuffer(raw, np.uint64)
@@ -397,36 +401,21 @@ class Fans:
             jobs[: old.size] = old
             self._free_jobs.extend(range(old.size, jobs.size))
             sim.senders = sim.senders._replace(jobs=jobs)
-        if len(self._free_bits) < n_rows or n_rows > 1:
+        if not (self._free_bits if n_rows == 1 else self._free_runs):
             self._add_bits(sim, n_rows)
 
     def _add_bits(self, sim: "Simulation", n_rows: int) -> None:
         old = sim.senders.job_bits
+        first = old.shape[0]
         if n_rows == 1:
-            more = old.shape[0]
-            self._free_bits.extend(range(more, 2 * more))
+            last = 2 * first
+            self._free_bits.extend(range(first, last))
         else:
-            if self._free_runs():
-                return
-            more = 64 * 16
-            self._runs.extend(range(old.shape[0], old.shape[0] + more, 64))
-        bits = np.zeros((old.shape[0] + more, old.shape[1]), np.uint64)
-        bits[: old.shape[0]] = old
+            last = first + 16 * MAX_PSN
+            self._free_runs.extend(range(first, last, MAX_PSN))
+        bits = np.zeros((last, old.shape[1]), np.uint64)
+        bits[:first] = old
         sim.senders = sim.senders._replace(job_bits=bits)
-
-    def _free_runs(self) -> bool:
-        if not hasattr(self, "_runs"):
-            self._runs: deque[int] = deque()
-        return bool(self._runs)
-
-    def _take_bits(self, sim: "Simulation", n_rows: int) -> int:
-        return self._free_bits.popleft() if n_rows == 1 else self._runs.popleft()
-
-    def _give_back(self, sim: "Simulation", j: int) -> None:
-        row = sim.senders.jobs[j]
-        pool = self._free_bits if row["n_rows"] == 1 else self._runs
-        pool.append(int(row["bits_at"]))
-        self._free_jobs.append(j)
 
 
 def free(q: I64, pkts: Rows, p: int) -> None:

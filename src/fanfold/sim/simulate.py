@@ -79,7 +79,7 @@ class Simulation:
         deps = int(np.diff(program.first_dep).max(initial=1))
         self.margin = ports + deps + 64
         room = max(4096, 2 * net.n_links + items.size, 4 * self.margin)
-        self.fans = Fans(net, routes, program, settings, seed, segment_pkts, bfr_ids)
+        self.fans = Fans(net, routes, program, settings, bfr_ids)
         self.margin += self.fans.margin
         room += 2 * self.fans.margin
         q = b.build_queue(net, settings, room, self.margin)
@@ -208,7 +208,7 @@ class Simulation:
             due_bytes=due,
             link_pkts=links["pkts"].copy(),
             link_bytes=links["bytes"].copy(),
-            link_drops=links["drops"].copy(),
+            link_drops=links["drops"] + links["lost"],
             link_trims=links["trims"].copy(),
             link_peak_bytes=links["peak_ps"] // links["byte_ps"],
             feedback_at_source=heard,
@@ -263,15 +263,13 @@ def simulate(
     seed: int,
     segment_pkts: int = 1,
     bfr_ids: I64 | None = None,
-    stop_ps: int = NEVER,
     progress: Callable[[Mapping[str, int]], None] | None = None,
 ) -> Outcome:
     """Run a program to its end.
 
     Args:
         segment_pkts: 1 for packets, more for trains of so many. bfr_ids: (H,) BFR-id of each
-            host, host + 1 where none are given. stop_ps: look no further. progress: told about
-            twice a second, fields of ``Progress``.
+            host, host + 1 where none are given. progress: told about twice a second, fields of ``Progress``.
 
     Raises:
         ConfigError: no path to a receiver, or settings that do not go together.
@@ -284,7 +282,6 @@ def simulate(
         seed=seed,
         segment_pkts=segment_pkts,
         bfr_ids=bfr_ids,
-        stop_ps=stop_ps,
     )
     while sim.step():
         if progress is not None:

@@ -146,7 +146,7 @@ def on_fan(
         if bier.copy_nbr[c] > 0:
             send(q, links, pkts, bier.copy_nbr[c] // SIZE, out + bier.copy_nbr[c] % SIZE)
     if not used:
-        links[pkt["link"]]["drops"] += pkt["n"]
+        nodes[node]["n_dead"] += pkt["n"]
         free_pkt(q, pkts, p)
 
 
@@ -185,7 +185,7 @@ def arm_fan(
         row["n_psn"] = fan["n_psn"]
         if pkt["psn"] == fan["n_blocks"] - 1:
             row["n_psn"] = fan["last_n_psn"]
-        row["bfir_addr"], row["flow_port"] = fan["host"], fan["flow_port"]
+        row["bfir_addr"], row["flow_port"] = fan["addr"], fan["flow_port"]
     if row["armed_ps"] < 0 or pkt["again"] == 0:
         set_deadline(row, bier.bfrs[r : r + 1], 64 - pkt["ttl"], q[NOW] + pkt["span_ps"])
     expect(fold, slot, pkt_bits[p], q[N_WORDS])
@@ -274,6 +274,7 @@ def on_word(
     table = (r * q[N_SI] + bfir // q[N_BITS]) * q[N_ECMP]
     nbr = bier.nbr_of[table, bfir % q[N_BITS]]
     if nbr == NULL_NBR:
+        nodes[node]["n_dead"] += 1
         free_pkt(q, pkts, p)
         return
     send(q, links, pkts, p, nodes[node]["first_out"] + nbr - 1)
@@ -391,7 +392,7 @@ def speak_up(q: I64, pkts: Rows, fans: Rows, bier: Bier, receivers: Receivers, b
     row["bfir_id"], row["flow"], row["block"] = fan["bfir_id"], fan["flow"], block["block"]
     row["bift_id"] = q[BIFT_BASE] + k // q[N_BITS]
     row["n_words"] = q[N_WORDS]
-    row["flow_port"], row["bfir_addr"] = fan["flow_port"], fan["host"]
+    row["flow_port"], row["bfir_addr"] = fan["flow_port"], fan["addr"]
     own_report(own, k % q[N_BITS], np.uint64(have))
     if not is_whole:
         own.words[0, DONE_BM] = ZERO

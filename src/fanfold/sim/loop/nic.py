@@ -159,12 +159,14 @@ def pick(q: I64, links: Rows, streams: Rows, at: int) -> int:
 
 
 @kernel
-def has_new(q: I64, st: Row) -> bool:
-    """A stream may send a record for the first time."""
+def may_send(q: I64, st: Row) -> bool:
+    """A stream has something to send and may: again, or for the first time."""
+    if q[TRANSPORT] == NDP and st["credit"] <= 0:
+        return False
+    if st["n_lost"] > 0:
+        return True
     if st["n_sent"] >= st["n_recs"]:
         return False
-    if q[TRANSPORT] == NDP:
-        return st["credit"] > 0
     return st["window"] == 0 or st["n_sent"] - st["n_acked"] < st["window"]
 
 
@@ -206,7 +208,7 @@ def build_data(q: I64, links: Rows, pkts: Rows, senders: Senders, s: int) -> int
         st["moved_ps"] = now
         st["timer_ps"] = now + q[RTO_PS]
         push(q, st["timer_ps"], s * N_KINDS + EV_RETRY)
-    if st["n_lost"] == 0 and not has_new(q, st):
+    if not may_send(q, st):
         part(links, senders.streams, s)
     if not again and st["n_sent"] == st["n_recs"]:
         follow_on(q, links, senders, s)

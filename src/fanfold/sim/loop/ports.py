@@ -130,7 +130,7 @@ def launch(q: I64, links: Rows, pkts: Rows, p: int, at: int, start_ps: int) -> N
     pkt["link"] = at
     count(q, link, pkt)
     if link["loss_ppb"] > 0 and draw(link) % PPB_ONE < link["loss_ppb"]:
-        link["drops"] += pkt["n"]
+        link["lost"] += pkt["n"]
         free_pkt(q, pkts, p)
         return
     push(q, left + link["prop_ps"] + q[SWITCH_PS], p * N_KINDS + EV_ARRIVE)

@@ -60,7 +60,9 @@ LINK_ROW = np.dtype(
         ("rng", np.uint64),
         ("pkts", np.int64, (4,)),
         ("bytes", np.int64, (4,)),
-        ("drops", np.int64),
+        ("drops", np.int64),  # refused at its port
+        ("lost", np.int64),  # lost on the way
+        ("arrived", np.int64),
         ("trims", np.int64),
         ("peak_ps", np.int64),
         ("pending", np.int64),  # a host's: an EV_NIC is on its way, due at wake_ps
@@ -90,6 +92,7 @@ NODE_ROW = np.dtype(
         ("last_pull", np.int64),
         ("pull_ps", np.int64),  # no pull before
         ("pulling", np.int64),
+        ("n_dead", np.int64),  # packets that no table leads on
         ("bfr_id", np.int64),
         ("slot", np.int64),  # a BFR's: slot armed last
         ("slots_ps", np.int64),  # a BFR's: when its EV_SLOTS comes
@@ -185,6 +188,7 @@ FAN_ROW = np.dtype(
         ("bfir_id", np.int64),
         ("flow", np.int64),  # 2 * its index + 1
         ("flow_port", np.int64),
+        ("addr", np.int64),
         ("nic", np.int64),
         ("n_si", np.int64),
         ("entropy", np.int64),

@@ -152,6 +152,7 @@ def arrive(
         trace(q, world, p, node)
     kind = pkt["kind"]
     if node >= q[N_HOSTS]:
+        links[pkt["link"]]["arrived"] += pkt["n"]
         if kind < PK_FAN:
             forward(q, world, senders.streams, p, node)
         elif kind == PK_FAN:
@@ -163,6 +164,7 @@ def arrive(
         push(q, q[NOW] + pkt["span_ps"], p * N_KINDS + EV_ARRIVE)
         pkt["span_ps"] = 0
         return
+    links[pkt["link"]]["arrived"] += pkt["n"]
     if kind < PK_FAN:
         at_host(q, world, senders, p)
     elif kind == PK_FAN:
@@ -198,7 +200,7 @@ def forward(q: I64, world: World, streams: Rows, p: int, node: int) -> None:
             if world.links[u]["dst"] == node:
                 send(q, world.links, world.pkts, p, world.links[u]["reverse"])
                 return
-    world.links[pkt["link"]]["drops"] += pkt["n"]
+    world.nodes[node]["n_dead"] += pkt["n"]
     free_pkt(q, world.pkts, p)
 
 

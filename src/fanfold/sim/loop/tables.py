@@ -76,4 +76,4 @@ def port_to(
         return NULL_NBR
     n = sets[k + 1] - sets[k]
     part = e if hops[r, g] % 2 == 1 else e * n // n_ecmp
-    return sets[n_sets + 1 + sets[k] + (part + r) % n] + 1
+    return sets[n_sets + 1 + sets[k] + (part + n_hosts + r) % n] + 1

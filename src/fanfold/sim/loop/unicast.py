@@ -9,7 +9,7 @@ from fanfold.kernels.octets import ZERO
 from fanfold.kernels.replicate import bit
 from fanfold.sim.loop.events import push
 from fanfold.sim.loop.mail import mail
-from fanfold.sim.loop.nic import has_new, join, kick
+from fanfold.sim.loop.nic import join, kick, may_send
 from fanfold.sim.loop.ports import take_pkt
 from fanfold.sim.loop.rows import (
     ACK_BYTES,
@@ -201,9 +201,7 @@ def on_answer(
             st["backoff"] = 0
             if st["n_acked"] == st["n_recs"]:
                 settle(q, items, deps, st["item"], ACKED)
-    if st["n_lost"] > 0 and q[TRANSPORT] == NDP and st["credit"] <= 0:
-        return
-    if st["n_lost"] > 0 or has_new(q, st):
+    if may_send(q, st):
         join(links, streams, s)
 
 
@@ -268,7 +266,7 @@ def on_retry(q: I64, links: Rows, streams: Rows, bits: U64, s: int) -> bool:
         st["credit"] = max(st["credit"], 1)
     st["timer_ps"] = q[NOW] + wait
     push(q, st["timer_ps"], s * N_KINDS + EV_RETRY)
-    if st["n_lost"] > 0 or has_new(q, st):
+    if may_send(q, st):
         join(links, streams, s)
         return True
     return False
