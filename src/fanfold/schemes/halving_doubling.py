@@ -1,9 +1,10 @@
 """Recursive halving and doubling: log2(n) rounds of exchanges with partners ever farther away.
 
-Thakur, Rabenseifner and Gropp, IJHPCA 19, 2005. reduce_scatter halves, all_gather doubles,
-all_reduce does both; broadcast is a binomial scatter and then the doubling, reduce the halving
-and then a binomial gather. In each round a rank waits for what it was sent and for what it
-sent in the round before. Numbers of ranks that are no power of two are refused.
+Thakur, Rabenseifner and Gropp, Int. J. High Performance Computing Applications 19, 2005.
+reduce_scatter halves, all_gather doubles, all_reduce does both; broadcast is a binomial scatter
+and then the doubling, reduce the halving and then a binomial gather. In each round a rank waits
+for what it was sent and for what it sent in the round before. Numbers of ranks that are no
+power of two are refused.
 """
 
 import numpy as np

@@ -1,7 +1,8 @@
 """The ring: shards go round, n - 1 steps to add them up and n - 1 to hand out the sums.
 
-Patarasuk and Yuan, JPDC 69, 2009. In step t a rank sends on what it received in step t - 1.
-Broadcast and reduce run along the ring as a pipeline of n - 1 stages.
+Patarasuk and Yuan, J. Parallel and Distributed Computing 69, 2009. In step t a rank sends on
+what it received in step t - 1. Broadcast and reduce run along the ring as a pipeline of n - 1
+stages.
 """
 
 import numpy as np
