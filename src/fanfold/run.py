@@ -37,7 +37,7 @@ from fanfold.schemes.options import SchemeOptions
 from fanfold.schemes.program import Fan, Program, build_program
 from fanfold.sim.fluid import run_fluid
 from fanfold.sim.simulate import Simulation, simulate
-from fanfold.sim.timeline import Step, bytes_of, start_of, text_of, timeline
+from fanfold.sim.timeline import Step, bytes_of, record_of, start_of, text_of, timeline
 from fanfold.topo.net import Net
 from fanfold.topo.nets import build_named_net
 from fanfold.topo.routes import Routes, build_routes
@@ -223,7 +223,7 @@ def trace_run(
     sim = Simulation(
         stage.net, stage.routes, program, settings, seed=scenario.seed, segment_pkts=segment
     )
-    sim.watch(item, packet // segment)
+    sim.watch(item, record_of(program, settings, segment, item, packet))
     while sim.step():
         if progress is not None:
             progress(scheme, job.choice, sim.progress()._asdict())

@@ -14,6 +14,7 @@ from fanfold.sim.simulate import Hop
 from fanfold.topo.net import Net
 
 BYTE_BIT_PS = 8 * 10**12
+BLOCK_BITS = 64
 
 
 class Step(NamedTuple):
@@ -45,7 +46,7 @@ def timeline(
     steps: list[Step] = []
     arrived: dict[tuple[str, int], int] = {}
     reached: dict[int, int] = {}
-    for hop in sorted(hops):
+    for hop in sorted(set(hops)):  # of a train the loop notes head and tail at a host
         src, link = int(net.src[hop.link]), hop.link
         serial_ps = hop.n_bytes * (BYTE_BIT_PS // int(net.bps[link]))
         prop_ps = int(net.prop_ps[link])
@@ -66,6 +67,16 @@ def bytes_of(program: Program, item: int) -> int:
     """Payload of an item."""
     n = program.src.size
     return int(program.n_bytes[item]) if item < n else program.fans[item - n].n_bytes
+
+
+def record_of(
+    program: Program, settings: Settings, segment_pkts: int, item: int, packet: int
+) -> int:
+    """What ``Simulation.watch`` takes: the record of a message, the bit of a fan."""
+    if item < program.src.size:
+        return packet // segment_pkts
+    block, psn = divmod(packet, settings.block_psns)
+    return block * BLOCK_BITS + psn
 
 
 def start_of(program: Program, item: int) -> int | None:

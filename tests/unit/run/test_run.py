@@ -227,6 +227,16 @@ def test_a_traced_packet_spends_its_time_where_it_says(tmp_path: Path) -> None:
         assert story.steps[-1].node == 0
 
 
+@pytest.mark.parametrize("settings", [Settings(block_psns=4), Settings(cut_through=True)])
+@pytest.mark.parametrize("fidelity_", ["packet", "train"])
+def test_every_packet_can_be_traced(settings: Settings, fidelity_: str, tmp_path: Path) -> None:
+    asked, store = replace(SMALL, settings=settings, fidelity=fidelity_), Store(tmp_path)
+    for run in run_scenario(asked, store):
+        for packet in range(10):
+            steps = trace_run(store, run.run_id, 0, packet).steps
+            assert len(steps) in (4, 8 + 2 + 10)
+
+
 @pytest.mark.parametrize(
     ("start", "item", "packet", "said"),
     [
