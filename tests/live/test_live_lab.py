@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 import pytest
-from live_site import Site
+from live_site import Site, finish
 
 pytestmark = pytest.mark.live
 
@@ -53,3 +53,17 @@ def test_any_error_of_a_node_is_named_and_its_trace_kept(site: Site) -> None:
 def test_a_node_that_dies_without_a_word_is_said_to_have_died(site: Site) -> None:
     said = start(site, "os.kill(os.getpid(), signal.SIGKILL)")
     assert "died" in said
+
+
+def test_a_lab_that_somebody_is_starting_is_not_started_twice(site: Site) -> None:
+    starts = [site.start("lab", "up", "--name", "live-twins", "--hosts", 1) for _ in range(2)]
+    ends = [finish(process, 120) for process in starts]
+    try:
+        assert sorted(code for code, _, _ in ends) == [0, 2]
+        (err,) = (err for code, _, err in ends if code == 2)
+        assert "--name" in err
+        (report,) = site.read("lab", "status", "--name", "live-twins")
+        assert report["up"]
+    finally:
+        site.run("lab", "down", "--name", "live-twins", "--purge")
+    assert site.pids() == set()

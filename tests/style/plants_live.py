@@ -62,4 +62,29 @@ PLANTS: tuple[tuple[str, str, str, str], ...] = (
         "raise error",
         "tests/unit/cli/test_cli_flags.py::test_a_rate_that_is_none_is_told_what_is_allowed",
     ),
+    (
+        "src/fanfold/live/control.py",
+        "sock.settimeout(max(until - time.monotonic(), 0.001))",
+        "sock.settimeout(TIMEOUT_S)",
+        "tests/unit/live/test_live_control.py::test_who_sends_a_byte_now_and_then_is_let_go",
+    ),
+    (
+        "src/fanfold/live/control.py",
+        " and len(line) < MAX_LINE:",
+        ":",
+        "tests/unit/live/test_live_control.py::test_a_line_too_long_is_refused[65537]",
+    ),
+    (
+        "src/fanfold/live/control.py",
+        "if self._places.acquire(blocking=False):",
+        "if self._places.acquire(blocking=False) or True:",
+        "tests/unit/live/test_live_control.py::test_no_more_callers_than_places",
+    ),
+    (
+        "src/fanfold/live/lab.py",
+        "fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)\n        except OSError as error:",
+        "fcntl.flock(fd, fcntl.LOCK_UN)\n        except OSError as error:",
+        "tests/live/test_live_lab.py"
+        "::test_a_lab_that_somebody_is_starting_is_not_started_twice",
+    ),
 )

@@ -9,6 +9,7 @@ import queue
 import socket
 import socketserver
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
@@ -18,6 +19,8 @@ from fanfold.errors import EnvironmentLack
 
 MAX_LINE = 65536
 TIMEOUT_S = 5.0
+MAX_CALLERS = 256
+"""Connections that wait at one door."""
 
 Answer = dict[str, Any]
 Handler = Callable[[dict[str, Any]], Answer]
@@ -70,7 +73,7 @@ class _Connection(socketserver.StreamRequestHandler):
         server = self.server
         assert isinstance(server, (_UnixDoor, _TcpDoor))
         try:
-            line = self.rfile.readline(MAX_LINE)
+            line = _read_line(self.connection)
             answer = server.commands.ask(
                 line, server.commands.allowed(is_local=server.is_local)
             )
@@ -79,15 +82,49 @@ class _Connection(socketserver.StreamRequestHandler):
             return  # the other side left; nothing is lost but its answer
 
 
-class _UnixDoor(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
+def _read_line(sock: socket.socket) -> bytes:
+    """One line, all of it within TIMEOUT_S: who sends a byte now and then holds no thread."""
+    until = time.monotonic() + TIMEOUT_S
+    line = b""
+    while b"\n" not in line and len(line) < MAX_LINE:
+        sock.settimeout(max(until - time.monotonic(), 0.001))
+        part = sock.recv(4096)
+        if not part:
+            break
+        line += part
+    sock.settimeout(TIMEOUT_S)
+    return line.partition(b"\n")[0]
+
+
+class _Bounded(socketserver.ThreadingMixIn):
+    """At most MAX_CALLERS threads; whoever comes on top is hung up on."""
+
     daemon_threads = True
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._places = threading.BoundedSemaphore(MAX_CALLERS)
+        super().__init__(*args, **kwargs)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if self._places.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)  # type: ignore[attr-defined]  # of the server beside
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._places.release()
+
+
+class _UnixDoor(_Bounded, socketserver.UnixStreamServer):
     request_queue_size = 64
     is_local = True
     commands: Commands
 
 
-class _TcpDoor(socketserver.ThreadingMixIn, socketserver.TCPServer):
-    daemon_threads = True
+class _TcpDoor(_Bounded, socketserver.TCPServer):
     request_queue_size = 64
     allow_reuse_address = True
     is_local = False

@@ -16,7 +16,8 @@ import socket
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,27 @@ class Lab:
             ConfigError: the lab is up already. EnvironmentLack: a node could not start; nothing
                 is left running.
         """
+        with self._alone():
+            return self._up(fabric, make_host)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keep others from starting the same lab meanwhile."""
+        labs_home().mkdir(parents=True, exist_ok=True)
+        fd = os.open(labs_home() / f"{self.name}.lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(fd)
+            allowed = "a lab that nobody is starting just now"
+            raise ConfigError("--name", self.name, allowed) from error
+        try:
+            yield
+        finally:
+            fcntl.flock(fd, fcntl.LOCK_UN)  # forked nodes hold the descriptor too
+            os.close(fd)
+
+    def _up(self, fabric: Fabric, make_host: MakeHost) -> dict[str, Any]:
         if self.is_up():
             allowed = "a lab that is not up; `fanfold lab down` ends this one"
             raise ConfigError("--name", self.name, allowed)

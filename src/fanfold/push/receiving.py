@@ -59,6 +59,7 @@ class Session:
         self.n_manifest_bytes = 0
         self.incoming: Incoming | None = None
         self.digest = bytes(32)
+        self.is_finishing = False
         self.error = 0
         self.text = ""
 
@@ -302,7 +303,7 @@ class PushReceiver:
         if which == 0:
             self._try_manifest(now_ps, session)
         elif session.incoming is not None and session.incoming.is_complete:
-            self._finish(now_ps, session)
+            self._begin_finish(session)
 
     def _try_manifest(self, now_ps: int, session: Session) -> None:
         last = int(self.collect.follow[session.follow[0]]["n_blocks"])
@@ -357,6 +358,11 @@ class PushReceiver:
         incoming = session.incoming
         assert incoming is not None
         try:
+            if session.is_finishing:
+                if not incoming.recheck_some(CHECK_BYTES):
+                    return False
+                self._finish(session)
+                return True
             if not incoming.check_some(CHECK_BYTES):
                 return False
         except StoreError as error:
@@ -368,10 +374,17 @@ class PushReceiver:
         self.collect.have[at : at + n] |= have[:n]
         session.state = ReportState.READY
         if incoming.is_complete:
-            self._finish(now_ps, session)
+            self._begin_finish(session)
         return True
 
-    def _finish(self, now_ps: int, session: Session) -> None:
+    def _begin_finish(self, session: Session) -> None:
+        """Finish, after reading everything back bit by bit: the node answers meanwhile."""
+        if self.store.is_rechecked:
+            session.is_finishing, session.state = True, ReportState.CHECKING
+        else:
+            self._finish(session)
+
+    def _finish(self, session: Session) -> None:
         incoming = session.incoming
         assert incoming is not None
         try:

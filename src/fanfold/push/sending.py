@@ -14,7 +14,7 @@ import numpy as np
 from fanfold.core.effects import Effect, ReceiverLost, ReceiverSplit, SendBlock
 from fanfold.core.flight import Shape, members_of
 from fanfold.core.sender import FanSender
-from fanfold.units import NEVER
+from fanfold.units import NEVER, PS_PER_SECOND
 from fanfold.wire.ask import Ask
 from fanfold.wire.close import Close
 from fanfold.wire.feedback import Feedback
@@ -28,6 +28,11 @@ SILENT_PS = 2_000_000_000_000
 """A receiver that answers nothing for this long is given up."""
 JOIN_PS = 1_000_000_000_000
 """The data waits this long for receivers that are still looking at their disks."""
+STALL_PS = 20_000_000_000_000
+"""A receiver that has everything, and answers, but never ends: given up as well."""
+STALL_S = STALL_PS // PS_PER_SECOND
+MAX_RESTARTS = 16
+"""A receiver that forgets the push more often than this is given up."""
 SLICE_BYTES = 1024
 SLICE_CHUNKS = 8 * SLICE_BYTES
 
@@ -65,6 +70,8 @@ class Peer:
         self.slices: dict[int, bytes] = {}
         self.is_split = False
         self.is_silent = False
+        self.n_restarts = 0
+        self.whole_ps: int = NEVER  # since when it lacks nothing, and has not ended
 
 
 class PushSender:
@@ -151,6 +158,7 @@ class PushSender:
             case ReportState.UNKNOWN:
                 self._on_unknown(now_ps, bit, peer)
             case ReportState.CHECKING:
+                peer.whole_ps = NEVER  # it reads back what it has
                 if peer.state in (State.WAITING, State.FAILED):
                     peer.state, peer.error = State.CHECKING, ""
             case ReportState.READY:
@@ -207,7 +215,13 @@ class PushSender:
         """A receiver that came late, or came back: it gets the manifest again."""
         if self.manifest_fan.lacking() >> bit & 1:
             return
+        peer.n_restarts += 1
+        if peer.n_restarts > MAX_RESTARTS:
+            what = f"forgot the push {peer.n_restarts} times"
+            self._on_end(bit, peer, State.FAILED, what)
+            return
         peer.state, peer.error, peer.slices = State.WAITING, "", {}
+        peer.whole_ps = NEVER
         if self.data_fan is not None:
             self.data_fan.remove(1 << bit)
         self.manifest_fan.add(now_ps, bit, range(self.manifest_fan.shape.n_blocks))
@@ -241,7 +255,7 @@ class PushSender:
         if report.n_have >= n:
             return ()
         if report.cursor < self._n_slices() and report.body:
-            peer.slices[report.cursor] = report.body
+            peer.slices[report.cursor] = report.body[:SLICE_BYTES]
         if len(peer.slices) < self._n_slices():
             return None
         whole = b"".join(peer.slices[c].ljust(SLICE_BYTES, b"\0") for c in sorted(peer.slices))
@@ -264,6 +278,17 @@ class PushSender:
         self.data_start_ps = now_ps
         self.data_fan = FanSender(self.flow | 1, self.data_shape, need, self.cap_bps)
 
+    def _is_stuck(self, now_ps: int, bit: int, peer: Peer, lacking: int) -> bool:
+        """Give up a receiver that lacks nothing, says so, and never ends."""
+        if peer.state != State.RECEIVING or lacking >> bit & 1 or bit in self._ready:
+            peer.whole_ps = NEVER
+            return False
+        peer.whole_ps = min(peer.whole_ps, now_ps)
+        if now_ps - peer.whole_ps < STALL_PS:
+            return False
+        self._on_end(bit, peer, State.FAILED, f"has everything, not ended in {STALL_S} s")
+        return True
+
     def _question(self, cursor: int) -> Ask:
         self._nonce += 1
         return Ask(flow=self.flow, cursor=cursor, nonce=self._nonce)
@@ -280,6 +305,8 @@ class PushSender:
                 continue
             if now_ps - peer.heard_ps >= SILENT_PS and not lacking >> bit & 1:
                 self._fail_silent(bit, f"silent for {(now_ps - peer.heard_ps) / 1e12:.1f} s")
+                continue
+            if self._is_stuck(now_ps, bit, peer, lacking):
                 continue
             owes_word = not lacking >> bit & 1 and bit not in self._ready
             if owes_word or now_ps - peer.heard_ps >= QUIET_PS:

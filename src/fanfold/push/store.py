@@ -56,6 +56,11 @@ class Store:
         self._recheck = recheck
         self._max_bytes = max_bytes
 
+    @property
+    def is_rechecked(self) -> bool:
+        """Whether finish reads everything back."""
+        return self._recheck
+
     def open_push(self, manifest: Manifest, progress: Progress | None = None) -> Incoming:
         """Lock the push's staging folder; what is there already is found by check_some.
 

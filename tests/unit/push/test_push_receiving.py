@@ -2,12 +2,17 @@
 
 import numpy as np
 import pytest
+from blake3 import blake3
 from kernel_nodes import BFIR, data, plain_node
 
+from fanfold.core.flight import Shape
 from fanfold.kernels import collect as c
+from fanfold.push import manifest as manifests
 from fanfold.push import receiving
 from fanfold.push.receiving import IDLE_PS, PushReceiver
+from fanfold.push.source import build_manifest
 from fanfold.push.store import Store
+from fanfold.streams import stream
 from fanfold.units import PS_PER_SECOND
 from fanfold.wire.packet import parse
 from fanfold.wire.report import ReportError, ReportState
@@ -21,12 +26,12 @@ LAST, POLL = 2, 1
 class Receiver:
     """A PushReceiver whose packets come one by one."""
 
-    def __init__(self, root):
+    def __init__(self, root, *, recheck=False):
         self.node = plain_node(folds=False)
         self.collect = c.build_collect(8, STRIDE * N_PSN, 4, 20_000)
         self.drops = self.node.counters.drops
         arrays = (self.collect, self.node.row, self.drops)
-        self.machine = PushReceiver(1, 0x7F000001, *arrays, 1, Store(root))
+        self.machine = PushReceiver(1, 0x7F000001, *arrays, 1, Store(root, recheck=recheck))
         self.words = []
 
     def take(self, packet, now_ps=0):
@@ -130,3 +135,51 @@ def test_a_forged_end_is_not_learnt_from_a_packet_that_is_refused(receiver):
     assert int(receiver.collect.follow[session.follow[0]]["n_blocks"]) == 0
     receiver.take(manifest_packet(5, 0, flags=LAST))
     assert int(receiver.collect.follow[session.follow[0]]["n_blocks"]) == 6
+
+
+class Sent:
+    """A push of one file, its manifest first, as packets."""
+
+    def __init__(self, folder, n_bytes=100):
+        path = folder / "a.bin"
+        path.write_bytes(stream(1, "tests/file").bytes(n_bytes))
+        self.data = path.read_bytes()
+        made, reader = build_manifest(path, STRIDE, N_PSN)
+        reader.close()
+        encoded = manifests.encode(made)
+        self.manifest = blake3(encoded).digest() + encoded
+
+    def give(self, receiver, whole, flow, now_ps=0):
+        shape = Shape(len(whole), STRIDE, N_PSN)
+        for n in range(shape.n_blocks):
+            for psn in range(shape.psns(n)):
+                at = n * shape.block_bytes + psn * STRIDE
+                flags = LAST * (n == shape.n_blocks - 1) + POLL * (psn == shape.psns(n) - 1)
+                more = {"flags": flags, "n_psn": shape.psns(n), "flow": flow}
+                packet = manifest_packet(n, psn, payload=whole[at : at + STRIDE], **more)
+                receiver.take(packet, now_ps)
+
+
+@pytest.mark.parametrize("recheck", [False, True])
+def test_a_node_answers_while_it_reads_back_what_it_got(tmp_path, monkeypatch, recheck):
+    monkeypatch.setattr(receiving, "CHECK_BYTES", 4096)
+    sent = Sent(tmp_path, 20_000)
+    receiver = Receiver(tmp_path / "root", recheck=recheck)
+    sent.give(receiver, sent.manifest, FLOW)
+    (session,) = receiver.machine.sessions.values()
+    while session.state == ReportState.CHECKING:
+        receiver.machine.on_timer(0, receiver.send_up)
+    assert session.state == ReportState.READY
+    sent.give(receiver, sent.data, FLOW + 1)
+    n_steps = 0
+    while session.state == ReportState.CHECKING:
+        assert receiver.machine.deadline_ps(0) == 0
+        told = receiver.machine.on_timer(0, receiver.send_up)
+        n_steps += 1
+    assert session.state == ReportState.DONE
+    assert (tmp_path / "root" / "a.bin").read_bytes() == sent.data
+    if recheck:
+        assert n_steps > 3
+        assert told == [session]
+    else:
+        assert n_steps == 0

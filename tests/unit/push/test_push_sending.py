@@ -1,0 +1,98 @@
+"""The sending machine of a push against receivers that never come to an end."""
+
+import pytest
+
+from fanfold.core.flight import Shape
+from fanfold.push import sending
+from fanfold.push.sending import MAX_RESTARTS, STALL_PS, PushSender, SendControl, State
+from fanfold.units import PS_PER_SECOND
+from fanfold.wire.feedback import Feedback
+from fanfold.wire.report import Report, ReportState
+
+FLOW = 6
+MS = PS_PER_SECOND // 1000
+
+
+class Sender:
+    """A push of ``n`` chunks to BFR-ids 1 and 2."""
+
+    def __init__(self, n=3):
+        self.n = n
+        shape = Shape(8 * n, 4, 2)
+        self.machine = PushSender(0, FLOW, Shape(8, 4, 2), shape, [1, 2], 0)
+
+    def report(self, now, bfr_id, state, **more):
+        out = []
+        self.machine.on_report(now, Report(state, bfr_id, FLOW, **more), out)
+        return out
+
+    def has_manifest(self, now, heard=0b11):
+        word = Feedback(0x10000, FLOW, 0, 2, heard, heard, ())
+        self.machine.on_feedback(now, word, [])
+
+    def peer(self, bfr_id):
+        return self.machine.peers[bfr_id - 1]
+
+    def run(self, now, until, answer):
+        """Ticks; ``answer(now)`` is called at each."""
+        out = []
+        while now < until and not self.machine.is_done():
+            now += 50 * MS
+            answer(now)
+            self.machine.on_timer(now, out)
+            self.machine.fill(now, out)
+        return now
+
+
+def test_who_has_everything_and_never_ends_is_given_up():
+    sender = Sender()
+    sender.has_manifest(0)
+    sender.report(0, 2, ReportState.DONE)
+    end = sender.run(
+        0, 60 * PS_PER_SECOND, lambda now: sender.report(now, 1, ReportState.READY, n_have=3)
+    )
+    assert STALL_PS <= end <= STALL_PS + 2 * PS_PER_SECOND
+    assert sender.peer(1).state == State.FAILED
+    assert "has everything" in sender.peer(1).error
+    sender.report(end, 1, ReportState.DONE)
+    assert sender.peer(1).state == State.VERIFIED
+
+
+def test_who_reads_back_what_it_has_may_take_its_time():
+    sender = Sender()
+    sender.has_manifest(0)
+    sender.report(0, 2, ReportState.DONE)
+    sender.report(0, 1, ReportState.READY, n_have=3)
+    end = sender.run(
+        0, 60 * PS_PER_SECOND, lambda now: sender.report(now, 1, ReportState.CHECKING, n_have=3)
+    )
+    assert end >= 60 * PS_PER_SECOND
+    assert sender.peer(1).state == State.RECEIVING
+
+
+def test_who_forgets_the_push_again_and_again_is_given_up():
+    sender = Sender()
+    for i in range(MAX_RESTARTS + 1):
+        assert sender.peer(1).state == State.WAITING
+        now = 2 * i * PS_PER_SECOND  # words of an earlier life are not believed for a second
+        sender.has_manifest(now)
+        sender.report(now, 1, ReportState.UNKNOWN)
+    assert sender.peer(1).state == State.FAILED
+    assert "forgot the push" in sender.peer(1).error
+    assert sender.peer(2).state == State.WAITING
+
+
+@pytest.mark.parametrize("extra", [b"", b"\xff", b"\xff" * 400])
+def test_a_slice_longer_than_it_may_be_is_cut(monkeypatch, extra):
+    monkeypatch.setattr(sending, "SLICE_BYTES", 2)
+    monkeypatch.setattr(sending, "SLICE_CHUNKS", 16)
+    sender = Sender(20)
+    sender.has_manifest(0)
+    (question,) = sender.report(0, 1, ReportState.READY, n_have=3, body=b"\xc0\x00" + extra)
+    assert isinstance(question, SendControl)
+    assert question.message.cursor == 1
+    sender.report(0, 1, ReportState.READY, n_have=3, cursor=1, body=b"\x10")
+    sender.report(0, 2, ReportState.DONE)
+    sender.machine.on_timer(MS * 2000, [])
+    lacks = [bool(need & 1) for need in sender.machine.data_fan.need]
+    assert [i for i in range(20) if not lacks[i]] == [0, 1, 19]
