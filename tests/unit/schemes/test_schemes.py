@@ -36,7 +36,7 @@ def test_every_rank_ends_with_what_is_promised(name, kind, n):
         with pytest.raises(ConfigError, match="a power of two"):
             scheme_of(name).build(work)
         return
-    for chunks in (1, 3) if "tree" in name or name in ("chain", "bier") else (0,):
+    for chunks in (1, 5) if "tree" in name or name in ("chain", "bier") else (0,):
         plan = scheme_of(name).explained(work, SchemeOptions(chunks=chunks))
         check_plan(plan, work)
         check_program(plan.program, 3 * n)
