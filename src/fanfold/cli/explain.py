@@ -26,7 +26,7 @@ def explain(
     out: Annotated[Path | None, typer.Option("--out", help="folder of results")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:
-    """Make RUN again and follow one packet, its copies and what answers it."""
+    """Make a run again and follow one packet, its copies and what answers it."""
     store = Store(out if out is not None else results_home())
     with Bar(is_shown=not as_json) as bar:
         story = trace_run(store, run, item, packet, bar.show)

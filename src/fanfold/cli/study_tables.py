@@ -18,14 +18,14 @@ from fanfold.units import PS_PER_SECOND, format_duration, format_size
 WIDTH = 110
 """Of tables where no terminal says otherwise."""
 _COLUMNS = (
-    "scheme\nfidelity\nhops/s",
-    "last receiver\np50\np99",
-    "busiest link\npackets\nbytes",
-    "source\npackets\nbytes",
-    "data hops\nall hops\nbytes",
-    "feedback\ndrops\nrepairs",
+    "scheme\nfidelity\nhops/s\nrun",
+    "last receiver\np50\np99\nacknowledged",
+    "busiest link\npackets\nbytes\n",
+    "source\npackets\nbytes\n",
+    "data hops\nall hops\nall bytes\n",
+    "feedback\ndrops\nrepairs\nrepair bytes",
 )
-"""Three lines in a cell: what is asked first stands first."""
+"""Lines of a cell: what is asked first stands first."""
 
 
 class Bar:
@@ -98,7 +98,7 @@ def show_comparison(rows: Sequence[Row], runs: Sequence[Run]) -> None:
         table.add_row(*_cells(row, by_id[row["run_id"]]))
     console.print(table)
     for row in rows:
-        console.print(f"{row['run_id']}  {row['scheme']}: {_why(row)}", highlight=False)
+        console.print(f"{row['scheme']}: {_why(row)}", highlight=False)
     for run in runs:
         if run.refusal:
             console.print(f"left out: {run.scheme}: {run.refusal}", highlight=False)
@@ -135,31 +135,27 @@ def _cells(row: Row, run: Run) -> list[str]:
     else:
         speed = format_count(per_second(run.n_hops, run.wall_ps))
     is_train = row["fidelity"] == "train"
+    fidelity = f"train of {row['segment_pkts']}" if is_train else row["fidelity"]
+    end = None if row["n_stuck"] else row["end_ps"]
+    times = (row["last_ps"], row["p50_ps"], row["p99_ps"], end)
+    counts = (row["feedback_pkts"], row["dropped_pkts"], row["repair_pkts"])
     cells = (
-        (
-            row["scheme"],
-            f"train of {row['segment_pkts']}" if is_train else row["fidelity"],
-            speed,
-        ),
-        (_time(row["last_ps"]), _time(row["p50_ps"]), _time(row["p99_ps"])),
-        (
-            row["busiest_link"] or "",
-            f"{row['busiest_pkts']:,}",
-            format_size(row["busiest_bytes"]),
-        ),
-        (row["source"] or "", f"{row['source_pkts']:,}", format_size(row["source_bytes"])),
-        (
-            f"{row['data_hops']:,}",
-            f"{row['fabric_pkts']:,}",
-            format_size(row["fabric_bytes"]),
-        ),
-        (f"{row['feedback_pkts']:,}", f"{row['dropped_pkts']:,}", f"{row['repair_pkts']:,}"),
+        (row["scheme"], fidelity, speed, row["run_id"]),
+        tuple(_time(ps) for ps in times),
+        (row["busiest_link"] or "", *_pile(row, "busiest")),
+        (row["source"] or "", *_pile(row, "source")),
+        (f"{row['data_hops']:,}", *_pile(row, "fabric")),
+        (*(f"{n:,}" for n in counts), format_size(row["repair_bytes"])),
     )
     return ["\n".join(cell) for cell in cells]
 
 
 def _time(ps: int | None) -> str:
     return "never" if ps is None else format_duration(ps)
+
+
+def _pile(row: Row, where: str) -> tuple[str, str]:
+    return f"{row[f'{where}_pkts']:,}", format_size(row[f"{where}_bytes"])
 
 
 def _why(row: Row) -> str:
