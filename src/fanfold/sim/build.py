@@ -100,9 +100,16 @@ def byte_times(net: Net) -> I64:
     return 8 * 10**12 // net.bps
 
 
+def lines(n: int, dtype: np.dtype[np.void]) -> Rows:
+    """N zero rows that begin at a line of cache."""
+    raw = np.zeros(n * dtype.itemsize + 64, np.uint8)
+    at = -raw.ctypes.data % 64
+    return raw[at : at + n * dtype.itemsize].view(dtype)
+
+
 def build_links(net: Net, settings: Settings, seed: int) -> Rows:
     """LINK_ROW of each link, idle."""
-    rows = np.zeros(net.n_links, r.LINK_ROW)
+    rows = lines(net.n_links, r.LINK_ROW)
     rows["dst"], rows["reverse"], rows["prop_ps"] = net.dst, net.reverse, net.prop_ps
     rows["byte_ps"] = byte_times(net)
     is_router = net.src >= net.n_hosts

@@ -118,7 +118,7 @@ class Fans:
             np.zeros(max(n_jobs, 1), r.JOB_ROW),
             np.zeros((max(n_jobs, 1), self.n_si * self.n_words), np.uint64),
             fans,
-            np.zeros((world.pkts.size if n_fans else 1, self.n_words), np.uint64),
+            np.zeros((world.pkts.size if n_fans else 1, self.n_words + 1), np.uint64),
         )
 
     def _build_fans(self, world: r.World) -> Rows:
@@ -239,7 +239,7 @@ class Fans:
     def enlarge(self, senders: r.Senders, n_pkts: int) -> tuple[r.Senders, Bier]:
         """Room for BitStrings and FEEDBACK of ``n_pkts`` packets."""
         if self.program.fans:
-            bits = np.zeros((n_pkts, self.n_words), np.uint64)
+            bits = np.zeros((n_pkts, self.n_words + 1), np.uint64)
             bits[: senders.pkt_bits.shape[0]] = senders.pkt_bits
             bodies = np.zeros((n_pkts, self.bier.bodies.shape[1]), np.uint8)
             bodies[: self.bier.bodies.shape[0]] = self.bier.bodies

@@ -89,7 +89,7 @@ class Simulation:
         self.world = r.World(
             b.build_links(net, settings, seed),
             b.build_nodes(net, routes),
-            np.zeros(room, r.PKT_ROW),
+            b.lines(room, r.PKT_ROW),
             items,
             np.concatenate([program.first_dep, program.dep]).astype(np.int64),
             way,
@@ -157,7 +157,7 @@ class Simulation:
             self.q = b.enlarge_queue(q)
         if self.q[r.N_FREE_PKT] < self.margin:
             old = self.world.pkts
-            pkts = np.zeros(2 * old.size, r.PKT_ROW)
+            pkts = b.lines(2 * old.size, r.PKT_ROW)
             pkts[: old.size] = old
             self.world = self.world._replace(pkts=pkts)
             self._chain_pkts(old.size)
@@ -269,7 +269,8 @@ def simulate(
 
     Args:
         segment_pkts: 1 for packets, more for trains of so many. bfr_ids: (H,) BFR-id of each
-            host, host + 1 where none are given. progress: told about twice a second, fields of ``Progress``.
+            host, host + 1 where none are given. progress: told about twice a second, the
+            fields of ``Progress``.
 
     Raises:
         ConfigError: no path to a receiver, or settings that do not go together.

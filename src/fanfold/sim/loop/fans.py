@@ -141,6 +141,7 @@ def on_fan(
         used = True
         for w in range(n_words):
             pkt_bits[copy, w] = bier.copy_bits[c, w]
+        pkt_bits[copy, n_words] = pkt_bits[p, n_words]
         bier.copy_nbr[c] = copy * SIZE + nbr
     for c in range(n):
         if bier.copy_nbr[c] > 0:
@@ -240,7 +241,7 @@ def word_pkt(q: I64, pkts: Rows, p: int, fan: int, block: int, size: int) -> Non
     pkt["kind"], pkt["stream"], pkt["psn"], pkt["n"] = PK_FEEDBACK, fan, block, 1
     pkt["bytes"] = size + UNDERLAY_BYTES
     pkt["head"] = q[CUT_BYTES] if q[CUT_BYTES] > 0 else pkt["bytes"]
-    pkt["ttl"], pkt["stamp"], pkt["path"] = 64, q[NOW], 0
+    pkt["ttl"], pkt["stamp"] = 64, q[NOW]
     pkt["span_ps"], pkt["marked"], pkt["trimmed"], pkt["again"] = 0, 0, 0, 0
     pkt["link"] = NONE
 
@@ -290,7 +291,14 @@ def on_word_home(q: I64, pkts: Rows, fans: Rows, p: int) -> None:
 
 @kernel
 def on_fan_data(
-    q: I64, nodes: Rows, pkts: Rows, fans: Rows, receivers: Receivers, p: int, host: int
+    q: I64,
+    nodes: Rows,
+    pkts: Rows,
+    pkt_bits: U64,
+    fans: Rows,
+    receivers: Receivers,
+    p: int,
+    host: int,
 ) -> int:
     """DATA at a receiver (kernels/collect.py does the same on bytes).
 
@@ -307,7 +315,7 @@ def on_fan_data(
     b = fan["block_at"] + k * fan["n_blocks"] + block
     row = collect.blocks[b]
     follow = collect.follow[f]
-    poll = pkt["path"] != 0
+    poll = pkt["poll"] != 0
     if row["state"] == FREE:
         row["state"], row["follow"], row["block"] = FILLING, f, block
         row["n_psn"] = fan["n_psn"]
@@ -330,7 +338,7 @@ def on_fan_data(
             push(q, now + collect.timing[0], (b - 2) * N_KINDS + EV_REPORT)
     if block >= follow["newest"]:
         follow["newest_ps"] = now
-    fresh = pkt["mask"] & ~row["have"]
+    fresh = pkt_bits[p, q[N_WORDS]] & ~row["have"]
     row["have"] |= fresh
     n_bytes = n_bits(fresh) * fan["stride"]
     top = np.uint64(1) << np.uint64(fan["last_n_psn"] - 1)

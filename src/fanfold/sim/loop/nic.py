@@ -274,7 +274,8 @@ def build_fan(q: I64, links: Rows, pkts: Rows, senders: Senders, s: int) -> int:
     if is_tail:
         payload += fan["last_bytes"] - fan["stride"]
     pkt["kind"], pkt["stream"], pkt["n"] = PK_FAN, job["fan"], n
-    pkt["psn"], pkt["mask"], pkt["si"] = job["block"], mask, job["si"]
+    pkt["psn"], pkt["si"] = job["block"], job["si"]
+    senders.pkt_bits[p, n_words] = mask
     pkt["bytes"] = payload + n * q[FAN_HEAD]
     pkt["head"] = min(payload, fan["stride"]) + q[FAN_HEAD]
     if q[CUT_BYTES] > 0:
@@ -286,7 +287,7 @@ def build_fan(q: I64, links: Rows, pkts: Rows, senders: Senders, s: int) -> int:
         q[REPAIR_BYTES] += pkt["bytes"]
     st["next_ps"] = max(st["next_ps"], q[NOW]) + pkt["bytes"] * st["gap_ps"]
     job["left"] &= ~mask
-    pkt["path"] = 1 if job["left"] == ZERO or job["again"] != 0 else 0  # POLL
+    pkt["poll"] = 1 if job["left"] == ZERO or job["again"] != 0 else 0
     if job["left"] == ZERO and not next_si(q, senders.jobs, senders.job_bits, j):
         st["first_job"] = job["next"]
         if job["next"] == NONE:

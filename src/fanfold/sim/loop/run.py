@@ -1,7 +1,6 @@
 """The loop: take the next event, do what it says, until something stops it."""
 
 from fanfold.kernels.jit import i64, kernel
-from fanfold.kernels.replicate import bit
 from fanfold.sim.loop.events import heap_pop, next_bucket, push
 from fanfold.sim.loop.fans import (
     Bier,
@@ -149,7 +148,7 @@ def arrive(
     pkt = pkts[p]
     node = links[pkt["link"]]["dst"]
     if q[TRACE_STREAM] != NONE:
-        trace(q, world, p, node)
+        trace(q, world, senders.pkt_bits, p, node)
     kind = pkt["kind"]
     if node >= q[N_HOSTS]:
         links[pkt["link"]]["arrived"] += pkt["n"]
@@ -168,7 +167,9 @@ def arrive(
     if kind < PK_FAN:
         at_host(q, world, senders, p)
     elif kind == PK_FAN:
-        b = on_fan_data(q, world.nodes, pkts, senders.fans, receivers, p, node)
+        b = on_fan_data(
+            q, world.nodes, pkts, senders.pkt_bits, senders.fans, receivers, p, node
+        )
         finish_fan(q, world, senders, pkt["stream"])
         free_pkt(q, pkts, p)
         if b != NONE:
@@ -250,8 +251,6 @@ def say(
     p = speak_up(q, world.pkts, senders.fans, bier, receivers, b)
     while p != NONE:
         following = world.pkts[p]["next"]
-        bfir = senders.fans[world.pkts[p]["stream"]]["bfir_id"]
-        world.pkts[p]["mask"] = bit((bfir - 1) % 64)
         post(q, world.links, world.pkts, senders, at, p)
         p = following
 

@@ -6,23 +6,25 @@ from fanfold.kernels.replicate import bit
 from fanfold.sim.loop.rows import (
     I64,
     N_TRACE,
+    N_WORDS,
     NOW,
     PK_FAN,
     TRACE_PSN,
     TRACE_STREAM,
+    U64,
     World,
 )
 
 
 @kernel
-def trace(q: I64, world: World, p: int, node: int) -> None:
+def trace(q: I64, world: World, pkt_bits: U64, p: int, node: int) -> None:
     """Note the arrival of the traced packet, of a copy of it, or of an answer to it."""
     pkt = world.pkts[p]
     if pkt["stream"] != q[TRACE_STREAM] or q[N_TRACE] >= world.log.shape[0]:
         return
     psn = q[TRACE_PSN]
     if pkt["kind"] == PK_FAN:
-        if pkt["psn"] != psn // 64 or pkt["mask"] & bit(psn % 64) == ZERO:
+        if pkt["psn"] != psn // 64 or pkt_bits[p, q[N_WORDS]] & bit(psn % 64) == ZERO:
             return
     elif pkt["kind"] > PK_FAN:
         if pkt["psn"] != psn // 64:

@@ -132,6 +132,8 @@ def grow(
 ) -> int:
     """Paths of a fan from its source's first link, merged: a link once for each set.
 
+    Receivers that cannot be reached over that link are reached over the nearest other one.
+
     The choice is that of topo/bift.py: odd hops to go take the low part of the table's number,
     even ones the high part, each router starts elsewhere.
 
@@ -148,7 +150,10 @@ def grow(
         at = i64(ways.first_out[source])
         best = i64(ways.hops[ways.to[at] - ways.n_hosts, g])
         if best >= far:
-            return f
+            best = nearest(ways, source, g)
+            if best >= far:
+                return f
+            at = up_link(ways, source, g, best, 0)
         for i in range(far):
             path[f, i] = NONE
         for i in range(best + 1):
