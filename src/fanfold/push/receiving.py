@@ -134,7 +134,7 @@ class PushReceiver:
                 self._on_whole(now_ps, what, send_up)
             elif kind == c.EVENT_AGAIN:
                 found = self._by_follow.get(what)
-                if found is not None:
+                if found is not None and self._has(what, block):
                     self._say(found[0], found[1], block, WHOLE_ROW, send_up)
         self.collect.n_events[0] = 0
 
@@ -221,6 +221,12 @@ class PushReceiver:
                 return at
             at = int(rows[f]["map_at"] + rows[f]["map_len"])
         return at if self.collect.have.shape[0] - at >= n else None
+
+    def _has(self, f: int, block: int) -> bool:
+        """The block is here; a row may have changed hands since an event named it."""
+        row = self.collect.follow[f]
+        at = int(row["map_at"]) + block
+        return block < int(row["map_len"]) and bool(self.collect.have[at])
 
     def _unfollow(self, session: Session, which: int) -> None:
         f = session.follow[which]

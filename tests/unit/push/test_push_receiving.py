@@ -137,6 +137,18 @@ def test_a_forged_end_is_not_learnt_from_a_packet_that_is_refused(receiver):
     assert int(receiver.collect.follow[session.follow[0]]["n_blocks"]) == 6
 
 
+def test_a_row_that_changed_hands_claims_no_block(receiver):
+    receiver.block(0)
+    (session,) = receiver.machine.sessions.values()
+    f = session.follow[0]
+    assert len(receiver.words) == 1
+    for block, n_words in ((0, 2), (1, 2), (4095, 2), (4096, 2), (2**32 - 1, 2)):
+        receiver.collect.events[0] = c.EVENT_AGAIN, f, block
+        receiver.collect.n_events[0] = 1
+        receiver.machine.on_events(0, receiver.send_up)
+        assert len(receiver.words) == n_words
+
+
 class Sent:
     """A push of one file, its manifest first, as packets."""
 
