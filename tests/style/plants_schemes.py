@@ -44,8 +44,8 @@ PLANTS = (
     ),
     (
         "src/fanfold/schemes/direct.py",
-        "draft.wait_for_all(scattered.ravel()[to[rank]], gathered[rank])",
-        "draft.wait_for_all(scattered[rank], gathered[rank])",
+        "draft.wait_for_all(scattered.ravel()[to[rank]], gathered[rank], n_alike=n)",
+        "draft.wait_for_all(scattered[rank], gathered[rank], n_alike=n)",
         PROMISED,
     ),
     (

@@ -4,7 +4,7 @@ all_gather is a fan from each rank. all_reduce adds up by unicast along a binary
 and fans the sums out, piece by piece.
 """
 
-from fanfold.schemes.draft import Draft, Plan, shard_bounds
+from fanfold.schemes.draft import Draft, Plan, check_items, shard_bounds
 from fanfold.schemes.options import SchemeOptions, pick_chunks
 from fanfold.schemes.tree_shape import add_up, depth_of, in_order_parents
 from fanfold.work.collective import Collective
@@ -18,6 +18,7 @@ def plan(work: Collective, options: SchemeOptions, *, folds: bool = False) -> Pl
     if work.kind == "broadcast":
         draft.fan(0, 0, work.n_bytes)
     elif work.kind == "all_gather":
+        check_items(n, n * (n - 1))
         bounds = shard_bounds(work.n_bytes, n).tolist()
         for rank in range(n):
             draft.fan(rank, bounds[rank], bounds[rank + 1] - bounds[rank])

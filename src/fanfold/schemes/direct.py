@@ -17,7 +17,7 @@ def plan(work: Collective, options: SchemeOptions) -> Plan:
         gathered = add_gather(draft, work.n_bytes, n)
         to = np.argsort(peers(n).ravel(), kind="stable").reshape(n, n - 1)
         for rank in range(n):
-            draft.wait_for_all(scattered.ravel()[to[rank]], gathered[rank])
+            draft.wait_for_all(scattered.ravel()[to[rank]], gathered[rank], n_alike=n)
     else:
         add_exchange(draft, work)
     return draft.finish(options)

@@ -18,7 +18,9 @@ from fanfold.work.collective import Collective
 I64 = NDArray[np.int64]
 T = TypeVar("T", bound=np.generic)
 MAX_EDGES = 2**22
-"""Dependencies of one "all wait for all" that are spelled out."""
+"""Dependencies of one "all wait for all", or of several alike, that are spelled out."""
+MAX_ITEMS = 2**23
+"""Messages of a program, and receivers of all its fans: some 2 GB while it is made."""
 _FAN = 2**40
 """Ids of fans while the number of messages is open."""
 _SHARDED = ("all_gather", "reduce_scatter", "all_to_all")
@@ -85,13 +87,13 @@ class Draft:
         columns = np.broadcast_arrays(before, after)
         self._edges.append(np.stack([c.ravel() for c in columns], axis=1).astype(np.int64))
 
-    def wait_for_all(self, before: I64, after: I64) -> None:
-        """Let each of ``after`` wait for all of ``before``.
+    def wait_for_all(self, before: I64, after: I64, *, n_alike: int = 1) -> None:
+        """Let each of ``after`` wait for all of ``before``; one of ``n_alike`` calls.
 
         Beyond MAX_EDGES only the first waits, and the others for the first: they start when it
         has been received, later by its own time.
         """
-        if before.size * after.size <= MAX_EDGES:
+        if before.size * after.size * n_alike <= MAX_EDGES:
             self.wait(before[:, None], after[None, :])
         else:
             self.wait(before, after[0])
@@ -131,6 +133,18 @@ def spell_out(plan: Plan) -> Plan:
 def _by_kind(pieces: NDArray[T], n: int) -> NDArray[T]:
     """Pieces of messages, then pieces of fans."""
     return np.concatenate([pieces[:, :n].ravel(), pieces[:, n:].ravel()])
+
+
+def check_items(n: int, n_items: int) -> None:
+    """Refuse a program that would fill the memory, before it does.
+
+    Raises:
+        ConfigError: more than MAX_ITEMS messages or receivers for n ranks.
+    """
+    if n_items > MAX_ITEMS:
+        raise ConfigError(
+            "workload.ranks", n, f"fewer: at most {MAX_ITEMS} messages, not {n_items}"
+        )
 
 
 def shard_bounds(n_bytes: int, n: int) -> I64:

@@ -2,12 +2,13 @@
 
 import numpy as np
 
-from fanfold.schemes.draft import I64, Draft, shard_bounds
+from fanfold.schemes.draft import I64, Draft, check_items, shard_bounds
 from fanfold.work.collective import Collective
 
 
 def peers(n: int) -> I64:
     """(n, n - 1) the others of each rank, the next one first: no two start with the same."""
+    check_items(n, n * (n - 1))
     return (np.arange(n)[:, None] + np.arange(1, n)) % n
 
 

@@ -8,7 +8,7 @@ stages.
 import numpy as np
 
 from fanfold.schemes.chain import plan as chain_plan
-from fanfold.schemes.draft import I64, Draft, Plan, shard_bounds
+from fanfold.schemes.draft import I64, Draft, Plan, check_items, shard_bounds
 from fanfold.schemes.options import SchemeOptions
 from fanfold.work.collective import Collective
 
@@ -19,6 +19,7 @@ def plan(work: Collective, options: SchemeOptions) -> Plan:
         return chain_plan(work, options)
     draft = Draft(work)
     n, bounds = len(work.hosts), shard_bounds(work.n_bytes, len(work.hosts))
+    check_items(n, 2 * n * (n - 1))
     before = None
     if work.kind != "all_gather":
         before = _add_round(draft, n, bounds, before, adds=True)

@@ -196,6 +196,22 @@ def test_all_wait_for_all_by_way_of_the_first_where_edges_would_be_too_many(monk
         check_plan(plan, work)
 
 
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("direct", "all_to_all"),
+        ("direct", "all_reduce"),
+        ("unicast", "all_gather"),
+        ("ring", "all_reduce"),
+        ("fanfold", "all_gather"),
+    ],
+)
+def test_a_program_that_would_fill_the_memory_is_refused_before_it_does(name, kind):
+    work = Collective(kind, 2**16 * 8, tuple(range(2**16)))
+    with pytest.raises(ConfigError, match="got 65536, allowed: fewer"):
+        scheme_of(name).build(work)
+
+
 def test_rules_see_fans_that_make_no_sense():
     plan = scheme_of("bier").build(work_of("broadcast", 4, spread=1))
     check_program(plan, 4)
