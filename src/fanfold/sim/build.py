@@ -187,6 +187,7 @@ def build_streams(
     rows["item"], rows["src"], rows["dst"], rows["nic"] = owner, src[owner], dst[owner], nic
     fill_sizes(rows, program.n_bytes[owner], np.repeat(count, count), part, settings, seg)
     fill_paths(rows, settings, byte_times(net)[nic])
+    fill_ends(rows, net, routes)
     for name in ("ring", "back", "next_pull", "next_conn", "fan", "first_job", "last_job"):
         rows[name] = r.NONE
     rows["nacked"] = r.NONE
@@ -218,6 +219,15 @@ def check_paths(net: Net, routes: Routes, src: I64, dst: I64) -> None:
         raise ConfigError("receiver", f"no path from {ends}", "hosts that are connected")
 
 
+def fill_ends(rows: Rows, net: Net, routes: Routes) -> None:
+    """What routers ask of a stream: group of either end, and its last link where it has one."""
+    n_out = np.diff(net.first_out)
+    for end in ("src", "dst"):
+        rows[f"{end}_group"] = routes.group[rows[end]]
+        last = net.reverse[net.first_out[rows[end]]]
+        rows[f"{end}_link"] = np.where(n_out[rows[end]] == 1, last, r.NONE)
+
+
 def fill_sizes(
     rows: Rows, n_bytes: I64, parts: I64, part: I64, settings: Settings, seg: int
 ) -> None:
@@ -243,7 +253,7 @@ def fill_paths(rows: Rows, settings: Settings, byte_ps: I64) -> None:
     code = (rows["src"] * 1_000_003 + rows["dst"] * 7919 + rows["nic"] * 31).astype(np.uint64)
     code = (code ^ (code >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     code = (code ^ (code >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    rows["path"] = ((code ^ (code >> np.uint64(31))) >> np.uint64(20)).astype(np.int64)
+    rows["path"] = ((code ^ (code >> np.uint64(31))) >> np.uint64(33)).astype(np.int64)
     rows["path_step"] = 1 if settings.routing == "spray" else 0
 
 

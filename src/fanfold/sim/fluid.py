@@ -20,6 +20,7 @@ from fanfold.results.outcome import (
 from fanfold.scenario.settings import Settings
 from fanfold.schemes.program import ACKED, Program
 from fanfold.schemes.program_rules import check_program
+from fanfold.sim.build import byte_times
 from fanfold.sim.fluid_counts import count_links
 from fanfold.sim.fluid_flows import (
     Tree,
@@ -102,7 +103,7 @@ def run_fluid(
     set_of = np.arange(net.n_hosts) // settings.bitstring_bits
     if placement is not None:
         set_of = placement.set_of
-    wires = build_wires(net, routes, ways, program)
+    wires = build_wires(net, routes, ways, program, settings)
     trees = [
         build_tree(net, routes, ways, program, m, set_of, settings.n_ecmp)
         for m in range(len(program.fans))
@@ -131,7 +132,7 @@ def run_fluid(
 
 def _build_links(net: Net) -> Rows:
     rows = np.zeros(net.n_links, LINK_ROW)
-    rows["cap"] = 1 / (8 * 10**12 // net.bps)
+    rows["cap"] = 1 / byte_times(net)
     rows["reverse"], rows["head"] = net.reverse, NONE
     return rows
 
@@ -187,7 +188,7 @@ def _build_flows(
     if settings.window_pkts and n_wires:
         full = np.full(n_wires, settings.payload_bytes + settings.header_bytes)
         there = last_packet_ps(net, settings, wires.path, full, settings.header_bytes)
-        there += full * (8 * 10**12 // net.bps[wires.path[:, 0]])
+        there += full * byte_times(net)[wires.path[:, 0]]
         back = control_ps(net, settings, wires.path, settings.ack_bytes)
         rows["limit"][:n_wires] = settings.window_pkts * full / (there + back)
     return rows
@@ -211,7 +212,7 @@ def _run(stage: Stage) -> I64:
     else:
         full = stage.settings.payload_bytes + stage.settings.header_bytes
         smallest = int(stage.sizes.wire.min()) if items.size else 0
-        byte_ps = int((8 * 10**12 // stage.net.bps).min())
+        byte_ps = int(byte_times(stage.net).min())
         window_ps = max(full, smallest // WINDOW_SHARE) * byte_ps
         drain(*world, items, program.dep, room[:2], window_ps, has_limits)
     if h[ON_ACKED] and program.chunks > 1:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from fanfold.results.outcome import ACK, DATA, FEEDBACK, N_LINK_CLASSES
 from fanfold.scenario.settings import Settings
 from fanfold.schemes.program import Program
-from fanfold.sim.fluid_flows import Tree, Wires, feedback_bytes, longest, path_codes
+from fanfold.sim.fluid_flows import Tree, Wires, feedback_bytes, first_links, longest, paths_by
 from fanfold.sim.fluid_sizes import Sizes
 from fanfold.sim.loop.tally import (
     FULL,
@@ -20,7 +20,7 @@ from fanfold.sim.loop.tally import (
     tally,
     tally_paths,
 )
-from fanfold.sim.loop.ways import NONE, Ways, walk
+from fanfold.sim.loop.ways import NONE, Ways
 from fanfold.topo.net import Net
 from fanfold.topo.routes import Routes
 
@@ -47,7 +47,7 @@ def count_links(
         out[:, DATA] += _spread(net, routes, ways, wires, sorts, settings, full)
         acks = np.zeros_like(sorts)
         acks[:, FULL] = sorts[:, FULL] + sorts[:, SHORT]
-        back = _turned(net, routes, ways, wires)
+        back = _turned(net, routes, ways, wires, settings)
         size = settings.ack_bytes
         out[:, ACK] += _spread(net, routes, ways, back, acks, settings, size)
     word = feedback_bytes(settings)
@@ -61,11 +61,11 @@ def count_links(
     return out
 
 
-def _turned(net: Net, routes: Routes, ways: Ways, wires: Wires) -> Wires:
+def _turned(net: Net, routes: Routes, ways: Ways, wires: Wires, settings: Settings) -> Wires:
     """The way back of every connection: a path of its own."""
-    path = np.empty((wires.src.size, longest(routes)), np.int32)
-    lost = walk(ways, wires.dst, wires.src, path_codes(net, wires.dst, wires.src), path)
-    assert lost == NONE
+    turn = np.arange(wires.src.size) if settings.routing == "ecmp" else np.zeros_like(wires.src)
+    nic = first_links(net, ways, wires.dst, wires.src, turn)
+    path = paths_by(net, routes, ways, settings, wires.dst, wires.src, nic)
     return Wires(wires.dst, wires.src, wires.of, path)
 
 

@@ -20,8 +20,10 @@ from fanfold.kernels.layout import (
 )
 from fanfold.scenario.settings import Settings
 from fanfold.schemes.program import Program
+from fanfold.sim.build import byte_times, fill_paths
 from fanfold.sim.loop.maxmin import ENTRY_ROW, NONE
-from fanfold.sim.loop.ways import Desk, Ways, come_home, grow, lay, walk, worst_load
+from fanfold.sim.loop.rows import STREAM_ROW
+from fanfold.sim.loop.ways import Desk, Ways, fan_out, lay, leave_by, walk, worst_load
 from fanfold.topo.net import Net
 from fanfold.topo.routes import FAR, Routes
 
@@ -97,21 +99,42 @@ def build_desk(net: Net, routes: Routes) -> Desk:
     )
 
 
-def build_wires(net: Net, routes: Routes, ways: Ways, program: Program) -> Wires:
+def build_wires(
+    net: Net, routes: Routes, ways: Ways, program: Program, settings: Settings
+) -> Wires:
     """Connections of all messages; in the compact form each message has one of its own.
+
+    With one path each, messages of hosts with several links take these in turn.
 
     Raises:
         ConfigError: no path between two hosts.
     """
-    key, of = np.unique(program.src * net.n_hosts + program.dst, return_inverse=True)
-    src, dst = np.divmod(key, net.n_hosts)
+    turn = np.zeros(program.src.size, np.int64)
+    n_out = int(np.diff(net.first_out[: net.n_hosts + 1]).max(initial=1))
+    if settings.routing == "ecmp" and n_out > 1:
+        columns = (program.n_bytes, program.start_ps, program.dst, program.src)
+        turn[np.lexsort((np.arange(turn.size), *columns))] = np.arange(turn.size)
+    nic = first_links(net, ways, program.src, program.dst, turn)
+    key = (nic - net.first_out[program.src]) + n_out * (program.src * net.n_hosts + program.dst)
+    _, at, of = np.unique(key, return_index=True, return_inverse=True)
     if program.chunks > 1:  # all are moving at once
-        src, dst, of = program.src, program.dst, np.arange(program.src.size)
-    path = np.empty((src.size, longest(routes)), np.int32)
-    lost = walk(ways, src, dst, path_codes(net, src, dst), path)
+        at = of = np.arange(program.src.size)
+    src, dst = program.src[at], program.dst[at]
+    path = paths_by(net, routes, ways, settings, src, dst, nic[at])
+    return Wires(src, dst, of.reshape(-1).astype(np.int64), path)
+
+
+def first_links(net: Net, ways: Ways, src: I64, dst: I64, turn: I64) -> I64:
+    """Link by which each message leaves its host.
+
+    Raises:
+        ConfigError: no path between two hosts.
+    """
+    nic = np.empty(src.size, np.int64)
+    lost = leave_by(ways, src, dst, turn, nic)
     if lost != NONE:
         refuse_pair(net, int(src[lost]), int(dst[lost]))
-    return Wires(src, dst, of.reshape(-1).astype(np.int64), path)
+    return nic
 
 
 def refuse_pair(net: Net, src: int, dst: int) -> None:
@@ -120,13 +143,16 @@ def refuse_pair(net: Net, src: int, dst: int) -> None:
     raise ConfigError("receiver", f"no path from {ends}", "hosts that are connected")
 
 
-def path_codes(net: Net, src: I64, dst: I64) -> I64:
-    """Number that picks a connection's path, the same at every fidelity (sim/build.py)."""
-    nic = net.first_out[src]
-    code = (src * 1_000_003 + dst * 7919 + nic * 31).astype(np.uint64)
-    code = (code ^ (code >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    code = (code ^ (code >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return ((code ^ (code >> np.uint64(31))) >> np.uint64(20)).astype(np.int64)
+def paths_by(
+    net: Net, routes: Routes, ways: Ways, settings: Settings, src: I64, dst: I64, nic: I64
+) -> I32:
+    """A path for each pair, the one that its stream takes at packet fidelity."""
+    rows = np.zeros(src.size, STREAM_ROW)
+    rows["src"], rows["dst"], rows["nic"] = src, dst, nic
+    fill_paths(rows, settings, byte_times(net)[nic])
+    path = np.empty((src.size, longest(routes)), np.int32)
+    walk(ways, dst, nic, rows["path"].astype(np.int64), path)
+    return path
 
 
 def build_tree(
@@ -144,21 +170,32 @@ def build_tree(
         ConfigError: no path to a receiver.
     """
     fan = program.fans[number]
-    hosts = np.array(fan.receivers, np.int64)
-    hosts = hosts[np.argsort(set_of[hosts], kind="stable")]
-    _, sets = np.unique(set_of[hosts], return_inverse=True)
-    path = np.empty((hosts.size, longest(routes)), np.int32)
-    tree = np.zeros((3, net.n_links), np.int64)
+    hosts, source = np.array(fan.receivers, np.int64), np.array([fan.source])
     table = (number * 7 + fan.source * 3) % 2**20 % n_ecmp
-    lost = grow(ways, fan.source, hosts, sets.astype(np.int64), table, n_ecmp, path, tree)
+    path = np.empty((hosts.size, longest(routes)), np.int32)
+    lost = fan_out(ways, source, hosts, table, n_ecmp, path)
     if lost != NONE:
         refuse_pair(net, fan.source, int(hosts[lost]))
-    words = tree[0][net.reverse]
+    copies = _count_copies(path, set_of[hosts], net.n_links)
+    words = copies[net.reverse]
     if not program.folds:
-        home = np.zeros((3, net.n_links), np.int64)
-        come_home(ways, hosts, np.array([fan.source]), n_ecmp, path[:1].copy(), home)
-        words = home[1]
-    return Tree(tree[0], words, path, hosts, int(sets.max()) + 1)
+        home = np.empty_like(path)
+        lost = fan_out(ways, hosts, source, 0, n_ecmp, home)
+        if lost != NONE:
+            refuse_pair(net, int(hosts[lost]), fan.source)
+        words = np.bincount(home[home >= 0], minlength=net.n_links)
+    return Tree(copies, words, path, hosts, np.unique(set_of[hosts]).size)
+
+
+def _count_copies(path: I32, set_of: I64, n_links: int) -> I64:
+    """(L,) copies of a packet: receivers share one as far as set and way are the same."""
+    order = np.lexsort((*path.T[::-1], set_of))
+    path, set_of = path[order], set_of[order]
+    is_same = np.zeros(path.shape, np.bool_)
+    is_same[1:] = path[1:] == path[:-1]
+    is_same[1:] &= (set_of[1:] == set_of[:-1])[:, None]
+    shared = np.logical_and.accumulate(is_same, axis=1)
+    return np.bincount(path[~shared & (path >= 0)], minlength=n_links).astype(np.int64)
 
 
 def fan_head_bytes(settings: Settings) -> int:
@@ -183,7 +220,7 @@ def build_entries(
 ) -> tuple[I64, Rows]:
     """Entries of all flows: (K + 1,) where each begins, (E,) ENTRY_ROW."""
     fan_links = [np.nonzero(tree.copies)[0] for tree in trees]
-    cap = 1 / (8e12 // net.bps)
+    cap = 1 / byte_times(net)
     fans = np.zeros(net.n_links)
     for tree, links in zip(trees, fan_links, strict=True):
         first = tree.path[0, 0]

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from fanfold.scenario.settings import Settings
 from fanfold.schemes.program import Program
+from fanfold.sim.build import byte_times
 from fanfold.sim.fluid_flows import Tree, Wires, fan_head_bytes, feedback_bytes
 from fanfold.sim.loop.tally import FULL, N_SORTS, SHORT, SHORT_BYTES
 from fanfold.topo.net import Net
@@ -63,7 +64,7 @@ def last_packet_ps(net: Net, settings: Settings, path: I32, sizes: I64, head: in
         path: (F, links), -1 beyond the last. sizes: (F,) bytes of a packet. head: bytes of its
             header.
     """
-    byte_ps = 8 * 10**12 // net.bps
+    byte_ps = byte_times(net)
     used = path >= 0
     each = np.where(used, byte_ps[path], 0)
     waits = head if settings.cut_through else sizes[:, None]
@@ -76,7 +77,7 @@ def last_packet_ps(net: Net, settings: Settings, path: I32, sizes: I64, head: in
 def control_ps(net: Net, settings: Settings, path: I32, n_bytes: int) -> I64:
     """Time of a control packet along the reverse of each path."""
     back = net.reverse[np.maximum(path, 0)]
-    byte_ps = 8 * 10**12 // net.bps
+    byte_ps = byte_times(net)
     each = n_bytes * byte_ps[back] + net.prop_ps[back] + settings.switch_ps
     total = np.where(path >= 0, each, 0).sum(axis=1)
     return np.asarray(total - settings.switch_ps, np.int64)
@@ -118,5 +119,5 @@ def fan_spans(
     back = int(control_ps(net, settings, tree.path[last : last + 1], word)[0])
     if not folds:
         home = net.reverse[tree.path[0, 0]]
-        back += (tree.hosts.size - 1) * word * int(8 * 10**12 // net.bps[home])
+        back += (tree.hosts.size - 1) * word * int(byte_times(net)[home])
     return rest, back

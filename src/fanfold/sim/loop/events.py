@@ -3,10 +3,12 @@
 Events of one bucket are sorted once when it comes up, by time, equal times in the order in
 which they were pushed: the order is total, (time, sequence). What is pushed into the bucket in
 hand goes to the side heap, what lies beyond the last bucket to the far heap. One flat integer
-array ``q`` holds it all: its head (rows.py), then the regions the head points to.
+array ``q`` holds it all: its head (rows.py), then the regions the head points to. A packet
+under way is its own entry in a bucket's list: its row has to be read anyway. An entry of a list
+is 2 * row of the pool, or 2 * packet + 1.
 """
 
-from fanfold.kernels.jit import kernel
+from fanfold.kernels.jit import i64, kernel
 from fanfold.sim.loop.rows import (
     AT_FAR,
     AT_HEADS,
@@ -16,18 +18,21 @@ from fanfold.sim.loop.rows import (
     AT_SPARE,
     BASE,
     END,
+    EV_ARRIVE,
     FREE,
     HORIZON,
     I64,
     I_READY,
     MASK,
     N_FAR,
+    N_KINDS,
     N_POOL,
     N_READY,
     N_SIDE,
     NONE,
     SEQ,
     SHIFT,
+    Rows,
 )
 
 SMALL = 40
@@ -39,30 +44,49 @@ RADIX = 1 << RADIX_BITS
 @kernel
 def push(q: I64, at_ps: int, what: int) -> None:
     """Let ``what`` happen at ``at_ps``, after all that is pushed for then already."""
-    if at_ps < q[END]:
-        q[SEQ] += 1
-        heap_push(q, q[AT_SIDE], q[N_SIDE], at_ps, q[SEQ], what)
-        q[N_SIDE] += 1
-    elif at_ps < q[HORIZON]:
-        into_bucket(q, at_ps, what)
+    if q[END] <= at_ps < q[HORIZON]:
+        row = q[FREE]
+        at = q[AT_POOL] + 3 * row
+        q[FREE] = q[at + 2]
+        head = q[AT_HEADS] + ((at_ps >> q[SHIFT]) & q[MASK])
+        q[at] = at_ps
+        q[at + 1] = what
+        q[at + 2] = q[head]
+        q[head] = 2 * row
+        q[N_POOL] += 1
     else:
-        q[SEQ] += 1
-        heap_push(q, q[AT_FAR], q[N_FAR], at_ps, q[SEQ], what)
-        q[N_FAR] += 1
+        push_aside(q, at_ps, what)
 
 
 @kernel
-def into_bucket(q: I64, at_ps: int, what: int) -> None:
+def push_pkt(q: I64, pkts: Rows, at_ps: int, p: int) -> None:
+    """Let packet ``p`` arrive at ``at_ps``."""
+    if q[END] <= at_ps < q[HORIZON]:
+        into_bucket(q, pkts, at_ps, p)
+    else:
+        push_aside(q, at_ps, p * N_KINDS + EV_ARRIVE)
+
+
+@kernel
+def into_bucket(q: I64, pkts: Rows, at_ps: int, p: int) -> None:
     """First in the list of its bucket: lists stand in reverse order."""
-    row = q[FREE]
-    at = q[AT_POOL] + 3 * row
-    q[FREE] = q[at + 2]
     head = q[AT_HEADS] + ((at_ps >> q[SHIFT]) & q[MASK])
-    q[at] = at_ps
-    q[at + 1] = what
-    q[at + 2] = q[head]
-    q[head] = row
+    pkts[p]["at_ps"] = at_ps
+    pkts[p]["next"] = q[head]
+    q[head] = 2 * p + 1
     q[N_POOL] += 1
+
+
+@kernel
+def push_aside(q: I64, at_ps: int, what: int) -> None:
+    """Into the side heap, or into the far heap."""
+    q[SEQ] += 1
+    if at_ps < q[END]:
+        heap_push(q, q[AT_SIDE], q[N_SIDE], at_ps, q[SEQ], what)
+        q[N_SIDE] += 1
+    else:
+        heap_push(q, q[AT_FAR], q[N_FAR], at_ps, q[SEQ], what)
+        q[N_FAR] += 1
 
 
 @kernel
@@ -115,7 +139,7 @@ def heap_pop(q: I64, at: int, n: int) -> None:
 
 
 @kernel
-def next_bucket(q: I64) -> bool:
+def next_bucket(q: I64, pkts: Rows) -> bool:
     """Go to the next bucket that holds anything and sort it; False when nothing is pending."""
     width = 1 << q[SHIFT]
     if q[N_POOL] == 0:
@@ -130,32 +154,40 @@ def next_bucket(q: I64) -> bool:
         q[HORIZON] = q[BASE] + width * (q[MASK] + 1)
         while q[N_FAR] > 0 and q[q[AT_FAR]] < q[HORIZON]:
             at = q[AT_FAR]
-            into_bucket(q, q[at], q[at + 2])
+            when, what = q[at], q[at + 2]
             heap_pop(q, at, q[N_FAR])
             q[N_FAR] -= 1
+            if what % N_KINDS == EV_ARRIVE:
+                into_bucket(q, pkts, when, what // N_KINDS)
+            else:
+                push(q, when, what)
         head = q[AT_HEADS] + ((q[BASE] >> q[SHIFT]) & q[MASK])
         if q[head] != NONE:
-            gather(q, head)
+            gather(q, pkts, head)
             return True
 
 
 @kernel
-def gather(q: I64, head: int) -> None:
+def gather(q: I64, pkts: Rows, head: int) -> None:
     """Empty a bucket's list into the ready rows, in order."""
     n = 0
-    row = q[head]
-    last = row
     spare = q[AT_SPARE]
-    while row != NONE:
-        at = q[AT_POOL] + 3 * row
-        q[spare + 2 * n] = q[at]
-        q[spare + 2 * n + 1] = q[at + 1]
-        n += 1
-        last = at
-        row = q[at + 2]
-    q[last + 2] = q[FREE]
-    q[FREE] = q[head]
+    entry = q[head]
     q[head] = NONE
+    while entry != NONE:
+        row = entry >> 1
+        if entry & 1:
+            q[spare + 2 * n] = pkts[row]["at_ps"]
+            q[spare + 2 * n + 1] = row * N_KINDS + EV_ARRIVE
+            entry = i64(pkts[row]["next"])
+        else:
+            at = q[AT_POOL] + 3 * row
+            q[spare + 2 * n] = q[at]
+            q[spare + 2 * n + 1] = q[at + 1]
+            entry = q[at + 2]
+            q[at + 2] = q[FREE]
+            q[FREE] = row
+        n += 1
     q[N_POOL] -= n
     ready = q[AT_READY]
     if n <= SMALL:

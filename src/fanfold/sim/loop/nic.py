@@ -200,7 +200,7 @@ def build_data(q: I64, links: Rows, pkts: Rows, senders: Senders, s: int) -> int
     pkt["again"] = 1 if again else 0
     pkt["stamp"] = now
     pkt["path"] = st["path"]
-    st["path"] = (st["path"] + st["path_step"]) & 0x7FFFFFFFFFFF
+    st["path"] = (st["path"] + st["path_step"]) & 0x7FFFFFFF
     if again:
         q[REPAIR_PKTS] += n
         q[REPAIR_BYTES] += pkt["bytes"]

@@ -9,11 +9,10 @@ to their headers (NDP-like); a hop is two events. docs/simulator.md sections 2 a
 import numpy as np
 
 from fanfold.kernels.jit import i64, kernel
-from fanfold.sim.loop.events import push
+from fanfold.sim.loop.events import push, push_pkt
 from fanfold.sim.loop.rows import (
     ACK_BYTES,
     CUT_BYTES,
-    EV_ARRIVE,
     EV_PAUSE,
     EV_PORT,
     EV_RESUME,
@@ -133,7 +132,7 @@ def launch(q: I64, links: Rows, pkts: Rows, p: int, at: int, start_ps: int) -> N
         link["lost"] += pkt["n"]
         free_pkt(q, pkts, p)
         return
-    push(q, left + link["prop_ps"] + q[SWITCH_PS], p * N_KINDS + EV_ARRIVE)
+    push_pkt(q, pkts, left + link["prop_ps"] + q[SWITCH_PS], p)
 
 
 @kernel

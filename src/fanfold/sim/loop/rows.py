@@ -48,23 +48,22 @@ PLAIN = 2
 
 LINK_ROW = np.dtype(
     [
-        # What every packet touches: 192 bytes, three lines of cache.
+        # What every packet touches: two lines of cache.
         ("free_ps", np.int64),  # when its port has sent all it took
-        ("byte_ps", np.int64),
         ("prop_ps", np.int64),
-        ("dst", np.int32),
-        ("reverse", np.int32),
         ("limit_ps", np.int64),  # deepest backlog, 0 = any
         ("mark_ps", np.int64),  # backlog above which packets are marked, 0 = never
         ("peak_ps", np.int64),
+        ("arrived", np.int64),
+        ("byte_ps", np.int64),
+        ("dst", np.int32),
+        ("reverse", np.int32),
+        ("bytes", np.int64, (4,)),
+        ("pkts", np.int32, (4,)),
+        ("lost", np.int32),  # on the way
+        ("drops", np.int32),  # refused at its port
         ("loss_ppb", np.int32),
         ("up", np.int32),
-        ("pkts", np.int64, (4,)),
-        ("arrived", np.int64),
-        ("lost", np.int64),  # on the way
-        ("drops", np.int64),  # refused at its port
-        ("trims", np.int64),
-        ("bytes", np.int64, (4,)),
         # A host's port.
         ("ring", np.int64),  # stream served last, NONE
         ("first_ctl", np.int64),  # queue served first
@@ -75,6 +74,7 @@ LINK_ROW = np.dtype(
         ("first", np.int64),
         ("last", np.int64),
         ("queued", np.int64),  # bytes in the data queue
+        ("trims", np.int64),
         ("busy", np.int64),  # a packet is being sent
         ("came", np.int64),  # over which link it had come, NONE
         ("left_bytes", np.int64),  # what it held there
@@ -82,7 +82,6 @@ LINK_ROW = np.dtype(
         ("ingress", np.int64),  # bytes that came over this link and still wait
         ("held", np.int64),  # this link was told to pause
         ("rng", np.uint64),
-        ("spare", np.int64),
     ]
 )
 NODE_ROW = np.dtype(
@@ -105,13 +104,14 @@ NODE_ROW = np.dtype(
 PKT_ROW = np.dtype(
     [
         # One line of cache: hundreds of thousands may wait in deep queues.
-        ("path", np.int64),
+        ("at_ps", np.int64),  # when it is at the end of its link
         ("stamp", np.int64),  # when its sender sent it; a fan's round
         ("span_ps", np.int64),  # from its first packet's arrival to its last one's
+        ("path", np.int32),
         ("stream", np.int32),
         ("psn", np.int32),  # record of its stream; a fan's block
         ("link", np.int32),
-        ("next", np.int32),
+        ("next", np.int32),  # of its queue; in a bucket as events.py has it
         ("bytes", np.int32),  # of all n packets
         ("head", np.int32),  # of its first packet, all that cut-through waits for
         ("n", np.int16),
@@ -122,14 +122,19 @@ PKT_ROW = np.dtype(
         ("trimmed", np.int8),
         ("again", np.int8),
         ("poll", np.int8),  # a fan's DATA asks for a word
-        ("spare", np.int8, (5,)),
+        ("spare", np.int8),
     ]
 )
 STREAM_ROW = np.dtype(
     [
-        ("item", np.int64),
+        # What routers look at.
         ("src", np.int64),
         ("dst", np.int64),
+        ("src_group", np.int64),
+        ("dst_group", np.int64),
+        ("src_link", np.int64),  # the last link to it, NONE where it has several
+        ("dst_link", np.int64),
+        ("item", np.int64),
         ("nic", np.int64),
         ("n_recs", np.int64),
         ("rec_pkts", np.int64),  # packets of a full record

@@ -1,7 +1,7 @@
 """The loop: take the next event, do what it says, until something stops it."""
 
 from fanfold.kernels.jit import i64, kernel
-from fanfold.sim.loop.events import heap_pop, next_bucket, push
+from fanfold.sim.loop.events import heap_pop, next_bucket, push_pkt
 from fanfold.sim.loop.fans import (
     Bier,
     Receivers,
@@ -112,7 +112,7 @@ def run(
             what = q[q[AT_READY] + 2 * q[I_READY] + 1]
             q[I_READY] += 1
         else:
-            if not next_bucket(q):
+            if not next_bucket(q, world.pkts):
                 return EMPTY
             continue
         q[NOW] = when
@@ -160,7 +160,7 @@ def arrive(
             on_word(q, links, world.nodes, pkts, senders.fans, bier, p, node)
         return
     if pkt["span_ps"] > 0:  # the rest of a record
-        push(q, q[NOW] + pkt["span_ps"], p * N_KINDS + EV_ARRIVE)
+        push_pkt(q, pkts, q[NOW] + pkt["span_ps"], p)
         pkt["span_ps"] = 0
         return
     links[pkt["link"]]["arrived"] += pkt["n"]
@@ -183,8 +183,9 @@ def forward(q: I64, world: World, streams: Rows, p: int, node: int) -> None:
     """A unicast packet at a router: to its host, or to one of the next hops."""
     pkt = world.pkts[p]
     st = streams[pkt["stream"]]
-    host = st["dst"] if pkt["kind"] == PK_DATA else st["src"]
-    k = world.way[node - q[N_HOSTS], world.nodes[host]["group"]]
+    down = pkt["kind"] == PK_DATA
+    group = st["dst_group"] if down else st["src_group"]
+    k = world.way[node - q[N_HOSTS], group]
     if k >= 0:
         first = world.sets[k]
         n = world.sets[k + 1] - first
@@ -196,6 +197,11 @@ def forward(q: I64, world: World, streams: Rows, p: int, node: int) -> None:
         send(q, world.links, world.pkts, p, i64(world.sets[at]))
         return
     if k == HERE:
+        last = st["dst_link"] if down else st["src_link"]
+        if last != NONE:
+            send(q, world.links, world.pkts, p, last)
+            return
+        host = st["dst"] if down else st["src"]
         out = world.nodes[host]["first_out"]
         for u in range(out, out + world.nodes[host]["n_out"]):
             if world.links[u]["dst"] == node:

@@ -15,6 +15,8 @@ I64 = NDArray[np.int64]
 I32 = NDArray[np.int32]
 F64 = NDArray[np.float64]
 NONE = -1
+FAR = 2**14
+"""As topo/routes.py has it."""
 
 
 class Ways(NamedTuple):
@@ -86,27 +88,41 @@ def down_link(ways: Ways, r: int, host: int) -> int:
 
 
 @kernel
-def walk(ways: Ways, src: I64, dst: I64, code: I64, path: I32) -> int:
-    """One path for each pair of hosts, as the digits of its code say: the last one first.
+def leave_by(ways: Ways, src: I64, dst: I64, turn: I64, nic: I64) -> int:
+    """First link of each pair of hosts: in turn over those that begin a shortest path.
 
     Args:
-        src, dst, code: (F,). path: (F, M), filled with links, NONE beyond the last.
+        src, dst, turn: (F,). nic: (F,), filled.
 
     Returns:
         A pair without a path, or NONE.
     """
-    far = path.shape[1]
     for f in range(src.size):
         g = i64(ways.group[dst[f]])
         best = nearest(ways, src[f], g)
-        if best >= far:
+        n = n_up(ways, src[f], g, best)
+        if best >= FAR:
             return f
-        left = code[f]
-        at = up_link(ways, src[f], g, best, left % n_up(ways, src[f], g, best))
-        path[f, 0] = at
-        for i in range(1, far):
-            path[f, i] = NONE
-        for i in range(1, best + 1):
+        nic[f] = up_link(ways, src[f], g, best, turn[f] % n)
+    return NONE
+
+
+@kernel
+def walk(ways: Ways, dst: I64, nic: I64, code: I64, path: I32) -> None:
+    """One path for each message, as the digits of its code say: the last one first.
+
+    Args:
+        dst, code: (F,). nic: (F,) first links. path: (F, M), filled with links, NONE beyond the
+            last.
+    """
+    for f in range(dst.size):
+        g = i64(ways.group[dst[f]])
+        at, left = nic[f], code[f]
+        for i in range(path.shape[1]):
+            path[f, i] = at
+            if at == NONE or ways.to[at] == dst[f]:
+                at = NONE
+                continue
             r = i64(ways.to[at]) - ways.n_hosts
             if ways.hops[r, g] == 1:
                 at = down_link(ways, r, dst[f])
@@ -115,77 +131,46 @@ def walk(ways: Ways, src: I64, dst: I64, code: I64, path: I32) -> int:
                 n = ways.first[k + 1] - ways.first[k]
                 at = i64(ways.link[ways.first[k] + left % n])
                 left = left // n
-            path[f, i] = at
-    return NONE
 
 
 @kernel
-def grow(
-    ways: Ways,
-    source: int,
-    hosts: I64,
-    sets: I64,
-    table: int,
-    n_ecmp: int,
-    path: I32,
-    tree: I64,
-) -> int:
-    """Paths of a fan from its source's first link, merged: a link once for each set.
-
-    Receivers that cannot be reached over that link are reached over the nearest other one.
+def fan_out(ways: Ways, src: I64, dst: I64, table: int, n_ecmp: int, path: I32) -> int:
+    """Path of a fan to each of its receivers, from its source's first link.
 
     The choice is that of topo/bift.py: odd hops to go take the low part of the table's number,
-    even ones the high part, each router starts elsewhere.
+    even ones the high part, each router starts elsewhere. Receivers that cannot be reached
+    over the first link are reached over the nearest other one.
 
     Args:
-        hosts: (F,) receivers, sorted by ``sets`` (F,), which count from 0. path: (F, M). tree:
-            (3, L) zero: copies on a link, receivers behind it, last set that took it plus 1.
+        src, dst: (F,) or (1,), repeated. path: (F, M), filled with links, NONE beyond the last.
 
     Returns:
-        A receiver without a path, or NONE.
+        A path that does not exist, or NONE.
     """
-    far = path.shape[1]
-    for f in range(hosts.size):
-        g = i64(ways.group[hosts[f]])
+    for f in range(path.shape[0]):
+        source, host = src[f % src.size], dst[f % dst.size]
+        g = i64(ways.group[host])
         at = i64(ways.first_out[source])
-        best = i64(ways.hops[ways.to[at] - ways.n_hosts, g])
-        if best >= far:
+        if ways.hops[ways.to[at] - ways.n_hosts, g] >= FAR:
             best = nearest(ways, source, g)
-            if best >= far:
+            if best >= FAR:
                 return f
             at = up_link(ways, source, g, best, 0)
-        for i in range(far):
-            path[f, i] = NONE
-        for i in range(best + 1):
+        for i in range(path.shape[1]):
             path[f, i] = at
-            tree[1, at] += 1
-            if tree[2, at] != sets[f] + 1:
-                tree[2, at] = sets[f] + 1
-                tree[0, at] += 1
-            if i == best:
-                break
+            if at == NONE or ways.to[at] == host:
+                at = NONE
+                continue
             r = i64(ways.to[at]) - ways.n_hosts
             left = i64(ways.hops[r, g])
             if left == 1:
-                at = down_link(ways, r, hosts[f])
+                at = down_link(ways, r, host)
             else:
                 k = ways.ecmp[r, g]
                 n = ways.first[k + 1] - ways.first[k]
                 part = table if left % 2 == 1 else table * n // n_ecmp
-                at = i64(ways.link[ways.first[k] + (part + r) % n])
+                at = i64(ways.link[ways.first[k] + (part + ways.n_hosts + r) % n])
     return NONE
-
-
-@kernel
-def come_home(ways: Ways, hosts: I64, source: I64, n_ecmp: int, path: I32, words: I64) -> None:
-    """Ways of the unfolded words of receivers: plain BIER to the source, in table 0.
-
-    Args:
-        hosts: (F,). source: (1,). path: (1, M) room. words: (3, L) zero: words on a link in the
-            second row.
-    """
-    for f in range(hosts.size):
-        grow(ways, hosts[f], source, source, 0, n_ecmp, path, words)
 
 
 @kernel
