@@ -18,6 +18,7 @@ from fanfold.sim.fluid import run_fluid
 from fanfold.sim.simulate import simulate
 from fanfold.streams import stream
 from fanfold.topo.fat_tree import fat_tree
+from fanfold.topo.nets import build_named_net
 from fanfold.topo.routes import build_routes
 
 pytestmark = pytest.mark.skipif(not JIT, reason="packet by packet this is for compiled code")
@@ -92,11 +93,29 @@ def test_every_link_carries_the_same(name):
     assert np.array_equal(flow.link_bytes[:, sides], packet.link_bytes[:, sides])
 
 
-def test_one_path_each_is_the_same_path():
-    program = permutation()
-    net, routes = fabric(8)
-    settings = Settings(routing="ecmp")
-    packet = simulate(net, routes, program, settings, seed=1)
-    flow = run_fluid(net, routes, program, settings, seed=1)
-    assert np.array_equal(flow.link_pkts[:, DATA], packet.link_pkts[:, DATA])
-    assert np.array_equal(flow.link_bytes[:, DATA], packet.link_bytes[:, DATA])
+@pytest.mark.parametrize(
+    "topology",
+    [
+        *(
+            "fat-tree:k=8",
+            "superpod:gpus=64",
+            "multi-plane:planes=2,leaves=4,spines=2,hosts=16",
+        ),
+        *("torus:dims=4x3x2", "hypercube:n=4", "dragonfly:a=4,p=2,h=2"),
+    ],
+)
+def test_every_link_of_any_shape_carries_the_same(topology):
+    net = build_named_net(topology)
+    routes = build_routes(net)
+    hosts = stream(3, "tests/permutation").permutation(net.n_hosts).tolist()
+    pairs = zip(hosts, [*hosts[1:], hosts[0]], strict=True)
+    one_path = Settings(routing="ecmp")
+    for program in (
+        messages([(a, b, MIB + 1) for a, b in pairs]),
+        collective("bier", "broadcast", MIB + 1, min(net.n_hosts, 32)),
+    ):
+        packet = simulate(net, routes, program, one_path, seed=1)
+        flow = run_fluid(net, routes, program, one_path, seed=1)
+        sides = [DATA, FEEDBACK]
+        assert np.array_equal(flow.link_pkts[:, sides], packet.link_pkts[:, sides])
+        assert np.array_equal(flow.link_bytes[:, sides], packet.link_bytes[:, sides])

@@ -22,6 +22,7 @@ from fanfold.schemes import catalog
 from fanfold.schemes.program import ACKED, RECEIVED, Fan, build_program
 from fanfold.sim.fluid import run_fluid
 from fanfold.topo.fat_tree import fat_tree
+from fanfold.topo.hypercube import hypercube
 from fanfold.topo.leaf_spine import leaf_spine
 from fanfold.topo.multi_plane import multi_plane
 from fanfold.topo.placement import place_hosts
@@ -197,10 +198,21 @@ def test_receivers_in_more_sets_take_more_copies(tree8):
     out = tree8(program, settings)
     assert out.link_pkts[0, DATA] == 2 * 256
     assert out.feedback_at_source.tolist() == [4 * 127]
+    folded = tree8(collective("fanfold", "broadcast", MIB, 128), settings)
+    assert folded.feedback_at_source.tolist() == [4 * 2]
     one_rack = build_program(NO_MESSAGES, NO_EDGES, fans=(Fan(0, (1, 64, 65), MIB),))
     assert tree8(one_rack, settings).link_pkts[0, DATA] == 2 * 256
     jobs = place_hosts(tree8.net, "job", 64, [(0, 1, 64, 65)])
     assert tree8(one_rack, settings, placement=jobs).link_pkts[0, DATA] == 256
+
+
+def test_copies_that_meet_again_stay_apart():
+    """In a hypercube ways to two receivers part and cross the same link later on."""
+    run = on(hypercube(4))
+    out = run(collective("bier", "broadcast", PKT, 16))
+    links = out.link_pkts[:, DATA]
+    assert (links[run.net.dst < 16] == 1).sum() == 15
+    assert links[(run.net.src >= 16) & (run.net.dst >= 16)].sum() == 19  # 15 in a tree
 
 
 @pytest.mark.parametrize("name", ["chain", "binary-tree", "double-binary-tree"])
