@@ -160,7 +160,7 @@ def uplinks(net: Net, routes: Routes, src: I64, dst: I64) -> list[I64]:
 
 
 def build_streams(
-    net: Net, routes: Routes, program: Program, settings: Settings, seg: int
+    net: Net, routes: Routes, program: Program, settings: Settings, seg: int, seed: int
 ) -> Streams:
     """Streams of all messages; one that may take several of its host's links is split."""
     src, dst = program.src, program.dst
@@ -186,7 +186,7 @@ def build_streams(
     rows = np.zeros(owner.size, r.STREAM_ROW)
     rows["item"], rows["src"], rows["dst"], rows["nic"] = owner, src[owner], dst[owner], nic
     fill_sizes(rows, program.n_bytes[owner], np.repeat(count, count), part, settings, seg)
-    fill_paths(rows, settings, byte_times(net)[nic])
+    fill_paths(rows, settings, byte_times(net)[nic], seed)
     fill_ends(rows, net, routes)
     for name in ("ring", "back", "next_pull", "next_conn", "fan", "first_job", "last_job"):
         rows[name] = r.NONE
@@ -246,11 +246,12 @@ def fill_sizes(
         rows["credit"], rows["window"] = max(-(-settings.window_pkts // seg), 1), 0
 
 
-def fill_paths(rows: Rows, settings: Settings, byte_ps: I64) -> None:
-    """Pace of an open loop and the numbers that pick paths, from the two ends alone."""
+def fill_paths(rows: Rows, settings: Settings, byte_ps: I64, seed: int) -> None:
+    """Pace of an open loop, and the numbers that pick paths: of the two ends and the seed."""
     header = settings.header_bytes * rows["rec_pkts"]
     rows["gap_ps"] = (rows["rec_payload"] + header) * byte_ps
     code = (rows["src"] * 1_000_003 + rows["dst"] * 7919 + rows["nic"] * 31).astype(np.uint64)
+    code ^= np.uint64(stream_key(seed, "sim/paths") & (2**64 - 1))
     code = (code ^ (code >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     code = (code ^ (code >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     rows["path"] = ((code ^ (code >> np.uint64(31))) >> np.uint64(33)).astype(np.int64)

@@ -72,7 +72,7 @@ class Simulation:
         check(settings, segment_pkts, program)
         self.net, self.settings, self.segment_pkts = net, settings, segment_pkts
         self.program = program = expand(program)
-        streams = b.build_streams(net, routes, program, settings, segment_pkts)
+        streams = b.build_streams(net, routes, program, settings, segment_pkts, seed)
         way, sets = b.build_ways(routes)
         items = b.build_items(program, streams)
         ports = int(np.diff(net.first_out).max(initial=1))
