@@ -85,25 +85,24 @@ def run_fluid(
     program: Program,
     settings: Settings,
     *,
-    seed: int = 0,
+    seed: int,
     placement: Placement | None = None,
 ) -> Outcome:
     """Run a program, plain or compact, at flow fidelity.
 
     Args:
-        seed: of no use, nothing is drawn. placement: who is in which set, host order where
-            none is given.
+        seed: of paths, where each message has one. placement: who is in which set, in the order
+            of hosts where none is given.
 
     Raises:
         ConfigError: no path to a receiver, or a program that cannot end.
     """
-    del seed
     check_program(program, net.n_hosts)
     ways = build_ways(net, routes)
     set_of = np.arange(net.n_hosts) // settings.bitstring_bits
     if placement is not None:
         set_of = placement.set_of
-    wires = build_wires(net, routes, ways, program, settings)
+    wires = build_wires(net, routes, ways, program, settings, seed)
     trees = [
         build_tree(net, routes, ways, program, m, set_of, settings.n_ecmp)
         for m in range(len(program.fans))

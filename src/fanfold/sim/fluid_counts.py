@@ -65,8 +65,8 @@ def _turned(net: Net, routes: Routes, ways: Ways, wires: Wires, settings: Settin
     """The way back of every connection: a path of its own."""
     turn = np.arange(wires.src.size) if settings.routing == "ecmp" else np.zeros_like(wires.src)
     nic = first_links(net, ways, wires.dst, wires.src, turn)
-    path = paths_by(net, routes, ways, settings, wires.dst, wires.src, nic)
-    return Wires(wires.dst, wires.src, wires.of, path)
+    path = paths_by(net, routes, ways, settings, wires.seed, (wires.dst, wires.src, nic))
+    return Wires(wires.dst, wires.src, wires.of, path, wires.seed)
 
 
 def _spread(

@@ -55,13 +55,14 @@ class Wires(NamedTuple):
     """Connections and where they lead.
 
     src, dst: (C,) hosts. of: (F,) connection of each message. path: (C, links) its path, or
-    when sprayed one of its paths.
+    when sprayed one of its paths. seed: of paths.
     """
 
     src: I64
     dst: I64
     of: I64
     path: I32
+    seed: int
 
 
 def build_ways(net: Net, routes: Routes) -> Ways:
@@ -100,7 +101,7 @@ def build_desk(net: Net, routes: Routes) -> Desk:
 
 
 def build_wires(
-    net: Net, routes: Routes, ways: Ways, program: Program, settings: Settings
+    net: Net, routes: Routes, ways: Ways, program: Program, settings: Settings, seed: int
 ) -> Wires:
     """Connections of all messages; in the compact form each message has one of its own.
 
@@ -120,8 +121,8 @@ def build_wires(
     if program.chunks > 1:  # all are moving at once
         at = of = np.arange(program.src.size)
     src, dst = program.src[at], program.dst[at]
-    path = paths_by(net, routes, ways, settings, src, dst, nic[at])
-    return Wires(src, dst, of.reshape(-1).astype(np.int64), path)
+    path = paths_by(net, routes, ways, settings, seed, (src, dst, nic[at]))
+    return Wires(src, dst, of.reshape(-1).astype(np.int64), path, seed)
 
 
 def first_links(net: Net, ways: Ways, src: I64, dst: I64, turn: I64) -> I64:
@@ -144,12 +145,18 @@ def refuse_pair(net: Net, src: int, dst: int) -> None:
 
 
 def paths_by(
-    net: Net, routes: Routes, ways: Ways, settings: Settings, src: I64, dst: I64, nic: I64
+    net: Net,
+    routes: Routes,
+    ways: Ways,
+    settings: Settings,
+    seed: int,
+    ends: tuple[I64, I64, I64],
 ) -> I32:
-    """A path for each pair, the one that its stream takes at packet fidelity."""
+    """Path of each source, destination and first link: the one its stream takes as packets."""
+    src, dst, nic = ends
     rows = np.zeros(src.size, STREAM_ROW)
-    rows["src"], rows["dst"], rows["nic"] = src, dst, nic
-    fill_paths(rows, settings, byte_times(net)[nic])
+    rows["src"], rows["dst"], rows["nic"] = ends
+    fill_paths(rows, settings, byte_times(net)[nic], seed)
     path = np.empty((src.size, longest(routes)), np.int32)
     walk(ways, dst, nic, rows["path"].astype(np.int64), path)
     return path
