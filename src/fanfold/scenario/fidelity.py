@@ -24,6 +24,8 @@ minute. The same for each scheme, whatever it is compared with: what a scheme gi
 depend on its company."""
 MAX_LOSSY_RECORDS = 200_000_000
 """Where packets cannot move as trains: 40 s of one scheme, rather than nothing about loss."""
+MAX_WORDS = 400_000
+"""Feedback packets that reach a source: each is heard by a sender's machine, 20 to 60 us."""
 MAX_SEGMENT_PKTS = 64
 """The longest train: a block of a fan, so that its feedback comes as often as with packets."""
 _CONTROL = {"plain": 1, "roce": 1, "ndp": 2}
@@ -59,6 +61,8 @@ def choose(
 def _by_work(work: "Work", n_hops: int, are_trains: bool) -> tuple[Rung, str]:
     hops = f"about {n_hops:,} packet hops"
     limit = MAX_RECORDS if are_trains else MAX_LOSSY_RECORDS
+    if work.words > MAX_WORDS:
+        return "flow", f"{hops}, {work.words:,} words to sources, over {MAX_WORDS:,}"
     if n_hops <= limit:
         return "packet", f"{hops}, at most {limit:,}"
     if not are_trains:
@@ -76,23 +80,30 @@ def are_trains_exact(settings: Settings) -> bool:
 
 
 class Work:
-    """Records of a program by the length of its trains; an estimate, without loss."""
+    """Records of a program by the length of its trains; an estimate, without loss.
+
+    words: feedback packets that reach a source of a fan, at least; with more fans at once than
+    a BFR has slots, feedback counts as unfolded.
+    """
 
     def __init__(self, net: Net, routes: Routes, program: Program, settings: Settings) -> None:
         self.program, self.settings = program, settings
         self.hops = distances(net, routes, program.src, program.dst)
-        trees = [_links_of(net, routes, fan, program.folds) for fan in program.fans]
+        folds = program.folds and len(program.fans) <= settings.n_slots
+        trees = [_links_of(net, routes, fan, folds) for fan in program.fans]
         self.tree_links = np.array(trees, np.int64).reshape(-1, 2)
+        self.sizes = np.array([fan.n_bytes for fan in program.fans], np.int64)
+        self.blocks = _trains(self.sizes, program.chunks, settings, settings.block_psns)
+        heard = [1 if folds else len(fan.receivers) for fan in program.fans]
+        self.words = int((self.blocks * np.array(heard, np.int64)).sum())
 
     def records(self, segment_pkts: int) -> int:
         """Records with trains of up to ``segment_pkts``."""
         n_chunks, settings = self.program.chunks, self.settings
         trains = _trains(self.program.n_bytes, n_chunks, settings, segment_pkts)
         total = int((trains * self.hops).sum()) * (1 + _CONTROL[settings.transport])
-        sizes = np.array([fan.n_bytes for fan in self.program.fans], np.int64)
-        data = _trains(sizes, n_chunks, settings, segment_pkts)
-        blocks = _trains(sizes, n_chunks, settings, settings.block_psns)
-        return total + int((np.column_stack([data, blocks]) * self.tree_links).sum())
+        data = _trains(self.sizes, n_chunks, settings, segment_pkts)
+        return total + int((np.column_stack([data, self.blocks]) * self.tree_links).sum())
 
     def segment(self, limit: int) -> int:
         """The shortest train, a power of two from 2 on, whose records are within a limit."""

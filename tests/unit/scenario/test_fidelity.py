@@ -57,6 +57,18 @@ def test_a_fan_is_its_tree_and_a_word_for_each_block() -> None:
     assert Work(NET, ROUTES, unfolded, SETTINGS).records(1) == 65 * 7 + 2 * (2 + 4 + 4)
 
 
+def test_words_to_sources_have_a_limit_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    fans = tuple(Fan(h, (h + 1, h + 2, h + 3), 4096 * 65) for h in range(2))
+    for folds, n_slots, words in ((True, 2, 4), (True, 1, 12), (False, 2, 12)):
+        program = build_program(messages(), NO_EDGES, fans=fans, folds=folds)
+        settings = Settings(n_slots=n_slots)
+        assert Work(NET, ROUTES, program, settings).words == words
+        monkeypatch.setattr(fidelity, "MAX_WORDS", words)
+        assert choose("auto", NET, ROUTES, program, settings).rung == "packet"
+        monkeypatch.setattr(fidelity, "MAX_WORDS", words - 1)
+        assert choose("auto", NET, ROUTES, program, settings).rung == "flow"
+
+
 def test_pieces_of_the_compact_form_count_as_pieces() -> None:
     plain = build_program(messages((0, 1, 8192), (0, 1, 8192)), NO_EDGES)
     compact = build_program(messages((0, 1, 16384)), NO_EDGES, chunks=2)
