@@ -115,9 +115,15 @@ PLANTS = (
         FLUID + "test_packets_are_dealt_out_evenly_and_none_is_lost",
     ),
     (
-        "src/fanfold/sim/loop/ways.py",
-        "if tree[2, at] != sets[f] + 1:",
-        "if tree[2, at] == 0:",
+        "src/fanfold/sim/fluid_flows.py",
+        "np.unique(set_of[hosts]).size",
+        "1",
+        FLUID + "test_receivers_in_more_sets_take_more_copies",
+    ),
+    (
+        "src/fanfold/sim/fluid_flows.py",
+        "is_same[1:] &= (set_of[1:] == set_of[:-1])[:, None]",
+        "pass",
         FLUID + "test_receivers_in_more_sets_take_more_copies",
     ),
     (
