@@ -20,7 +20,7 @@ import numpy as np
 from numba import types
 from numba.core import config
 
-from fanfold.kernels.parts import PartCompiler, WholeCompiler
+from fanfold.kernels.parts import PartCompiler, WholeCompiler, make_quick
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -84,6 +84,8 @@ def kernel(fn: Callable[P, R]) -> Callable[P, R]:
     if JIT:
         flags |= {"no_cpython_wrapper": True, "pipeline_class": PartCompiler}
         part = cast("Any", numba.njit(nogil=True, **flags)(fn))
+        make_quick(jitted)
+        make_quick(part)
         unliteral = cast("Any", types).unliteral
 
         def resolve(args: tuple[Any, ...], kws: dict[str, Any]) -> Any:

@@ -13,6 +13,22 @@ from numba.core import compiler, compiler_machinery, typed_passes
 from numba.core.codegen import JITCodeLibrary
 
 
+class KernelFlags(compiler.Flags):
+    """numba's flags, told apart by what was set: numba's own comparison is a sixth of a compile."""
+
+    __slots__ = ()
+
+    def __hash__(self) -> int:
+        """One for all, as numba's is in effect."""
+        return 1
+
+    def __eq__(self, other: object) -> bool:
+        """Same options set to same values."""
+        if isinstance(other, KernelFlags):
+            return bool(self._values == other._values)
+        return NotImplemented
+
+
 class PartLibrary(JITCodeLibrary):
     """Code of one part and of what it calls: linked, never run by itself."""
 
@@ -41,7 +57,7 @@ class PartLowering(typed_passes.NativeLowering):
         state.library = PartLibrary(codegen, state.func_id.func_qualname)
         state.flags.no_compile = True
         super().run_pass(state)
-        entry: Any = [].append  # numba tells functions apart by such an object, and never calls it
+        entry: Any = [].append  # never called: numba tells functions apart by it
         lowered = state["cr"]
         state.targetctx.insert_user_function(entry, lowered.fndesc, [state.library])
         state["cr"] = lowered._replace(cfunc=entry)
@@ -56,7 +72,10 @@ class WholeLibrary(JITCodeLibrary):
         for function in self._final_module.functions:
             if not function.is_declaration and function.linkage == Linkage.linkonce_odr:
                 function.linkage = "internal"
-        super()._optimize_final_module()
+        # numba runs a cheap round first, for reference counts; kernels have none.
+        passes, builder = self._codegen._module_pass_manager()
+        with self._recorded_timings.record("Module passes", builder):
+            passes.run(self._final_module, builder)
 
 
 @compiler_machinery.register_pass(mutates_CFG=True, analysis_only=False)
@@ -71,6 +90,11 @@ class WholeLowering(typed_passes.NativeLowering):
         state.library = WholeLibrary(codegen, state.func_id.func_qualname)
         state.library.enable_object_caching()
         return bool(super().run_pass(state))
+
+
+def make_quick(dispatcher: Any) -> None:
+    """Let a dispatcher compile with KernelFlags."""
+    dispatcher._compiler._customize_flags = KernelFlags
 
 
 class PartCompiler(compiler.CompilerBase):
