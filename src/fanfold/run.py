@@ -259,7 +259,7 @@ def _run(
     placed = stage()
     job = build_job(scenario, name, placed)
     if job.choice.rung != "flow":
-        _warm()
+        _warm(bool(job.program.fans))
     began = now_ps()
     outcome = simulate_job(scenario, placed, job, progress)
     wall_ps = now_ps() - began
@@ -269,11 +269,15 @@ def _run(
 
 
 @functools.cache
-def _warm() -> None:
-    """Compile the loop, or load it, before a clock runs: one message and one fan."""
+def _warm(has_fans: bool) -> None:
+    """Compile the loop, or load it, before a clock runs: one message, or one with a fan.
+
+    The loop without fans compiles in half the time.
+    """
     net = build_named_net("star:hosts=2")
     message, no_edge = np.array([[0, 1, 1, 0]]), np.zeros((0, 2), np.int64)
-    program = build_program(message, no_edge, fans=(Fan(0, (1,), 1),), folds=True)
+    fans = (Fan(0, (1,), 1),) if has_fans else ()
+    program = build_program(message, no_edge, fans=fans, folds=has_fans)
     simulate(net, build_routes(net), program, Settings(), seed=0)
 
 

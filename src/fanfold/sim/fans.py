@@ -236,7 +236,7 @@ class Fans:
             np.zeros((world.pkts.size if wide else 1, body_bytes), np.uint8),
         )
 
-    def enlarge(self, senders: r.Senders, n_pkts: int) -> tuple[r.Senders, Bier]:
+    def enlarge(self, senders: r.Senders, n_pkts: int) -> r.Senders:
         """Room for BitStrings and FEEDBACK of ``n_pkts`` packets."""
         if self.program.fans:
             bits = np.zeros((n_pkts, self.n_words + 1), np.uint64)
@@ -245,7 +245,7 @@ class Fans:
             bodies[: self.bier.bodies.shape[0]] = self.bier.bodies
             self.bier = self.bier._replace(bodies=bodies)
             senders = senders._replace(pkt_bits=bits)
-        return senders, self.bier
+        return senders
 
     def n_folds(self) -> tuple[int, int, int]:
         """Slots that completed, that went up partial, words that passed unfolded."""

@@ -14,6 +14,7 @@ from fanfold.sim import build as b
 from fanfold.sim.fans import Fans
 from fanfold.sim.loop import rows as r
 from fanfold.sim.loop.events import push
+from fanfold.sim.loop.fans import Bier, Receivers
 from fanfold.sim.loop.run import run
 from fanfold.topo.net import Net
 from fanfold.topo.routes import Routes
@@ -98,7 +99,7 @@ class Simulation:
         )
         self._chain_pkts(0)
         self.senders = self.fans.set_up(q, self.world, streams)
-        self.bier, self.receivers = self.fans.bier, self.fans.receivers
+        self.fan_state = self._fan_state()
         b.push_starts(q, items, streams)
         self._push_failures()
         self.code = r.TURN
@@ -140,7 +141,8 @@ class Simulation:
         left = turns
         while left > 0:
             before = int(self.q[r.N_EVENTS])
-            self.code = run(self.q, self.world, self.senders, self.bier, self.receivers, left)
+            bier, receivers = self.fan_state
+            self.code = run(self.q, self.world, self.senders, bier, receivers, left)
             left -= int(self.q[r.N_EVENTS]) - before
             if self.code == r.MAIL:
                 self.fans.deliver(self)
@@ -161,7 +163,12 @@ class Simulation:
             pkts[: old.size] = old
             self.world = self.world._replace(pkts=pkts)
             self._chain_pkts(old.size)
-            self.senders, self.bier = self.fans.enlarge(self.senders, pkts.size)
+            self.senders = self.fans.enlarge(self.senders, pkts.size)
+            self.fan_state = self._fan_state()
+
+    def _fan_state(self) -> tuple[Bier, Receivers] | tuple[None, None]:
+        has_fans = bool(self.program.fans)
+        return (self.fans.bier, self.fans.receivers) if has_fans else (None, None)
 
     def progress(self) -> Progress:
         """Where it stands."""
