@@ -9,6 +9,7 @@ to their headers (NDP-like); a hop is two events. docs/simulator.md sections 2 a
 import numpy as np
 
 from fanfold.kernels.jit import i64, kernel
+from fanfold.kernels.octets import plus, times
 from fanfold.sim.loop.events import push, push_pkt
 from fanfold.sim.loop.rows import (
     ACK_BYTES,
@@ -47,10 +48,10 @@ _S30, _S27, _S31 = np.uint64(30), np.uint64(27), np.uint64(31)
 @kernel
 def draw(link: Row) -> int:
     """Next number of a link's own stream, 0..2**63-1 (SplitMix64, Steele et al. 2014)."""
-    link["rng"] = np.uint64(link["rng"] + _GOLDEN)
-    z = np.uint64(link["rng"])
-    z = np.uint64((z ^ (z >> _S30)) * _MIX_A)
-    z = np.uint64((z ^ (z >> _S27)) * _MIX_B)
+    z = plus(link["rng"], _GOLDEN)
+    link["rng"] = z
+    z = times(z ^ (z >> _S30), _MIX_A)
+    z = times(z ^ (z >> _S27), _MIX_B)
     return i64((z ^ (z >> _S31)) >> np.uint64(1))
 
 
