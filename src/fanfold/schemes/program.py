@@ -27,13 +27,19 @@ ACKED = 1
 """An item is done when its sender knows that."""
 
 
+N_ENTROPY = 2**20
+ANY = -1
+"""Entropy of a fan that takes whatever path comes."""
+
+
 class Fan(NamedTuple):
-    """One message to many: source host, receiving hosts, bytes, earliest start."""
+    """One message to many: source host, receivers, bytes, earliest start, BIER entropy."""
 
     source: int
     receivers: tuple[int, ...]
     n_bytes: int
     start_ps: int = 0
+    entropy: int = ANY
 
 
 class Program(NamedTuple):
@@ -89,6 +95,22 @@ def build_program(
     return Program(
         src, dst, n_bytes, start_ps, fans, folds, needs, first, after[order].copy(), on, chunks
     )
+
+
+def with_entropy(fans: tuple[Fan, ...]) -> tuple[Fan, ...]:
+    """The same fans, each with an entropy: its own, or one by what it is, not where it stands.
+
+    Fans of one source take different tables.
+    """
+    order = sorted(
+        range(len(fans)),
+        key=lambda m: (fans[m].source, fans[m].start_ps, -fans[m].n_bytes, fans[m].receivers),
+    )
+    given = list(fans)
+    for place, m in enumerate(order):
+        if given[m].entropy == ANY:
+            given[m] = fans[m]._replace(entropy=(place * 7 + fans[m].source * 3) % N_ENTROPY)
+    return tuple(given)
 
 
 def edges_of(program: Program) -> I64:

@@ -22,7 +22,7 @@ from fanfold.kernels.layout import BITS_AT, FAN_BYTES, INNER_BYTES, MAX_PSN, UND
 from fanfold.kernels.slots import NEVER_PS
 from fanfold.kernels.state import NODE_ROW, SLOT_PLANES, SLOT_ROW, build_counters, build_fold
 from fanfold.scenario.settings import Settings
-from fanfold.schemes.program import Program
+from fanfold.schemes.program import Program, with_entropy
 from fanfold.sim.build import Streams
 from fanfold.sim.loop import rows as r
 from fanfold.sim.loop.events import push
@@ -126,7 +126,7 @@ class Fans:
         rows = np.zeros(len(self.program.fans), r.FAN_ROW)
         n_ids = self.n_si * self.n_bits
         block_at = 0
-        for m, fan in enumerate(self.program.fans):
+        for m, fan in enumerate(with_entropy(self.program.fans)):
             self._check(fan.source, fan.receivers)
             shape = Shape(fan.n_bytes, settings.payload_bytes, settings.block_psns)
             tail = shape.last_bytes - (shape.last_n_psn - 1) * settings.payload_bytes
@@ -135,7 +135,7 @@ class Fans:
             row["addr"] = fan.source
             row["bfir_id"], row["flow"] = self.bfr_ids[fan.source], 2 * m + 1
             row["flow_port"], row["nic"] = FLOW_PORT, net.first_out[fan.source]
-            row["n_si"], row["entropy"] = self.n_si, (m * 7 + fan.source * 3) % 2**20
+            row["n_si"], row["entropy"] = self.n_si, fan.entropy
             row["n_blocks"], row["n_psn"] = shape.n_blocks, settings.block_psns
             row["last_n_psn"], row["last_bytes"] = shape.last_n_psn, tail
             row["stride"], row["unreceived"] = settings.payload_bytes, len(fan.receivers)

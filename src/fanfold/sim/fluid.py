@@ -18,7 +18,7 @@ from fanfold.results.outcome import (
     Outcome,
 )
 from fanfold.scenario.settings import Settings
-from fanfold.schemes.program import ACKED, Program
+from fanfold.schemes.program import ACKED, Program, with_entropy
 from fanfold.schemes.program_rules import check_program
 from fanfold.sim.build import byte_times
 from fanfold.sim.fluid_counts import count_links
@@ -104,8 +104,8 @@ def run_fluid(
         set_of = placement.set_of
     wires = build_wires(net, routes, ways, program, settings, seed)
     trees = [
-        build_tree(net, routes, ways, program, m, set_of, settings.n_ecmp)
-        for m in range(len(program.fans))
+        build_tree(net, routes, ways, program, fan, set_of, settings.n_ecmp)
+        for fan in with_entropy(program.fans)
     ]
     first, entries = build_entries(net, routes, ways, wires, trees, settings)
     sizes = build_sizes(program, settings)

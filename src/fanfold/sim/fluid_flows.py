@@ -19,7 +19,7 @@ from fanfold.kernels.layout import (
     UNDERLAY_BYTES,
 )
 from fanfold.scenario.settings import Settings
-from fanfold.schemes.program import Program
+from fanfold.schemes.program import Fan, Program
 from fanfold.sim.build import byte_times, fill_paths
 from fanfold.sim.loop.maxmin import ENTRY_ROW, NONE
 from fanfold.sim.loop.rows import STREAM_ROW
@@ -167,18 +167,17 @@ def build_tree(
     routes: Routes,
     ways: Ways,
     program: Program,
-    number: int,
+    fan: Fan,
     set_of: I64,
     n_ecmp: int,
 ) -> Tree:
-    """Links of fan ``number`` of a program; its entropy is the one of every fidelity.
+    """Links of a fan of a program, which has an entropy: that of every fidelity.
 
     Raises:
         ConfigError: no path to a receiver.
     """
-    fan = program.fans[number]
     hosts, source = np.array(fan.receivers, np.int64), np.array([fan.source])
-    table = (number * 7 + fan.source * 3) % 2**20 % n_ecmp
+    table = fan.entropy % n_ecmp
     path = np.empty((hosts.size, longest(routes)), np.int32)
     lost = fan_out(ways, source, hosts, table, n_ecmp, path)
     if lost != NONE:

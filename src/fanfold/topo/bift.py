@@ -26,7 +26,8 @@ def build_bifts(paths: Paths, name: str) -> Bifts:
     birt = build_birt(paths, name)
     bsl = bsl_of_bits(fabric.bitstring_bits)
     sis = sorted({row.si for row in birt})
-    rotation = [node.name for node in fabric.nodes].index(name)
+    hosts_first = sorted(fabric.nodes, key=lambda node: node.role != "host")
+    rotation = [node.name for node in hosts_first].index(name)
     n_ecmp, n_bits = fabric.n_ecmp, fabric.bitstring_bits
     first = {si: i * n_ecmp for i, si in enumerate(sis)}
     nbr_of = np.full((len(sis) * n_ecmp, n_bits), NULL_NBR, np.int64)
@@ -50,7 +51,7 @@ def pick_nbr(row: BirtRow, table: int, n_ecmp: int, rotation: int) -> int:
     Two BFRs in a row must not read the same part of the table number, or the second one sees
     only tables that lead to one of its paths. Hops still to go alternate between odd and even,
     so odd ones take the low part (table mod paths) and even ones the high part. The rotation,
-    one for each node, keeps nodes of one tier from favouring the same path.
+    a node's place among hosts, then BFRs, keeps nodes of one tier from favouring the same path.
     """
     n_paths = len(row.nbrs)
     part = table if row.n_hops % 2 else table * n_paths // n_ecmp
