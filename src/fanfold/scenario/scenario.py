@@ -21,6 +21,7 @@ from msgspec import Meta
 from fanfold.errors import ConfigError
 from fanfold.scenario.settings import Settings
 from fanfold.scenario.toml_table import read_table, write_table
+from fanfold.scenario.width import AUTO, WIDTHS
 from fanfold.work.collective import Kind
 
 Fidelity = Literal["auto", "packet", "train", "flow"]
@@ -36,7 +37,6 @@ ID_DIGITS = 16
 _IMPORT = "import:"
 _MATRIX, _NET = "matrix.cm", "net"
 """Names of a matrix and an imported net beside a scenario that is kept."""
-_WIDTHS = (64, 128, 256, 512, 1024, 2048, 4096)
 
 
 class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -158,8 +158,8 @@ def schema_text() -> str:
 
 
 def _check_settings(settings: Settings, prefix: str) -> None:
-    if settings.bitstring_bits not in _WIDTHS:
-        allowed = ", ".join(map(str, _WIDTHS))
+    if settings.bitstring_bits not in (AUTO, *WIDTHS):
+        allowed = ", ".join(map(str, (AUTO, *WIDTHS)))
         raise ConfigError(f"{prefix}bitstring_bits", settings.bitstring_bits, allowed)
     pause, resume = settings.pfc_pkts
     if resume > pause:

@@ -1,6 +1,6 @@
 """How packets look and what ports, hosts and routers do: every number of the timing model.
 
-The model is docs/simulator.md. Defaults are those of ADR 0013.
+The model is docs/simulator.md. Defaults are those of ADR 0012.
 """
 
 from typing import Annotated, Literal
@@ -42,7 +42,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     0 = never. pfc_pkts: pause above, resume below, in packets of an ingress; 0 = no PFC.
     cut_through: a router passes on after the header, where the next link is not faster.
     switch_ps: of a router. loss_ppb: of every packet on every link, hosts' links included.
-    block_psns, bitstring_bits, n_slots, n_ecmp: of fans. rto_ps: shortest retransmit time.
+    block_psns, n_slots, n_ecmp: of fans. bitstring_bits: 0 = what suits the hosts, width.py.
+    rto_ps: shortest retransmit time.
     """
 
     payload_bytes: Size = 4096
@@ -58,7 +59,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     switch_ps: Time = 0
     loss_ppb: Chance = 0
     block_psns: Block = 64
-    bitstring_bits: Positive = 256
+    bitstring_bits: Count = 0
     n_slots: Positive = 128
     n_ecmp: Positive = 4
     rto_ps: Time = 1_000_000_000

@@ -7,7 +7,7 @@ keep their proportion to the round trip (docs/simulator.md 6).
 """
 
 from collections import deque
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,8 @@ from fanfold.kernels.layout import BITS_AT, FAN_BYTES, INNER_BYTES, MAX_PSN, UND
 from fanfold.kernels.slots import NEVER_PS
 from fanfold.kernels.state import NODE_ROW, SLOT_PLANES, SLOT_ROW, build_counters, build_fold
 from fanfold.scenario.settings import Settings
-from fanfold.schemes.program import Program, with_entropy
+from fanfold.scenario.width import with_width
+from fanfold.schemes.program import Fan, Program, with_entropy
 from fanfold.sim.build import Streams
 from fanfold.sim.loop import rows as r
 from fanfold.sim.loop.events import push
@@ -54,6 +55,14 @@ MAX_ROWS = 60_000_000
 FLOW_PORT = 50_000
 
 
+class Part(NamedTuple):
+    """A fan, or what leaves by one link of its source: item, receivers, link."""
+
+    item: int
+    fan: Fan
+    nic: int
+
+
 class Fans:
     """All fans of a run, and the arrays that BFRs and receivers need for them."""
 
@@ -65,6 +74,7 @@ class Fans:
         settings: Settings,
         bfr_ids: I64 | None,
     ) -> None:
+        settings = with_width(settings, net.n_hosts)
         self.net, self.routes, self.program, self.settings = net, routes, program, settings
         self.n_bits = settings.bitstring_bits
         self.bsl = bitstring.bsl_of_bits(self.n_bits)
@@ -77,6 +87,7 @@ class Fans:
         self.lost: list[str] = []
         self.machines: dict[int, FanSender] = {}
         self.speed = speed_of(net, routes)
+        self.parts = self._cut()
         self._jobs: dict[int, SendBlock] = {}
         self._free_jobs: deque[int] = deque()
         self._free_bits: deque[int] = deque()  # rows of BitStrings
@@ -97,7 +108,7 @@ class Fans:
         q[r.AGAIN_PS] = AGAIN_PS // self.speed
         body = self.settings.payload_bytes + int(q[r.FAN_HEAD])
         q[r.FEEDBACK_MTU] = body
-        n_fans = len(self.program.fans)
+        n_fans = len(self.parts)
         world.nodes["bfr_id"][: self.net.n_hosts] = self.bfr_ids
         self.receivers = self._build_receivers(fans)
         self.bier = self._build_bier(world, body if n_fans else 1)
@@ -122,19 +133,19 @@ class Fans:
         )
 
     def _build_fans(self, world: r.World) -> Rows:
-        net, settings = self.net, self.settings
-        rows = np.zeros(len(self.program.fans), r.FAN_ROW)
+        settings = self.settings
+        rows = np.zeros(len(self.parts), r.FAN_ROW)
         n_ids = self.n_si * self.n_bits
         block_at = 0
-        for m, fan in enumerate(with_entropy(self.program.fans)):
-            self._check(fan.source, fan.receivers)
+        for m, part in enumerate(self.parts):
+            fan = part.fan
             shape = Shape(fan.n_bytes, settings.payload_bytes, settings.block_psns)
             tail = shape.last_bytes - (shape.last_n_psn - 1) * settings.payload_bytes
             row = rows[m]
-            row["item"], row["host"] = self.program.src.size + m, fan.source
+            row["item"], row["host"] = part.item, fan.source
             row["addr"] = fan.source
             row["bfir_id"], row["flow"] = self.bfr_ids[fan.source], 2 * m + 1
-            row["flow_port"], row["nic"] = FLOW_PORT, net.first_out[fan.source]
+            row["flow_port"], row["nic"] = FLOW_PORT, part.nic
             row["n_si"], row["entropy"] = self.n_si, fan.entropy
             row["n_blocks"], row["n_psn"] = shape.n_blocks, settings.block_psns
             row["last_n_psn"], row["last_bytes"] = shape.last_n_psn, tail
@@ -146,25 +157,46 @@ class Fans:
             raise ConfigError(
                 "fidelity", f"{block_at} blocks at receivers", f"flow above {MAX_ROWS}"
             )
+        n_parts = np.bincount(rows["item"], minlength=world.items.size)
+        for m in range(len(self.parts) - 1, -1, -1):
+            world.items[rows[m]["item"]]["fan"] = m  # its first part
+        is_fan = world.items["fan"] != r.NONE
+        for name in ("n_streams", "unreceived", "unacked"):
+            world.items[name][is_fan] = n_parts[is_fan]
         return rows
 
-    def _check(self, source: int, receivers: tuple[int, ...]) -> None:
-        if source in receivers:
-            name = self.net.node_name(source)
+    def _cut(self) -> list["Part"]:
+        """Fans by the link they leave by: most hosts have one that leads to everybody."""
+        parts = []
+        n = self.program.src.size
+        for m, fan in enumerate(with_entropy(self.program.fans)):
+            self._check(fan)
+            links: dict[int, list[int]] = {}
+            for host in fan.receivers:
+                links.setdefault(self._link_to(fan.source, host), []).append(host)
+            for nic, hosts in sorted(links.items()):
+                parts.append(Part(n + m, fan._replace(receivers=tuple(hosts)), nic))
+        return parts
+
+    def _link_to(self, source: int, host: int) -> int:
+        """The source's first link if it leads there, else the nearest one that does."""
+        net, group = self.net, self.routes.group[host]
+        mine = range(int(net.first_out[source]), int(net.first_out[source + 1]))
+        hops = [int(self.routes.hops[net.dst[at] - net.n_hosts, group]) for at in mine]
+        if min(hops) >= FAR:
+            ends = f"{net.node_name(source)} to {net.node_name(host)}"
+            raise ConfigError("receiver", f"no path from {ends}", "hosts that are connected")
+        best = 0 if hops[0] < FAR else hops.index(min(hops))
+        return mine[best]
+
+    def _check(self, fan: Fan) -> None:
+        if fan.source in fan.receivers:
+            name = self.net.node_name(fan.source)
             raise ConfigError("receiver", f"{name} sends to itself", "other hosts")
-        for host in (source, *receivers):
+        for host in (fan.source, *fan.receivers):
             if self.bfr_ids[host] < 1:
                 name = self.net.node_name(host)
                 raise ConfigError("placement", f"{name} has no BFR-id", "1..65535")
-        first = self.net.dst[self.net.first_out[source]] - self.net.n_hosts
-        far = self.routes.hops[first, self.routes.group[list(receivers)]] >= FAR
-        if far.any():
-            name = self.net.node_name(receivers[int(np.argmax(far))])
-            raise ConfigError(
-                "receiver",
-                f"no path from {self.net.node_name(source)} to {name}",
-                "hosts that are connected",
-            )
 
     def _build_receivers(self, fans: Rows) -> Receivers:
         n_ids = self.n_si * self.n_bits
@@ -217,6 +249,7 @@ class Fans:
                 net.n_hosts,
                 self.n_si,
                 self.settings.n_ecmp,
+                bool(net.tier.max() <= 1),
                 nbr_of,
                 f_bm,
             )
@@ -263,7 +296,8 @@ class Fans:
         now = int(q[r.NOW])
         for kind, m, value in letters:
             if kind == r.MAIL_START:
-                self._start(m)
+                self._start_item(sim, m)
+                continue
             word = None
             if kind == r.MAIL_WORD:
                 p, size = divmod(value, SIZE)
@@ -292,14 +326,19 @@ class Fans:
             self._queued[m, job.lane] -= 1
         machine.on_sent(int(sim.q[r.NOW]) * self.speed, job)
 
+    def _start_item(self, sim: "Simulation", first: int) -> None:
+        item = self.parts[first].item
+        for m in range(first, first + int(sim.world.items[item]["n_streams"])):
+            self._start(m)
+            self._go_on(sim, m, self.machines[m], [])
+
     def _start(self, m: int) -> None:
-        fan, settings = self.program.fans[m], self.settings
+        fan, settings = self.parts[m].fan, self.settings
         bits = 0
         for host in fan.receivers:
             bits |= 1 << int(self.bfr_ids[host] - 1)
         shape = Shape(fan.n_bytes, settings.payload_bytes, settings.block_psns)
-        link = self.net.first_out[fan.source]
-        cap = max(int(self.net.bps[link]) // self.speed, 1)
+        cap = max(int(self.net.bps[self.parts[m].nic]) // self.speed, 1)
         self.machines[m] = FanSender(2 * m + 1, shape, [bits], cap)
         self._wake_ps[m] = NEVER_PS
 
@@ -340,7 +379,7 @@ class Fans:
                 break
         if machine.is_done():
             del self.machines[m]
-            settle(sim.q, sim.world.items, sim.world.deps, self.program.src.size + m, ACKED)
+            settle(sim.q, sim.world.items, sim.world.deps, self.parts[m].item, ACKED)
             return
         tick = TICK_PS * min(max(len(self.machines) // 8, 1), 64)
         due = max(machine.deadline_ps() // self.speed, now + tick // self.speed)
@@ -353,7 +392,7 @@ class Fans:
 
     def _note_lost(self, m: int, effect: ReceiverLost) -> None:
         host = int(np.argmax(self.bfr_ids == effect.bit + 1))
-        fan = self.program.fans[m]
+        fan = self.parts[m].fan
         source, name = self.net.node_name(fan.source), self.net.node_name(host)
         self.lost.append(f"fan from {source}: {name} given up, {effect.reason}")
 

@@ -18,6 +18,7 @@ from fanfold.results.outcome import (
     Outcome,
 )
 from fanfold.scenario.settings import Settings
+from fanfold.scenario.width import with_width
 from fanfold.schemes.program import ACKED, Program, with_entropy
 from fanfold.schemes.program_rules import check_program
 from fanfold.sim.build import byte_times
@@ -98,6 +99,7 @@ def run_fluid(
         ConfigError: no path to a receiver, or a program that cannot end.
     """
     check_program(program, net.n_hosts)
+    settings = with_width(settings, net.n_hosts)
     ways = build_ways(net, routes)
     set_of = np.arange(net.n_hosts) // settings.bitstring_bits
     if placement is not None:

@@ -77,6 +77,7 @@ def build_ways(net: Net, routes: Routes) -> Ways:
         routes.ecmp,
         routes.first,
         routes.link,
+        bool(net.tier.max() <= 1),
     )
 
 

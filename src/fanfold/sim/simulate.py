@@ -199,7 +199,8 @@ class Simulation:
         heard = np.zeros(program.n_items, np.int64)
         unicast = streams["fan"] == r.NONE
         np.add.at(heard, streams["item"][unicast], streams["n_acks"][unicast])
-        heard[program.src.size :] = self.senders.fans["n_feedback"][: len(program.fans)]
+        fans = self.senders.fans
+        np.add.at(heard, fans["item"], fans["n_feedback"])
         item_ps = np.where(items["done_ps"] >= 0, items["done_ps"], NOT_DONE)
         stuck = tuple(self._stuck())
         why = WHY.get(self.code, "not over")

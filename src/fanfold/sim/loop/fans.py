@@ -21,10 +21,10 @@ from fanfold.kernels.collect import (
 )
 from fanfold.kernels.feedback import NOT_TOLD, own_report, whole_block, write_feedback
 from fanfold.kernels.forward import arm_slot, fold_in, set_deadline
-from fanfold.kernels.jit import kernel
+from fanfold.kernels.jit import i64, kernel
 from fanfold.kernels.layout import MAX_PSN, UNDERLAY_BYTES
 from fanfold.kernels.octets import ZERO
-from fanfold.kernels.replicate import n_bits, replicate
+from fanfold.kernels.replicate import bit, n_bits, replicate
 from fanfold.kernels.slots import NEVER_PS, NO_SLOT, expect, expire
 from fanfold.kernels.state import DONE_BM, I64, U8, U64, Counters, Fold
 from fanfold.kernels.tables import NULL_NBR
@@ -49,6 +49,7 @@ from fanfold.sim.loop.rows import (
     NONE,
     NOW,
     PK_FEEDBACK,
+    Row,
     Rows,
 )
 
@@ -84,7 +85,7 @@ class Receivers(NamedTuple):
 
     Follow row of bit k of a fan: ``fan.recv_at + k``; block row ``fan.block_at + k * n_blocks
     + block``. Of a follow row ``map_at`` is the fan, ``map_len`` the blocks it lacks,
-    ``heard_ps`` its bit k, ``flow_port`` its host.
+    ``heard_ps`` its bit k, ``flow_port`` its host, ``bfir_addr`` the link it heard of it by.
     """
 
     collect: Collect
@@ -183,9 +184,7 @@ def arm_fan(
     if row["armed_ps"] < 0:
         row["n_words"] = q[N_WORDS]
         row["port"] = links[pkt["link"]]["reverse"]
-        row["n_psn"] = fan["n_psn"]
-        if pkt["psn"] == fan["n_blocks"] - 1:
-            row["n_psn"] = fan["last_n_psn"]
+        row["n_psn"] = psns_of(fan, pkt["psn"])
         row["bfir_addr"], row["flow_port"] = fan["addr"], fan["flow_port"]
     if row["armed_ps"] < 0 or pkt["again"] == 0:
         set_deadline(row, bier.bfrs[r : r + 1], 64 - pkt["ttl"], q[NOW] + pkt["span_ps"])
@@ -318,15 +317,14 @@ def on_fan_data(
     poll = pkt["poll"] != 0
     if row["state"] == FREE:
         row["state"], row["follow"], row["block"] = FILLING, f, block
-        row["n_psn"] = fan["n_psn"]
-        if block == fan["n_blocks"] - 1:
-            row["n_psn"] = fan["last_n_psn"]
+        row["n_psn"] = psns_of(fan, block)
         row["round"], row["report_ps"] = pkt["stamp"], now + collect.timing[1]
         push(q, row["report_ps"], b * N_KINDS + EV_REPORT)
     if row["state"] == WHOLE:
         return b if poll else NONE
     row["round"] = max(row["round"], pkt["stamp"])
     row["last_ps"] = now
+    follow["bfir_addr"] = pkt["link"]
     if poll:
         row["polled"] = 1
         row["report_ps"] = min(row["report_ps"], now + collect.timing[0])
@@ -340,11 +338,7 @@ def on_fan_data(
         follow["newest_ps"] = now
     fresh = pkt_bits[p, q[N_WORDS]] & ~row["have"]
     row["have"] |= fresh
-    n_bytes = n_bits(fresh) * fan["stride"]
-    top = np.uint64(1) << np.uint64(fan["last_n_psn"] - 1)
-    if block == fan["n_blocks"] - 1 and fresh & top != ZERO:
-        n_bytes += fan["last_bytes"] - fan["stride"]
-    nodes[host]["got_bytes"] += n_bytes
+    nodes[host]["got_bytes"] += bytes_of(fan, block, fresh)
     if row["have"] == whole_block(row["n_psn"]):
         row["state"] = WHOLE
         follow["map_len"] -= 1
@@ -355,6 +349,21 @@ def on_fan_data(
     if poll:
         push(q, row["report_ps"], b * N_KINDS + EV_REPORT)
     return NONE
+
+
+@kernel
+def psns_of(fan: Row, block: int) -> int:
+    """Packets of a block."""
+    return i64(fan["last_n_psn"] if block == fan["n_blocks"] - 1 else fan["n_psn"])
+
+
+@kernel
+def bytes_of(fan: Row, block: int, psns: np.uint64) -> int:
+    """Payload of some PSNs of a block."""
+    n_bytes = n_bits(psns) * fan["stride"]
+    if block == fan["n_blocks"] - 1 and psns & bit(fan["last_n_psn"] - 1) != ZERO:
+        n_bytes += fan["last_bytes"] - fan["stride"]
+    return i64(n_bytes)
 
 
 @kernel

@@ -282,7 +282,7 @@ def say(
 ) -> None:
     """Send a receiver's word on a block."""
     follow = receivers.collect.follow[receivers.collect.blocks[b]["follow"]]
-    at = world.nodes[follow["flow_port"]]["first_out"]
+    at = world.links[follow["bfir_addr"]]["reverse"]
     p = speak_up(q, world.pkts, senders.fans, bier, receivers, b)
     while p != NONE:
         following = world.pkts[p]["next"]

@@ -23,6 +23,7 @@ def fill_bifts(
     n_hosts: int,
     n_si: int,
     n_ecmp: int,
+    is_flat: bool,
     nbr_of: I64,
     f_bm: U64,
 ) -> None:
@@ -41,7 +42,18 @@ def fill_bifts(
                 nbr = NULL_NBR
                 if host >= 0:
                     nbr = port_to(
-                        way, hops, sets, n_sets, links, nodes, host, r, n_hosts, e, n_ecmp
+                        way,
+                        hops,
+                        sets,
+                        n_sets,
+                        links,
+                        nodes,
+                        host,
+                        r,
+                        n_hosts,
+                        e,
+                        n_ecmp,
+                        is_flat,
                     )
                     if nbr > 0:
                         nbr -= out
@@ -62,6 +74,7 @@ def port_to(
     n_hosts: int,
     e: int,
     n_ecmp: int,
+    is_flat: bool,
 ) -> int:
     """Link of router r toward a host in table e, plus one; NULL_NBR where there is none."""
     g = nodes[host]["group"]
@@ -75,5 +88,19 @@ def port_to(
     if k < 0:
         return NULL_NBR
     n = sets[k + 1] - sets[k]
-    part = e if hops[r, g] % 2 == 1 else e * n // n_ecmp
-    return sets[n_sets + 1 + sets[k] + (part + n_hosts + r) % n] + 1
+    at = pick_way(n, hops[r, g], e, n_ecmp, n_hosts + r, is_flat)
+    return sets[n_sets + 1 + sets[k] + at] + 1
+
+
+@kernel
+def pick_way(n: int, left: int, table: int, n_ecmp: int, node: int, is_flat: bool) -> int:
+    """Which of n next hops a table takes; ``left`` hops are still to go.
+
+    As topo/bift.py deals them out. In a flat net, where every router has hosts, all routers
+    take the first, or all the last: the order of dimensions, so that the paths from one source
+    form a tree and no BFR gets one packet twice.
+    """
+    if is_flat:
+        return 0 if table % 2 == 0 else n - 1
+    part = table if left % 2 == 1 else table * n // n_ecmp
+    return (part + node) % n

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fanfold.kernels.jit import i64, kernel
+from fanfold.sim.loop.tables import pick_way
 
 I64 = NDArray[np.int64]
 I32 = NDArray[np.int32]
@@ -31,6 +32,7 @@ class Ways(NamedTuple):
     ecmp: I32
     first: I64
     link: I32
+    is_flat: bool
 
 
 class Desk(NamedTuple):
@@ -137,8 +139,7 @@ def walk(ways: Ways, dst: I64, nic: I64, code: I64, path: I32) -> None:
 def fan_out(ways: Ways, src: I64, dst: I64, table: int, n_ecmp: int, path: I32) -> int:
     """Path of a fan to each of its receivers, from its source's first link.
 
-    The choice is that of topo/bift.py: odd hops to go take the low part of the table's number,
-    even ones the high part, each router starts elsewhere. Receivers that cannot be reached
+    The choice is that of ``pick_way``. Receivers that cannot be reached
     over the first link are reached over the nearest other one.
 
     Args:
@@ -168,8 +169,9 @@ def fan_out(ways: Ways, src: I64, dst: I64, table: int, n_ecmp: int, path: I32) 
             else:
                 k = ways.ecmp[r, g]
                 n = ways.first[k + 1] - ways.first[k]
-                part = table if left % 2 == 1 else table * n // n_ecmp
-                at = i64(ways.link[ways.first[k] + (part + ways.n_hosts + r) % n])
+                node = ways.n_hosts + r
+                pick = pick_way(i64(n), left, table, n_ecmp, node, ways.is_flat)
+                at = i64(ways.link[ways.first[k] + pick])
     return NONE
 
 
