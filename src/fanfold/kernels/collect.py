@@ -333,11 +333,11 @@ def gaps_of(collect: Collect, r: int) -> np.uint64:
 def repeat_at(collect: Collect, r: int, now_ps: int, again_ps: int) -> int:
     """When gaps that are being reported now are reported again.
 
-    After ``again_ps`` at first; in longer and longer steps when no packet answers them: the
-    sender may be gone. A repair asks for a word itself.
+    After ``again_ps`` at first; when no packet answers them for a while in steps of a quarter
+    of it: the sender may be gone. A repair asks for a word itself.
     """
     silent_ps = now_ps - collect.blocks[r]["last_ps"]
-    return now_ps + max(again_ps, min(silent_ps, MAX_AGAIN_PS))
+    return now_ps + max(again_ps, min(silent_ps // 4, MAX_AGAIN_PS))
 
 
 @kernel

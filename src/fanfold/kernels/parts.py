@@ -14,7 +14,7 @@ from numba.core.codegen import JITCodeLibrary
 
 
 class KernelFlags(compiler.Flags):
-    """numba's flags, told apart by what was set: numba's own comparison is a sixth of a compile."""
+    """numba's flags by what was set: numba's own comparison is a sixth of a compile."""
 
     __slots__ = ()
 

@@ -62,5 +62,5 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     bitstring_bits: Count = 0
     n_slots: Positive = 128
     n_ecmp: Positive = 4
-    rto_ps: Time = 1_000_000_000
+    rto_ps: Time = 300_000_000
     failures: tuple[Failure, ...] = ()

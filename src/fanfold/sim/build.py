@@ -26,6 +26,9 @@ TRANSPORTS = {"roce": r.ROCE, "ndp": r.NDP, "plain": r.PLAIN}
 SPRAY_REORDER = 64
 """Records that a later one may overtake on other paths before they count as lost."""
 PATH_REORDER = 2
+FULL_BYTES = 4160
+ROUNDS = 3
+"""A retransmit timer never runs for less than so many round trips."""
 PULL_PER_MILLE = 990
 """Pulls ask for a little less than the link carries."""
 
@@ -105,6 +108,13 @@ def lines(n: int, dtype: np.dtype[np.void]) -> Rows:
     raw = np.zeros(n * dtype.itemsize + 64, np.uint8)
     at = -raw.ctypes.data % 64
     return raw[at : at + n * dtype.itemsize].view(dtype)
+
+
+def round_trip(net: Net, routes: Routes) -> int:
+    """Longest round trip without queues, in ps: a full packet out and its answer back."""
+    hops = routes.hops[routes.hops < FAR]
+    n = int(hops.max(initial=1)) + 1
+    return n * (2 * int(net.prop_ps.max()) + FULL_BYTES * int(byte_times(net).max()))
 
 
 def build_links(net: Net, settings: Settings, seed: int) -> Rows:
@@ -282,7 +292,9 @@ def push_starts(q: I64, items: Rows, streams: Streams) -> None:
         push(q, int(items["start_ps"][i]), int(i) * r.N_KINDS + r.EV_START)
 
 
-def set_scalars(q: I64, net: Net, program: Program, settings: Settings, n_sets: int) -> None:
+def set_scalars(
+    q: I64, net: Net, program: Program, settings: Settings, n_sets: int, rtt_ps: int
+) -> None:
     """Numbers of the timing model in the queue's head."""
     q[r.N_HOSTS], q[r.N_SETS], q[r.N_ITEMS] = net.n_hosts, n_sets, program.n_items
     q[r.TRANSPORT] = TRANSPORTS[settings.transport]
@@ -296,7 +308,7 @@ def set_scalars(q: I64, net: Net, program: Program, settings: Settings, n_sets: 
     q[r.QUEUED] = int(high > 0 or settings.transport == "ndp")
     is_lossy = settings.loss_ppb or settings.failures
     q[r.LOSSY] = int(bool(is_lossy or (settings.queue_bytes and not q[r.TRIM] and not high)))
-    q[r.RTO_PS] = settings.rto_ps
+    q[r.RTO_PS] = max(settings.rto_ps, ROUNDS * rtt_ps)
     q[r.REORDER] = SPRAY_REORDER if settings.routing == "spray" else PATH_REORDER
     full = settings.payload_bytes + settings.header_bytes
     pull = full * int(byte_times(net)[: max(int(net.first_out[net.n_hosts]), 1)].min())

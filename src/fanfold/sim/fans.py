@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fanfold.core.effects import Effect, ReceiverLost, SendBlock
 from fanfold.core.flight import Shape
-from fanfold.core.sender import TICK_PS, FanSender
+from fanfold.core.sender import MAIN, TICK_PS, FanSender
 from fanfold.errors import ConfigError
 from fanfold.kernels import collect as c
 from fanfold.kernels.codes import FOLD_COMPLETE, FOLD_PARTIAL, FOLD_UNFOLDED, N_FOLDS
@@ -24,7 +24,7 @@ from fanfold.kernels.state import NODE_ROW, SLOT_PLANES, SLOT_ROW, build_counter
 from fanfold.scenario.settings import Settings
 from fanfold.scenario.width import with_width
 from fanfold.schemes.program import Fan, Program, with_entropy
-from fanfold.sim.build import Streams
+from fanfold.sim.build import Streams, round_trip
 from fanfold.sim.loop import rows as r
 from fanfold.sim.loop.events import push
 from fanfold.sim.loop.fans import SIZE, Bier, Receivers
@@ -47,6 +47,8 @@ MAX_QUEUED = 2
 LIVE_RTT_PS = 13_000_000_000
 """Round trip that the waits of core/sender.py suit."""
 MAX_SPEED = 10_000
+MAX_CROWD = 32
+"""Blocks of other fans that a slot waits for at most."""
 REORDER_PS, IDLE_PS = 2_000_000_000, 20_000_000_000
 AGAIN_PS = FOLD_PS = 60_000_000_000
 """Waits of receivers and slots on a live node."""
@@ -86,7 +88,8 @@ class Fans:
         self.margin = settings.n_slots * 2 + 256 if wide else 0
         self.lost: list[str] = []
         self.machines: dict[int, FanSender] = {}
-        self.speed = speed_of(net, routes)
+        self.rtt_ps = round_trip(net, routes)
+        self.speed = min(max(LIVE_RTT_PS // self.rtt_ps, 1), MAX_SPEED)
         self.parts = self._cut()
         self._jobs: dict[int, SendBlock] = {}
         self._free_jobs: deque[int] = deque()
@@ -231,7 +234,7 @@ class Fans:
         bfrs = np.zeros(n_routers, NODE_ROW)
         bfrs["addr"] = np.arange(n_routers)
         bfrs["folds"] = int(self.program.folds)
-        bfrs["fold_ps"] = FOLD_PS // self.speed
+        bfrs["fold_ps"] = FOLD_PS // self.speed + self._crowd_ps()
         hops = self.routes.hops[self.routes.hops < FAR]
         bfrs["depth"] = max(int(hops.max(initial=1)), 2)
         bfrs["mtu"], bfrs["next_ps"] = body_bytes, NEVER_PS
@@ -268,6 +271,17 @@ class Fans:
             np.zeros((ports + 2, w), np.uint64),
             np.zeros((world.pkts.size if wide else 1, body_bytes), np.uint8),
         )
+
+    def _crowd_ps(self) -> int:
+        """What other fans put before one block at the busiest receiver: slots wait as long."""
+        inbound = np.zeros(self.net.n_hosts, np.int64)
+        for part in self.parts:
+            inbound[list(part.fan.receivers)] += part.fan.n_bytes
+        if inbound.size == 0 or len(self.parts) < 2:
+            return 0
+        block = self.settings.payload_bytes * self.settings.block_psns
+        most = min(int(inbound.max()), MAX_CROWD * block)
+        return most * int((8 * 10**12 // self.net.bps).max())
 
     def enlarge(self, senders: r.Senders, n_pkts: int) -> r.Senders:
         """Room for BitStrings and FEEDBACK of ``n_pkts`` packets."""
@@ -339,7 +353,11 @@ class Fans:
             bits |= 1 << int(self.bfr_ids[host] - 1)
         shape = Shape(fan.n_bytes, settings.payload_bytes, settings.block_psns)
         cap = max(int(self.net.bps[self.parts[m].nic]) // self.speed, 1)
-        self.machines[m] = FanSender(2 * m + 1, shape, [bits], cap)
+        machine = FanSender(2 * m + 1, shape, [bits], cap)
+        pace = machine.lanes[MAIN].pace
+        bytes_under_way = cap * self.speed * self.rtt_ps // (8 * 10**12)
+        pace.window_bytes = max(pace.window_bytes, 2 * bytes_under_way)
+        self.machines[m] = machine
         self._wake_ps[m] = NEVER_PS
 
     def _read(self, p: int, size: int) -> Feedback:
@@ -462,12 +480,3 @@ def free(q: I64, pkts: Rows, p: int) -> None:
     pkts["next"][p] = q[r.FREE_PKT]
     q[r.FREE_PKT] = p
     q[r.N_FREE_PKT] += 1
-
-
-def speed_of(net: Net, routes: Routes) -> int:
-    """How many times faster this fabric's round trip is than a live lab's."""
-    hops = routes.hops[routes.hops < FAR]
-    n = int(hops.max(initial=1)) + 1
-    full = 4160 * int((8 * 10**12 // net.bps).max())
-    rtt = n * (2 * int(net.prop_ps.max()) + full)
-    return min(max(LIVE_RTT_PS // rtt, 1), MAX_SPEED)

@@ -84,7 +84,7 @@ class Simulation:
         self.margin += self.fans.margin
         room += 2 * self.fans.margin
         q = b.build_queue(net, settings, room, self.margin)
-        b.set_scalars(q, net, program, settings, routes.first.size - 1)
+        b.set_scalars(q, net, program, settings, routes.first.size - 1, self.fans.rtt_ps)
         q[r.STOP_PS], q[r.SEG] = stop_ps, segment_pkts
         self.q = q
         self.world = r.World(
