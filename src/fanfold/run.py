@@ -32,7 +32,7 @@ from fanfold.scenario.scenario import (
 )
 from fanfold.scenario.settings import Settings
 from fanfold.scenario.toml_table import write_table
-from fanfold.schemes.catalog import CATALOG, Scheme
+from fanfold.schemes.catalog import CATALOG, FAN_SCHEMES, Scheme
 from fanfold.schemes.options import SchemeOptions
 from fanfold.schemes.program import Fan, Program, build_program
 from fanfold.sim.fluid import run_fluid
@@ -84,11 +84,15 @@ class Story(NamedTuple):
 
 
 class Stage(NamedTuple):
-    """A net with its routes, and who is who on it; None instead of ranks for a matrix."""
+    """A net with its routes, and who is who on it; None instead of ranks for a matrix.
+
+    whole: some scheme of the scenario sends fans, so that all take the loop that can.
+    """
 
     net: Net
     routes: Routes
     work: Collective | None
+    whole: bool
 
 
 class Job(NamedTuple):
@@ -156,7 +160,8 @@ def build_stage(scenario: Scenario) -> Stage:
     net = build_named_net(scenario.topology, scenario.seed)
     workload = scenario.workload
     work = place_ranks(workload, net.n_hosts, scenario.seed) if workload else None
-    return Stage(net, build_routes(net), work)
+    whole = bool(work) and not FAN_SCHEMES.isdisjoint(scheme_names(scenario))
+    return Stage(net, build_routes(net), work, whole)
 
 
 def build_job(scenario: Scenario, name: str, stage: Stage) -> Job:
@@ -191,6 +196,7 @@ def simulate_job(
         settings,
         seed=scenario.seed,
         segment_pkts=job.choice.segment_pkts,
+        whole=stage.whole,
         progress=tell,
     )
 
@@ -259,7 +265,7 @@ def _run(
     placed = stage()
     job = build_job(scenario, name, placed)
     if job.choice.rung != "flow":
-        _warm(bool(job.program.fans))
+        _warm(placed.whole)
     began = now_ps()
     outcome = simulate_job(scenario, placed, job, progress)
     wall_ps = now_ps() - began
@@ -269,15 +275,15 @@ def _run(
 
 
 @functools.cache
-def _warm(has_fans: bool) -> None:
-    """Compile the loop, or load it, before a clock runs: one message, or one with a fan.
+def _warm(whole: bool) -> None:
+    """Compile the loop, or load it, before a clock runs: one message, or one and a fan.
 
     The loop without fans compiles in half the time.
     """
     net = build_named_net("star:hosts=2")
     message, no_edge = np.array([[0, 1, 1, 0]]), np.zeros((0, 2), np.int64)
-    fans = (Fan(0, (1,), 1),) if has_fans else ()
-    program = build_program(message, no_edge, fans=fans, folds=has_fans)
+    fans = (Fan(0, (1,), 1),) if whole else ()
+    program = build_program(message, no_edge, fans=fans, folds=whole)
     simulate(net, build_routes(net), program, Settings(), seed=0)
 
 

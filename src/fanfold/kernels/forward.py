@@ -41,6 +41,7 @@ from fanfold.kernels.octets import (
 from fanfold.kernels.replicate import replicate
 from fanfold.kernels.slots import NO_SLOT, expect, find_slot, is_complete, open_slot, settle
 from fanfold.kernels.state import (
+    I64,
     MAX_FLOWS,
     MAX_PKTS,
     U8,
@@ -405,7 +406,9 @@ def plan_packet(
         if node[0]["folds"]:
             if kind != CLASS_FEEDBACK:
                 slot = arm(buf, at, table, port, now_ps, node, bifts, fold, bits, slot)
-            elif fold_in(buf, at, size, words, now_ps, node, fold, counters, plan.scratch):
+            elif fold_in(
+                buf, at, size, words, now_ps, node, fold, counters.drops, plan.scratch
+            ):
                 return slot
     if port != 0:
         ttl -= 1
@@ -430,7 +433,7 @@ def fold_in(
     now_ps: int,
     node: Rows,
     fold: Fold,
-    counters: Counters,
+    drops: I64,
     scratch: U64,
 ) -> bool:
     """Fold one FEEDBACK packet, or count why not; False when it travels on unfolded."""
@@ -438,7 +441,7 @@ def fold_in(
     if folded == PASS:
         return False
     if folded < 0:
-        counters.drops[-2 - folded] += 1
+        drops[-2 - folded] += 1
     elif is_complete(fold, folded - 2, fold.rows[folded - 2]["n_words"]):
         settle_once(fold, folded - 2)
         lag = now_ps - fold.rows[folded - 2]["armed_ps"]

@@ -116,3 +116,7 @@ def scheme_of(name: str) -> Scheme:
         if scheme.name == name:
             return scheme
     raise ConfigError("schemes", name, ", ".join(scheme.name for scheme in CATALOG))
+
+
+FAN_SCHEMES = frozenset({"bier", "fanfold"})
+"""Those whose programs hold fans."""

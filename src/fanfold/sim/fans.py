@@ -17,10 +17,10 @@ from fanfold.core.flight import Shape
 from fanfold.core.sender import MAIN, TICK_PS, FanSender
 from fanfold.errors import ConfigError
 from fanfold.kernels import collect as c
-from fanfold.kernels.codes import FOLD_COMPLETE, FOLD_PARTIAL, FOLD_UNFOLDED, N_FOLDS
+from fanfold.kernels.codes import FOLD_COMPLETE, FOLD_PARTIAL, FOLD_UNFOLDED, N_DROPS, N_FOLDS
 from fanfold.kernels.layout import BITS_AT, FAN_BYTES, INNER_BYTES, MAX_PSN, UNDERLAY_BYTES
 from fanfold.kernels.slots import NEVER_PS
-from fanfold.kernels.state import NODE_ROW, SLOT_PLANES, SLOT_ROW, build_counters, build_fold
+from fanfold.kernels.state import NODE_ROW, SLOT_PLANES, SLOT_ROW, build_fold
 from fanfold.scenario.settings import Settings
 from fanfold.scenario.width import with_width
 from fanfold.schemes.program import Fan, Program, with_entropy
@@ -265,7 +265,7 @@ class Fans:
             np.zeros((keeps * n_slots, SLOT_PLANES, w), np.uint64),
             np.zeros((n_routers, N_FOLDS), np.int64),
             np.zeros((n_routers, n_slots + 1), np.int64),
-            build_counters(1),
+            np.zeros(N_DROPS, np.int64),
             np.zeros((4, w), np.uint64),
             np.zeros(ports + 2, np.int64),
             np.zeros((ports + 2, w), np.uint64),

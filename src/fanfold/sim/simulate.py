@@ -18,7 +18,6 @@ from fanfold.sim.loop.fans import Bier, Receivers
 from fanfold.sim.loop.run import run
 from fanfold.topo.net import Net
 from fanfold.topo.routes import Routes
-from fanfold.units import NEVER
 
 I64 = NDArray[np.int64]
 TURNS = 2_000_000
@@ -68,10 +67,11 @@ class Simulation:
         seed: int,
         segment_pkts: int = 1,
         bfr_ids: I64 | None = None,
-        stop_ps: int = NEVER,
+        whole: bool = False,
     ) -> None:
         check(settings, segment_pkts, program)
         self.net, self.settings, self.segment_pkts = net, settings, segment_pkts
+        self.whole = whole
         self.program = program = expand(program)
         streams = b.build_streams(net, routes, program, settings, segment_pkts, seed)
         way, sets = b.build_ways(routes)
@@ -85,7 +85,7 @@ class Simulation:
         room += 2 * self.fans.margin
         q = b.build_queue(net, settings, room, self.margin)
         b.set_scalars(q, net, program, settings, routes.first.size - 1, self.fans.rtt_ps)
-        q[r.STOP_PS], q[r.SEG] = stop_ps, segment_pkts
+        q[r.SEG] = segment_pkts
         self.q = q
         self.world = r.World(
             b.build_links(net, settings, seed),
@@ -127,6 +127,10 @@ class Simulation:
                 what = (2 * link + int(failure.up)) * r.N_KINDS + r.EV_CABLE
                 push(self.q, failure.at_ps, what)
 
+    def stop_at(self, stop_ps: int) -> None:
+        """Look no further than a time."""
+        self.q[r.STOP_PS] = stop_ps
+
     def watch(self, item: int, packet: int) -> None:
         """Trace one packet of an item; its time line is ``hops`` afterwards."""
         row = self.world.items[item]
@@ -167,8 +171,9 @@ class Simulation:
             self.fan_state = self._fan_state()
 
     def _fan_state(self) -> tuple[Bier, Receivers] | tuple[None, None]:
-        has_fans = bool(self.program.fans)
-        return (self.fans.bier, self.fans.receivers) if has_fans else (None, None)
+        if self.program.fans or self.whole:
+            return self.fans.bier, self.fans.receivers
+        return None, None
 
     def progress(self) -> Progress:
         """Where it stands."""
@@ -270,15 +275,15 @@ def simulate(
     *,
     seed: int,
     segment_pkts: int = 1,
-    bfr_ids: I64 | None = None,
+    whole: bool = False,
     progress: Callable[[Mapping[str, int]], None] | None = None,
 ) -> Outcome:
     """Run a program to its end.
 
     Args:
-        segment_pkts: 1 for packets, more for trains of so many. bfr_ids: (H,) BFR-id of each
-            host, host + 1 where none are given. progress: told about twice a second, the
-            fields of ``Progress``.
+        segment_pkts: 1 for packets, more for trains of so many. whole: use the loop that can do
+            fans, where others of the process need it anyway: it compiles once. progress: told
+            about twice a second, the fields of ``Progress``.
 
     Raises:
         ConfigError: no path to a receiver, or settings that do not go together.
@@ -290,7 +295,7 @@ def simulate(
         settings,
         seed=seed,
         segment_pkts=segment_pkts,
-        bfr_ids=bfr_ids,
+        whole=whole,
     )
     while sim.step():
         if progress is not None:

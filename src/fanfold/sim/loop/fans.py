@@ -26,7 +26,7 @@ from fanfold.kernels.layout import MAX_PSN, UNDERLAY_BYTES
 from fanfold.kernels.octets import ZERO
 from fanfold.kernels.replicate import bit, n_bits, replicate
 from fanfold.kernels.slots import NEVER_PS, NO_SLOT, expect, expire
-from fanfold.kernels.state import DONE_BM, I64, U8, U64, Counters, Fold
+from fanfold.kernels.state import DONE_BM, I64, U8, U64, Fold
 from fanfold.kernels.tables import NULL_NBR
 from fanfold.sim.loop.events import push
 from fanfold.sim.loop.mail import mail
@@ -62,7 +62,7 @@ class Bier(NamedTuple):
 
     nbr_of: (T, bits), f_bm: (T, P + 2, W): kernels/tables.py. bfrs: (R,) NODE_ROW of the
     kernels. slots, words, events, ready: slot tables of all BFRs side by side, (R * S, ...),
-    (R, ...). counters: only their drops are used. scratch: (4, W). copy_nbr, copy_bits: of one
+    (R, ...). drops: (N_DROPS,) bad FEEDBACK. scratch: (4, W). copy_nbr, copy_bits: of one
     packet. bodies: (P, bytes) of FEEDBACK packets.
     """
 
@@ -73,7 +73,7 @@ class Bier(NamedTuple):
     words: U64
     events: I64
     ready: I64
-    counters: Counters
+    drops: I64
     scratch: U64
     copy_nbr: I64
     copy_bits: U64
@@ -263,7 +263,7 @@ def on_word(
     row = bier.bfrs[r : r + 1]
     size = pkt["bytes"] - UNDERLAY_BYTES
     if bier.bfrs[r]["folds"] != 0 and fold_in(
-        bier.bodies[p], 0, size, q[N_WORDS], q[NOW], row, fold, bier.counters, bier.scratch
+        bier.bodies[p], 0, size, q[N_WORDS], q[NOW], row, fold, bier.drops, bier.scratch
     ):
         free_pkt(q, pkts, p)
         if fold.ready[0] > 0:
