@@ -6,10 +6,12 @@ whoever is called from Python, which is optimised once, as a whole (ADR 0004). A
 takes a third of the time.
 """
 
+import functools
+import operator
 from typing import Any
 
 from llvmlite.binding import Linkage
-from numba.core import compiler, compiler_machinery, typed_passes
+from numba.core import compiler, compiler_machinery, typed_passes, types
 from numba.core.codegen import JITCodeLibrary
 
 
@@ -27,6 +29,26 @@ class KernelFlags(compiler.Flags):
         if isinstance(other, KernelFlags):
             return bool(self._values == other._values)
         return NotImplemented
+
+
+_OPERATORS = frozenset(
+    f for name, f in vars(operator).items() if callable(f) and name.islower()
+) | {max, min, abs, len, range}
+_known: dict[tuple[Any, Any], Any] = {}
+
+
+def _look_up(context: Any, func: Any, args: Any, kws: Any) -> Any:
+    """Signature of a call; numba tries dozens of candidates for each plus sign."""
+    is_operator = isinstance(func, types.Function) and func.typing_key in _OPERATORS
+    if kws or not is_operator:
+        return type(context).resolve_function_type(context, func, args, kws)
+    key = (func, args)
+    found = _known.get(key)
+    if found is None:
+        found = type(context).resolve_function_type(context, func, args, kws)
+        if found is not None:
+            _known[key] = found
+    return found
 
 
 class PartLibrary(JITCodeLibrary):
@@ -101,6 +123,17 @@ class PartCompiler(compiler.CompilerBase):
     """numba's pipeline with PartLowering in the place of its lowering."""
 
     lowering: type[Any] = PartLowering
+
+    def compile_extra(self, func: Any) -> Any:
+        """Compile; operators are looked up once for each set of types meanwhile."""
+        context = self.state.typingctx
+        if "resolve_function_type" in vars(context):
+            return super().compile_extra(func)
+        context.resolve_function_type = functools.partial(_look_up, context)
+        try:
+            return super().compile_extra(func)
+        finally:
+            del context.resolve_function_type
 
     def define_pipelines(self) -> list[Any]:
         """The one pipeline."""
