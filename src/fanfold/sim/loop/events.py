@@ -45,17 +45,23 @@ RADIX = 1 << RADIX_BITS
 def push(q: I64, at_ps: int, what: int) -> None:
     """Let ``what`` happen at ``at_ps``, after all that is pushed for then already."""
     if q[END] <= at_ps < q[HORIZON]:
-        row = q[FREE]
-        at = q[AT_POOL] + 3 * row
-        q[FREE] = q[at + 2]
-        head = q[AT_HEADS] + ((at_ps >> q[SHIFT]) & q[MASK])
-        q[at] = at_ps
-        q[at + 1] = what
-        q[at + 2] = q[head]
-        q[head] = 2 * row
-        q[N_POOL] += 1
+        into_list(q, at_ps, what)
     else:
         push_aside(q, at_ps, what)
+
+
+@kernel
+def into_list(q: I64, at_ps: int, what: int) -> None:
+    """First in the list of its bucket, with a row of the pool."""
+    row = q[FREE]
+    at = q[AT_POOL] + 3 * row
+    q[FREE] = q[at + 2]
+    head = q[AT_HEADS] + ((at_ps >> q[SHIFT]) & q[MASK])
+    q[at] = at_ps
+    q[at + 1] = what
+    q[at + 2] = q[head]
+    q[head] = 2 * row
+    q[N_POOL] += 1
 
 
 @kernel
@@ -160,7 +166,7 @@ def next_bucket(q: I64, pkts: Rows) -> bool:
             if what % N_KINDS == EV_ARRIVE:
                 into_bucket(q, pkts, when, what // N_KINDS)
             else:
-                push(q, when, what)
+                into_list(q, when, what)
         head = q[AT_HEADS] + ((q[BASE] >> q[SHIFT]) & q[MASK])
         if q[head] != NONE:
             gather(q, pkts, head)

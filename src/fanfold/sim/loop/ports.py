@@ -110,7 +110,15 @@ def send(q: I64, links: Rows, pkts: Rows, p: int, at: int) -> None:
         return
     if link["mark_ps"] > 0 and backlog > link["mark_ps"]:
         pkt["marked"] = 1
+    if pkt["span_ps"] > 0 and q[CUT_BYTES] > 0 and is_faster(link, links[pkt["link"]]):
+        backlog = max(backlog, pkt["span_ps"] // pkt["n"])  # else it would run dry
     launch(q, links, pkts, p, at, now + backlog)
+
+
+@kernel
+def is_faster(link: Row, other: Row) -> bool:
+    """Whether a link sends a byte in less time than another."""
+    return bool(link["byte_ps"] < other["byte_ps"])
 
 
 @kernel
@@ -167,6 +175,8 @@ def enqueue(q: I64, links: Rows, pkts: Rows, p: int, at: int) -> None:
         else:
             pkts[link["last"]]["next"] = p
         link["last"] = p
+        if link["mark_ps"] > 0 and link["queued"] * link["byte_ps"] > link["mark_ps"]:
+            pkt["marked"] = 1
         link["queued"] += pkt["bytes"]
         link["peak_ps"] = max(link["peak_ps"], link["queued"] * link["byte_ps"])
         hold(q, links, pkt)

@@ -40,6 +40,8 @@ from fanfold.sim.loop.rows import (
 )
 
 MAX_BACKOFF = 6
+MAX_TRIES = 32
+"""Timers that run out one after the other before a sender gives up."""
 RECEIVED = 0
 ACKED = 1
 """As in schemes/program.py."""
@@ -257,6 +259,9 @@ def on_retry(q: I64, links: Rows, streams: Rows, bits: U64, s: int) -> bool:
         push(q, st["timer_ps"], s * N_KINDS + EV_RETRY)
         return False
     st["backoff"] += 1
+    if st["backoff"] > MAX_TRIES:
+        st["timer_ps"] = NONE  # never set again: the item stays open, and is named
+        return False
     st["moved_ps"] = q[NOW]
     if q[TRANSPORT] == ROCE:
         st["n_sent"] = st["una"]
