@@ -34,6 +34,22 @@ class KernelFlags(compiler.Flags):
 _OPERATORS = frozenset(
     f for name, f in vars(operator).items() if callable(f) and name.islower()
 ) | {max, min, abs, len, range}
+UNUSED = frozenset(
+    {
+        "WithLift",
+        "InlineClosureLikes",
+        "RewriteDynamicRaises",
+        "MakeFunctionToJitFunction",
+        "InlineInlinables",
+        "FindLiterallyCalls",
+        "LiteralUnroll",
+        "LiteralPropagationSubPipelinePass",
+        "AnnotateTypes",
+        "InlineOverloads",
+        "NopythonRewrites",
+    }
+)
+"""Passes for what no kernel has: with, closures, dynamic raises, array expressions."""
 _known: dict[tuple[Any, Any], Any] = {}
 
 
@@ -141,6 +157,7 @@ class PartCompiler(compiler.CompilerBase):
         manager.passes = [
             (self.lowering if step is typed_passes.NativeLowering else step, why)
             for step, why in manager.passes
+            if step.__name__ not in UNUSED
         ]
         manager.finalize()
         return [manager]
