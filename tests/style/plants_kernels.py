@@ -357,7 +357,7 @@ PLANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         "src/fanfold/kernels/collect.py",
-        "max(again_ps, min(silent_ps, MAX_AGAIN_PS))",
+        "max(again_ps, min(silent_ps // 4, MAX_AGAIN_PS))",
         "again_ps",
         "tests/unit/push/test_push_receiving.py"
         "::test_gaps_that_nobody_fills_are_reported_less_and_less_often",
