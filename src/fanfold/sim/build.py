@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from fanfold.errors import ConfigError
 from fanfold.scenario.settings import Settings
 from fanfold.schemes.program import Program
+from fanfold.sim.by_hand import push_all
 from fanfold.sim.loop import rows as r
-from fanfold.sim.loop.events import RADIX, push
+from fanfold.sim.loop.events import RADIX
 from fanfold.streams import stream_key
 from fanfold.topo.net import Net
 from fanfold.topo.routes import FAR, Routes
@@ -311,8 +312,8 @@ def push_starts(q: I64, items: Rows, streams: Streams) -> None:
     """Let every item that waits for nothing start, in the order of the streams."""
     free = np.nonzero(items["needs"] == 0)[0]
     key = np.where(items["fan"][free] == r.NONE, streams.first[free], NEVER)
-    for i in free[np.lexsort((free, key))]:
-        push(q, int(items["start_ps"][i]), int(i) * r.N_KINDS + r.EV_START)
+    order = free[np.lexsort((free, key))]
+    push_all(q, items["start_ps"][order], order * r.N_KINDS + r.EV_START)
 
 
 def set_scalars(

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fanfold.core.effects import Effect, ReceiverLost, SendBlock
-from fanfold.core.flight import Shape
+from fanfold.core.flight import Shape, members_of
 from fanfold.core.sender import MAIN, TICK_PS, FanSender
 from fanfold.errors import ConfigError
 from fanfold.kernels import collect as c
@@ -25,12 +25,10 @@ from fanfold.scenario.settings import Settings
 from fanfold.scenario.width import with_width
 from fanfold.schemes.program import Fan, Program, with_entropy
 from fanfold.sim.build import Streams, round_trip
+from fanfold.sim.by_hand import finish, join, push, wake
 from fanfold.sim.loop import rows as r
-from fanfold.sim.loop.events import push
 from fanfold.sim.loop.fans import SIZE, Bier, Receivers
-from fanfold.sim.loop.nic import join, kick, next_si
 from fanfold.sim.loop.tables import fill_bifts
-from fanfold.sim.loop.unicast import ACKED, settle
 from fanfold.topo.net import Net
 from fanfold.topo.routes import FAR, Routes
 from fanfold.wire import bitstring, feedback
@@ -397,7 +395,7 @@ class Fans:
                 break
         if machine.is_done():
             del self.machines[m]
-            settle(sim.q, sim.world.items, sim.world.deps, self.parts[m].item, ACKED)
+            finish(sim.q, sim.world.items, sim.world.deps, self.parts[m].item)
             return
         tick = TICK_PS * min(max(len(self.machines) // 8, 1), 64)
         due = max(machine.deadline_ps() // self.speed, now + tick // self.speed)
@@ -429,8 +427,7 @@ class Fans:
         row["next"], row["fan"], row["block"], row["psns"] = r.NONE, m, job.block, job.psns
         row["bits_at"], row["n_rows"] = rows, n_rows
         row["round"], row["again"] = job.round, int(job.is_repair)
-        row["si"] = r.NONE
-        next_si(sim.q, jobs, job_bits, j)
+        row["si"], row["left"] = self._first_set(job)
         self._jobs[j] = job
         s = self._lanes_at + m * LANES + job.lane
         st = streams[s]
@@ -449,7 +446,19 @@ class Fans:
         if not st["active"]:
             st["next_ps"] = max(int(st["next_ps"]), int(sim.q[r.NOW]))
             join(sim.world.links, streams, s)
-        kick(sim.q, sim.world.links, sim.world.pkts, sim.senders, int(st["nic"]))
+        wake(sim.q, sim.world.links, int(st["nic"]))
+
+    def _first_set(self, job: SendBlock) -> tuple[int, int]:
+        """First SI in which anybody is wanted, and the PSNs that are wanted there."""
+        psns = members_of(job.psns)
+        rows = job.bits if len(job.bits) > 1 else job.bits * len(psns)
+        ours = (1 << self.n_bits) - 1
+        for si in range(self.n_si):
+            wanted = [p for p, bits in zip(psns, rows, strict=True) if bits & ours]
+            if wanted:
+                return si, sum(1 << p for p in wanted)
+            ours <<= self.n_bits
+        raise AssertionError("a job for nobody")
 
     def _make_room(self, sim: "Simulation", n_rows: int) -> None:
         if not self._free_jobs:

@@ -11,9 +11,9 @@ from fanfold.results.outcome import NOT_DONE, Outcome
 from fanfold.scenario.settings import Settings
 from fanfold.schemes.program import Program, expand
 from fanfold.sim import build as b
+from fanfold.sim.by_hand import push
 from fanfold.sim.fans import Fans
 from fanfold.sim.loop import rows as r
-from fanfold.sim.loop.events import push
 from fanfold.sim.loop.fans import Bier, Receivers
 from fanfold.sim.loop.run import run
 from fanfold.topo.net import Net
