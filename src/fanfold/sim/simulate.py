@@ -100,6 +100,7 @@ class Simulation:
         self._chain_pkts(0)
         self.senders = self.fans.set_up(q, self.world, streams)
         self.fan_state = self._fan_state()
+        self.queued = np.zeros(1, np.int64) if q[r.QUEUED] else None
         b.push_starts(q, items, streams)
         self._push_failures()
         self.code = r.TURN
@@ -146,7 +147,8 @@ class Simulation:
         while left > 0:
             before = int(self.q[r.N_EVENTS])
             bier, receivers = self.fan_state
-            self.code = run(self.q, self.world, self.senders, bier, receivers, left)
+            queued = self.queued
+            self.code = run(self.q, self.world, self.senders, bier, receivers, queued, left)
             left -= int(self.q[r.N_EVENTS]) - before
             if self.code == r.MAIL:
                 self.fans.deliver(self)

@@ -31,7 +31,6 @@ from fanfold.sim.loop.rows import (
     PK_DATA,
     PK_FAN,
     PK_FEEDBACK,
-    QUEUED,
     SWITCH_PS,
     TRIM,
     Row,
@@ -94,12 +93,9 @@ def count(q: I64, link: Row, pkt: Row) -> None:
 
 @kernel
 def send(q: I64, links: Rows, pkts: Rows, p: int, at: int) -> None:
-    """Put a record onto link ``at`` now, or drop it there; its port is a router's."""
+    """Put a record onto link ``at`` now, or drop it there; its port is a router's, fused."""
     link = links[at]
     pkt = pkts[p]
-    if q[QUEUED] != 0:
-        enqueue(q, links, pkts, p, at)
-        return
     now = q[NOW]
     backlog = max(link["free_ps"] - now, 0)
     ser = pkt["bytes"] * link["byte_ps"]

@@ -15,7 +15,7 @@ from fanfold.sim.loop.fans import (
 )
 from fanfold.sim.loop.mail import mail
 from fanfold.sim.loop.nic import kick, post
-from fanfold.sim.loop.ports import free_pkt, port_free, send, serve_port
+from fanfold.sim.loop.ports import enqueue, free_pkt, port_free, send, serve_port
 from fanfold.sim.loop.rows import (
     AT_READY,
     AT_SIDE,
@@ -58,7 +58,6 @@ from fanfold.sim.loop.rows import (
     NOW,
     PK_DATA,
     PK_FAN,
-    QUEUED,
     STOP_PS,
     TRACE_STREAM,
     TURN,
@@ -68,6 +67,7 @@ from fanfold.sim.loop.rows import (
 )
 from fanfold.sim.loop.trace import trace
 from fanfold.sim.loop.unicast import (
+    ask_for_more,
     on_answer,
     on_data,
     on_pull,
@@ -86,12 +86,14 @@ def run(
     senders: Senders,
     bier: Bier | None,
     receivers: Receivers | None,
+    queued: I64 | None,
     turns: int,
 ) -> int:
     """Work through at most ``turns`` events.
 
-    Without fans ``bier`` and ``receivers`` are None: numba then leaves out all that is theirs,
-    which halves the time to compile.
+    Without fans ``bier`` and ``receivers`` are None, without queued ports ``queued`` is, an
+    array otherwise that nobody reads: numba leaves out all that is theirs, which halves the
+    time to compile.
 
     Returns:
         DONE: every item is done. EMPTY: nothing is pending. FULL: an array must grow. TURN:
@@ -129,14 +131,14 @@ def run(
         i = what // N_KINDS
         kind = what % N_KINDS
         if kind == EV_ARRIVE:
-            arrive(q, world, senders, bier, receivers, i)
+            arrive(q, world, senders, bier, receivers, queued, i)
         elif kind == EV_NIC:
             link = world.links[i]
             if link["pending"] != 0 and link["wake_ps"] == when:
                 link["pending"] = 0
                 kick(q, world.links, world.pkts, senders, i)
         else:
-            turn_to(q, world, senders, bier, receivers, kind, i)
+            turn_to(q, world, senders, bier, receivers, queued, kind, i)
     return TURN
 
 
@@ -154,6 +156,7 @@ def arrive(
     senders: Senders,
     bier: Bier | None,
     receivers: Receivers | None,
+    queued: I64 | None,
     p: int,
 ) -> None:
     """A packet at the end of its link: on through a router, or to its host."""
@@ -169,9 +172,9 @@ def arrive(
     links[pkt["link"]]["arrived"] += pkt["n"]
     if pkt["kind"] < PK_FAN:
         if node >= q[N_HOSTS]:
-            forward(q, world, senders.streams, p, node)
+            forward(q, world, senders.streams, queued, p, node)
         else:
-            at_host(q, world, senders, p)
+            at_host(q, world, senders, queued, p)
     elif bier is not None and receivers is not None:
         arrive_fan(q, world, senders, bier, receivers, p, node)
 
@@ -208,8 +211,21 @@ def arrive_fan(
 
 
 @kernel
-def forward(q: I64, world: World, streams: Rows, p: int, node: int) -> None:
+def forward(q: I64, world: World, streams: Rows, queued: I64 | None, p: int, node: int) -> None:
     """A unicast packet at a router: to its host, or to one of the next hops."""
+    at = next_link(world, q, streams, p, node)
+    if at == NONE:
+        world.nodes[node]["n_dead"] += world.pkts[p]["n"]
+        free_pkt(q, world.pkts, p)
+    elif queued is not None:
+        enqueue(q, world.links, world.pkts, p, at)
+    else:
+        send(q, world.links, world.pkts, p, at)
+
+
+@kernel
+def next_link(world: World, q: I64, streams: Rows, p: int, node: int) -> int:
+    """Link by which a router passes a unicast packet on, NONE when there is none."""
     pkt = world.pkts[p]
     st = streams[pkt["stream"]]
     down = pkt["kind"] == PK_DATA
@@ -223,29 +239,27 @@ def forward(q: I64, world: World, streams: Rows, p: int, node: int) -> None:
             path = pkt["path"]
             at += path % n
             pkt["path"] = path // n
-        send(q, world.links, world.pkts, p, i64(world.sets[at]))
-        return
+        return i64(world.sets[at])
     if k == HERE:
         last = st["dst_link"] if down else st["src_link"]
         if last != NONE:
-            send(q, world.links, world.pkts, p, last)
-            return
+            return i64(last)
         host = st["dst"] if down else st["src"]
         out = world.nodes[host]["first_out"]
         for u in range(out, out + world.nodes[host]["n_out"]):
             if world.links[u]["dst"] == node:
-                send(q, world.links, world.pkts, p, world.links[u]["reverse"])
-                return
-    world.nodes[node]["n_dead"] += pkt["n"]
-    free_pkt(q, world.pkts, p)
+                return i64(world.links[u]["reverse"])
+    return NONE
 
 
 @kernel
-def at_host(q: I64, world: World, senders: Senders, p: int) -> None:
+def at_host(q: I64, world: World, senders: Senders, queued: I64 | None, p: int) -> None:
     """A unicast packet at the host it is for."""
     links, pkts = world.links, world.pkts
     pkt = pkts[p]
     if pkt["kind"] == PK_DATA:
+        if queued is not None:
+            ask_for_more(q, world.nodes, senders.streams, pkt)
         a = on_data(
             q,
             links,
@@ -297,6 +311,7 @@ def turn_to(
     senders: Senders,
     bier: Bier | None,
     receivers: Receivers | None,
+    queued: I64 | None,
     kind: int,
     i: int,
 ) -> None:
@@ -307,7 +322,22 @@ def turn_to(
     elif kind == EV_RETRY:
         if on_retry(q, links, senders.streams, senders.bits, i):
             kick(q, links, pkts, senders, senders.streams[i]["nic"])
-    elif kind == EV_PULL:
+    elif kind == EV_CABLE:
+        links[i // 2]["up"] = i % 2
+        start_again(q, world, senders, queued, i // 2)
+    elif queued is not None and EV_PULL <= kind <= EV_RESUME:
+        turn_to_port(q, world, senders, queued, kind, i)
+    elif bier is not None and receivers is not None:
+        turn_to_fan(q, world, senders, bier, receivers, kind, i)
+
+
+@kernel
+def turn_to_port(
+    q: I64, world: World, senders: Senders, queued: I64, kind: int, i: int
+) -> None:
+    """What only nets of queued ports know: pulls, ports that are free, pauses."""
+    links, pkts = world.links, world.pkts
+    if kind == EV_PULL:
         a = on_pull(q, links, world.nodes, pkts, senders.streams, i)
         if a != NONE:
             post(q, links, pkts, senders, pkts[a]["link"], a)
@@ -315,14 +345,9 @@ def turn_to(
         port_free(q, links, pkts, i)
     elif kind == EV_PAUSE:
         links[i]["paused"] = 1
-    elif kind == EV_RESUME:
+    else:
         links[i]["paused"] = 0
-        start_again(q, world, senders, i)
-    elif kind == EV_CABLE:
-        links[i // 2]["up"] = i % 2
-        start_again(q, world, senders, i // 2)
-    elif bier is not None and receivers is not None:
-        turn_to_fan(q, world, senders, bier, receivers, kind, i)
+        start_again(q, world, senders, queued, i)
 
 
 @kernel
@@ -346,10 +371,10 @@ def turn_to_fan(
 
 
 @kernel
-def start_again(q: I64, world: World, senders: Senders, at: int) -> None:
+def start_again(q: I64, world: World, senders: Senders, queued: I64 | None, at: int) -> None:
     """A link that was stopped may send again."""
     source = world.links[world.links[at]["reverse"]]["dst"]
     if source < q[N_HOSTS]:
         kick(q, world.links, world.pkts, senders, at)
-    elif q[QUEUED] != 0:
+    elif queued is not None:
         serve_port(q, world.links, world.pkts, at)

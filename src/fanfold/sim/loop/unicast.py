@@ -135,8 +135,6 @@ def on_data(
     s = pkt["stream"]
     st = streams[s]
     r = pkt["psn"]
-    if q[TRANSPORT] == NDP and st["n_got"] < st["n_recs"]:
-        want_pull(q, nodes, streams, s)
     if pkt["trimmed"] != 0:
         return answer(q, links, pkts, p, PK_NACK, r)
     if q[TRANSPORT] == ROCE:
@@ -275,6 +273,14 @@ def on_retry(q: I64, links: Rows, streams: Rows, bits: U64, s: int) -> bool:
         join(links, streams, s)
         return True
     return False
+
+
+@kernel
+def ask_for_more(q: I64, nodes: Rows, streams: Rows, pkt: Row) -> None:
+    """NDP: each packet that came, whole or cut, is worth one more."""
+    s = pkt["stream"]
+    if q[TRANSPORT] == NDP and streams[s]["n_got"] < streams[s]["n_recs"]:
+        want_pull(q, nodes, streams, s)
 
 
 @kernel
