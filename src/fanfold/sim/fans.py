@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fanfold.core.effects import Effect, ReceiverLost, SendBlock
 from fanfold.core.flight import Shape, members_of
-from fanfold.core.sender import MAIN, TICK_PS, FanSender
+from fanfold.core.sender import MAIN, TICK_PS, WAIT_PS, FanSender
 from fanfold.errors import ConfigError
 from fanfold.kernels import collect as c
 from fanfold.kernels.codes import FOLD_COMPLETE, FOLD_PARTIAL, FOLD_UNFOLDED, N_DROPS, N_FOLDS
@@ -45,8 +45,6 @@ MAX_QUEUED = 2
 LIVE_RTT_PS = 13_000_000_000
 """Round trip that the waits of core/sender.py suit."""
 MAX_SPEED = 10_000
-MAX_CROWD = 32
-"""Blocks of other fans that a slot waits for at most."""
 REORDER_PS, IDLE_PS = 2_000_000_000, 20_000_000_000
 AGAIN_PS = FOLD_PS = 60_000_000_000
 """Waits of receivers and slots on a live node."""
@@ -87,8 +85,9 @@ class Fans:
         self.lost: list[str] = []
         self.machines: dict[int, FanSender] = {}
         self.rtt_ps = round_trip(net, routes)
-        self.speed = min(max(LIVE_RTT_PS // self.rtt_ps, 1), MAX_SPEED)
         self.parts = self._cut()
+        patience = max(self.rtt_ps * WAIT_PS // LIVE_RTT_PS, 2 * self._crowd(), 1)
+        self.speed = min(max(WAIT_PS // patience, 1), MAX_SPEED)
         self._jobs: dict[int, SendBlock] = {}
         self._free_jobs: deque[int] = deque()
         self._free_bits: deque[int] = deque()  # rows of BitStrings
@@ -232,7 +231,7 @@ class Fans:
         bfrs = np.zeros(n_routers, NODE_ROW)
         bfrs["addr"] = np.arange(n_routers)
         bfrs["folds"] = int(self.program.folds)
-        bfrs["fold_ps"] = FOLD_PS // self.speed + self._crowd_ps()
+        bfrs["fold_ps"] = FOLD_PS // self.speed
         hops = self.routes.hops[self.routes.hops < FAR]
         bfrs["depth"] = max(int(hops.max(initial=1)), 2)
         bfrs["mtu"], bfrs["next_ps"] = body_bytes, NEVER_PS
@@ -270,16 +269,15 @@ class Fans:
             np.zeros((world.pkts.size if wide else 1, body_bytes), np.uint8),
         )
 
-    def _crowd_ps(self) -> int:
-        """What other fans put before one block at the busiest receiver: slots wait as long."""
+    def _crowd(self) -> int:
+        """How long the busiest receiver's link is taken by all fans, in ps; 0 for one fan."""
         inbound = np.zeros(self.net.n_hosts, np.int64)
         for part in self.parts:
             inbound[list(part.fan.receivers)] += part.fan.n_bytes
-        if inbound.size == 0 or len(self.parts) < 2:
+        if len(self.parts) < 2:
             return 0
-        block = self.settings.payload_bytes * self.settings.block_psns
-        most = min(int(inbound.max()), MAX_CROWD * block)
-        return most * int((8 * 10**12 // self.net.bps).max())
+        down = self.net.reverse[self.net.first_out[: self.net.n_hosts]]
+        return int((inbound * (8 * 10**12 // self.net.bps[down])).max())
 
     def enlarge(self, senders: r.Senders, n_pkts: int) -> r.Senders:
         """Room for BitStrings and FEEDBACK of ``n_pkts`` packets."""

@@ -42,6 +42,8 @@ from fanfold.sim.loop.rows import (
 MAX_BACKOFF = 6
 MAX_TRIES = 32
 """Timers that run out one after the other before a sender gives up."""
+AGAIN_SHIFT = 20
+"""A microsecond is another path for what answers a packet sent again."""
 RECEIVED = 0
 ACKED = 1
 """As in schemes/program.py."""
@@ -110,6 +112,8 @@ def answer(q: I64, links: Rows, pkts: Rows, p: int, kind: int, value: int) -> in
     ack["span_ps"], ack["trimmed"], ack["again"] = 0, 0, 0
     ack["marked"], ack["stamp"] = pkt["marked"], pkt["stamp"]
     ack["path"] = pkt["psn"] * 7 + pkt["stream"] * 13
+    if pkt["again"] != 0:  # the path of the first one may lead over a dead link
+        ack["path"] += (q[NOW] >> AGAIN_SHIFT) & 0xFFFF
     ack["link"] = links[pkt["link"]]["reverse"]
     return a
 
