@@ -54,7 +54,9 @@ def build_queue(net: Net, settings: Settings, n_events: int, margin: int) -> I64
     full = (settings.payload_bytes + settings.header_bytes) * int(byte_ps.min())
     gap = max(min(int(net.prop_ps.min()) + settings.switch_ps, full), 1024)
     q = np.full(
-        r.HEAD_FIELDS + N_BUCKETS + RADIX + 13 * n_events + 3 * r.MAX_MAIL, -1, np.int64
+        r.HEAD_FIELDS + N_BUCKETS + RADIX + 13 * n_events + 3 * r.MAX_MAIL + r.MAX_BODIES,
+        -1,
+        np.int64,
     )
     q[: r.HEAD_FIELDS] = 0
     q[r.SHIFT] = min(gap.bit_length() - 1, 20)
@@ -65,7 +67,7 @@ def build_queue(net: Net, settings: Settings, n_events: int, margin: int) -> I64
     q[r.FREE] = 0
     pool = int(q[r.AT_POOL])
     q[pool + 2 : pool + 3 * n_events : 3] = [*range(1, n_events), -1]
-    q[r.MAX_OUT] = margin
+    q[r.MAX_OUT], q[r.N_BODIES] = margin, r.MAX_BODIES
     q[r.STOP_PS] = NEVER
     q[r.TRACE_STREAM] = r.NONE
     return q
@@ -75,7 +77,8 @@ def place(q: I64, n_events: int) -> None:
     """Offsets of the regions of a queue array."""
     q[r.CAP] = n_events
     q[r.AT_MAIL] = r.HEAD_FIELDS
-    q[r.AT_HEADS] = r.HEAD_FIELDS + 3 * r.MAX_MAIL
+    q[r.AT_BODIES] = q[r.AT_MAIL] + 3 * r.MAX_MAIL
+    q[r.AT_HEADS] = q[r.AT_BODIES] + r.MAX_BODIES
     q[r.AT_POOL] = q[r.AT_HEADS] + N_BUCKETS + RADIX
     q[r.AT_READY] = q[r.AT_POOL] + 3 * n_events
     q[r.AT_SPARE] = q[r.AT_READY] + 2 * n_events

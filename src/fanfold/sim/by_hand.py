@@ -89,6 +89,15 @@ def finish(q: I64, items: Rows, deps: I64, i: int) -> None:
             push(q, when, waiting * r.N_KINDS + r.EV_START)
 
 
+def free(q: I64, pkts: Rows, p: int) -> None:
+    """As ``sim.loop.ports.free_pkt`` for a FEEDBACK packet."""
+    q[int(q[r.AT_BODIES]) + int(q[r.N_BODIES])] = pkts["path"][p]
+    q[r.N_BODIES] += 1
+    pkts["next"][p] = q[r.FREE_PKT]
+    q[r.FREE_PKT] = p
+    q[r.N_FREE_PKT] += 1
+
+
 def push_all(q: I64, times: I64, whats: I64) -> None:
     """Many events before the run begins, equal times in the order given."""
     assert q[r.END] == q[r.N_FAR] == 0

@@ -18,14 +18,21 @@ from fanfold.core.sender import MAIN, TICK_PS, WAIT_PS, FanSender
 from fanfold.errors import ConfigError
 from fanfold.kernels import collect as c
 from fanfold.kernels.codes import FOLD_COMPLETE, FOLD_PARTIAL, FOLD_UNFOLDED, N_DROPS, N_FOLDS
-from fanfold.kernels.layout import BITS_AT, FAN_BYTES, INNER_BYTES, MAX_PSN, UNDERLAY_BYTES
+from fanfold.kernels.layout import (
+    BITS_AT,
+    FAN_BYTES,
+    FEEDBACK_BYTES,
+    INNER_BYTES,
+    MAX_PSN,
+    UNDERLAY_BYTES,
+)
 from fanfold.kernels.slots import NEVER_PS
 from fanfold.kernels.state import NODE_ROW, SLOT_PLANES, SLOT_ROW, build_fold
 from fanfold.scenario.settings import Settings
 from fanfold.scenario.width import with_width
 from fanfold.schemes.program import Fan, Program, with_entropy
 from fanfold.sim.build import Streams, round_trip
-from fanfold.sim.by_hand import finish, join, push, wake
+from fanfold.sim.by_hand import finish, free, join, push, wake
 from fanfold.sim.loop import rows as r
 from fanfold.sim.loop.fans import SIZE, Bier, Receivers
 from fanfold.sim.loop.tables import fill_bifts
@@ -51,6 +58,8 @@ AGAIN_PS = FOLD_PS = 60_000_000_000
 MAX_ROWS = 60_000_000
 """Receivers times blocks of all fans: about 100 bytes each."""
 FLOW_PORT = 50_000
+MAX_GAPS = 16
+"""Rows of missing packets in one FEEDBACK packet; what has more goes in several."""
 
 
 class Part(NamedTuple):
@@ -106,8 +115,11 @@ class Fans:
         q[r.FAN_HEAD] = UNDERLAY_BYTES + BITS_AT + self.n_bits // 8 + INNER_BYTES + FAN_BYTES
         q[r.N_SLOTS] = self.settings.n_slots
         q[r.AGAIN_PS] = AGAIN_PS // self.speed
-        body = self.settings.payload_bytes + int(q[r.FAN_HEAD])
+        step = self.n_bits // 8
+        body = int(q[r.FAN_HEAD]) + FEEDBACK_BYTES + 2 * step + MAX_GAPS * (4 + step)
         q[r.FEEDBACK_MTU] = body
+        stack = int(q[r.AT_BODIES])
+        q[stack : stack + r.MAX_BODIES] = np.arange(r.MAX_BODIES)[::-1]
         n_fans = len(self.parts)
         world.nodes["bfr_id"][: self.net.n_hosts] = self.bfr_ids
         self.receivers = self._build_receivers(fans)
@@ -266,7 +278,7 @@ class Fans:
             np.zeros((4, w), np.uint64),
             np.zeros(ports + 2, np.int64),
             np.zeros((ports + 2, w), np.uint64),
-            np.zeros((world.pkts.size if wide else 1, body_bytes), np.uint8),
+            np.zeros((r.MAX_BODIES if wide else 1, body_bytes), np.uint8),
         )
 
     def _crowd(self) -> int:
@@ -284,9 +296,6 @@ class Fans:
         if self.program.fans:
             bits = np.zeros((n_pkts, self.n_words + 1), np.uint64)
             bits[: senders.pkt_bits.shape[0]] = senders.pkt_bits
-            bodies = np.zeros((n_pkts, self.bier.bodies.shape[1]), np.uint8)
-            bodies[: self.bier.bodies.shape[0]] = self.bier.bodies
-            self.bier = self.bier._replace(bodies=bodies)
             senders = senders._replace(pkt_bits=bits)
         return senders
 
@@ -311,7 +320,7 @@ class Fans:
             word = None
             if kind == r.MAIL_WORD:
                 p, size = divmod(value, SIZE)
-                word = self._read(p, size)
+                word = self._read(int(sim.world.pkts[p]["path"]), size)
                 free(q, sim.world.pkts, p)
             machine = self.machines.get(m)
             if machine is None:
@@ -356,9 +365,9 @@ class Fans:
         self.machines[m] = machine
         self._wake_ps[m] = NEVER_PS
 
-    def _read(self, p: int, size: int) -> Feedback:
+    def _read(self, body: int, size: int) -> Feedback:
         at = BITS_AT + self.n_bits // 8 + INNER_BYTES
-        word = feedback.decode(self.bier.bodies[p, at:size].tobytes())
+        word = feedback.decode(self.bier.bodies[body, at:size].tobytes())
         shift = bitstring.split_bift_id(word.bift_id).si * self.n_bits
         if shift == 0:
             return word
@@ -480,10 +489,3 @@ class Fans:
         bits = np.zeros((last, old.shape[1]), np.uint64)
         bits[:first] = old
         sim.senders = sim.senders._replace(job_bits=bits)
-
-
-def free(q: I64, pkts: Rows, p: int) -> None:
-    """Give a packet row back."""
-    pkts["next"][p] = q[r.FREE_PKT]
-    q[r.FREE_PKT] = p
-    q[r.N_FREE_PKT] += 1

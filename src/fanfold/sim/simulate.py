@@ -163,6 +163,9 @@ class Simulation:
         used = q[r.N_POOL] + q[r.N_SIDE] + q[r.N_FAR] + q[r.N_READY] - q[r.I_READY]
         if q[r.CAP] - used < self.margin:
             self.q = b.enlarge_queue(q)
+        if q[r.N_BODIES] < self.margin:
+            got = f"{r.MAX_BODIES} words of receivers under way at once"
+            raise ConfigError("fidelity", got, "flow, or fewer fans or receivers")
         if self.q[r.N_FREE_PKT] < self.margin:
             old = self.world.pkts
             pkts = b.lines(2 * old.size, r.PKT_ROW)

@@ -33,6 +33,7 @@ from fanfold.sim.loop.mail import mail
 from fanfold.sim.loop.ports import free_pkt, send, take_pkt
 from fanfold.sim.loop.rows import (
     AGAIN_PS,
+    AT_BODIES,
     BIFT_BASE,
     CUT_BYTES,
     EV_REPORT,
@@ -40,6 +41,7 @@ from fanfold.sim.loop.rows import (
     FEEDBACK_MTU,
     MAIL_WORD,
     N_BITS,
+    N_BODIES,
     N_ECMP,
     N_HOSTS,
     N_KINDS,
@@ -58,12 +60,12 @@ SIZE = 1 << 16
 
 
 class Bier(NamedTuple):
-    """What BFRs know and keep. R = routers, T = R * n_si * n_ecmp tables, P = packets.
+    """What BFRs know and keep. R = routers, T = R * n_si * n_ecmp tables, B = rows of bytes.
 
     nbr_of: (T, bits), f_bm: (T, P + 2, W): kernels/tables.py. bfrs: (R,) NODE_ROW of the
     kernels. slots, words, events, ready: slot tables of all BFRs side by side, (R * S, ...),
     (R, ...). drops: (N_DROPS,) bad FEEDBACK. scratch: (4, W). copy_nbr, copy_bits: of one
-    packet. bodies: (P, bytes) of FEEDBACK packets.
+    packet. bodies: (B, bytes) of FEEDBACK packets under way.
     """
 
     nbr_of: I64
@@ -223,24 +225,32 @@ def send_up(q: I64, links: Rows, pkts: Rows, bier: Bier, fold: Fold, r: int) -> 
         psn = 0
         while psn < MAX_PSN:
             p = take_pkt(q, pkts)
+            body = take_body(q)
             coded = write_feedback(
-                fold, slot, bier.bfrs[r]["addr"], q[FEEDBACK_MTU], psn, bier.bodies[p]
+                fold, slot, bier.bfrs[r]["addr"], q[FEEDBACK_MTU], psn, bier.bodies[body]
             )
             psn = coded % 128
-            word_pkt(q, pkts, p, row["flow"] // 2, row["block"], coded // 128)
+            word_pkt(q, pkts, p, body, row["flow"] // 2, row["block"], coded // 128)
             send(q, links, pkts, p, row["port"])
         row["armed"] = 0
     fold.ready[0] = 0
 
 
 @kernel
-def word_pkt(q: I64, pkts: Rows, p: int, fan: int, block: int, size: int) -> None:
-    """Make a row a FEEDBACK packet of a fan; its bytes stand in ``bodies`` already."""
+def take_body(q: I64) -> int:
+    """A free row of bytes; the loop sees to it that there always are some."""
+    q[N_BODIES] -= 1
+    return q[q[AT_BODIES] + q[N_BODIES]]
+
+
+@kernel
+def word_pkt(q: I64, pkts: Rows, p: int, body: int, fan: int, block: int, size: int) -> None:
+    """Make a row a FEEDBACK packet of a fan; its bytes stand in row ``body`` already."""
     pkt = pkts[p]
     pkt["kind"], pkt["stream"], pkt["psn"], pkt["n"] = PK_FEEDBACK, fan, block, 1
     pkt["bytes"] = size + UNDERLAY_BYTES
     pkt["head"] = q[CUT_BYTES] if q[CUT_BYTES] > 0 else pkt["bytes"]
-    pkt["ttl"], pkt["stamp"] = 64, q[NOW]
+    pkt["ttl"], pkt["stamp"], pkt["path"] = 64, q[NOW], body
     pkt["span_ps"], pkt["marked"], pkt["trimmed"], pkt["again"] = 0, 0, 0, 0
     pkt["link"] = NONE
 
@@ -262,14 +272,23 @@ def on_word(
     fold = fold_of(q, bier, r)
     row = bier.bfrs[r : r + 1]
     size = pkt["bytes"] - UNDERLAY_BYTES
+    body = bier.bodies[pkt["path"]]
     if bier.bfrs[r]["folds"] != 0 and fold_in(
-        bier.bodies[p], 0, size, q[N_WORDS], q[NOW], row, fold, bier.drops, bier.scratch
+        bier.bodies[pkt["path"]],
+        0,
+        size,
+        q[N_WORDS],
+        q[NOW],
+        row,
+        fold,
+        bier.drops,
+        bier.scratch,
     ):
         free_pkt(q, pkts, p)
         if fold.ready[0] > 0:
             send_up(q, links, pkts, bier, fold, r)
         return
-    bier.bodies[p, 3] -= 1  # TTL
+    body[3] -= 1  # TTL
     bfir = fans[pkt["stream"]]["bfir_id"] - 1
     table = (r * q[N_SI] + bfir // q[N_BITS]) * q[N_ECMP]
     nbr = bier.nbr_of[table, bfir % q[N_BITS]]
@@ -417,11 +436,12 @@ def speak_up(q: I64, pkts: Rows, fans: Rows, bier: Bier, receivers: Receivers, b
     psn = 0
     while psn < MAX_PSN:
         p = take_pkt(q, pkts)
+        body = take_body(q)
         coded = write_feedback(
-            own, 0, follow["flow_port"], q[FEEDBACK_MTU], psn, bier.bodies[p]
+            own, 0, follow["flow_port"], q[FEEDBACK_MTU], psn, bier.bodies[body]
         )
         psn = coded % 128
-        word_pkt(q, pkts, p, follow["map_at"], block["block"], coded // 128)
+        word_pkt(q, pkts, p, body, follow["map_at"], block["block"], coded // 128)
         pkts[p]["next"] = NONE
         if head == NONE:
             head = p

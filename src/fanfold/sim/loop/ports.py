@@ -13,6 +13,7 @@ from fanfold.kernels.octets import plus, times
 from fanfold.sim.loop.events import push, push_pkt
 from fanfold.sim.loop.rows import (
     ACK_BYTES,
+    AT_BODIES,
     CUT_BYTES,
     EV_PAUSE,
     EV_PORT,
@@ -20,6 +21,7 @@ from fanfold.sim.loop.rows import (
     FREE_PKT,
     I64,
     LIMIT_BYTES,
+    N_BODIES,
     N_FREE_PKT,
     N_HOPS,
     N_KINDS,
@@ -65,7 +67,10 @@ def take_pkt(q: I64, pkts: Rows) -> int:
 
 @kernel
 def free_pkt(q: I64, pkts: Rows, p: int) -> None:
-    """Give a packet row back."""
+    """Give a packet row back, and that of its bytes."""
+    if pkts[p]["kind"] == PK_FEEDBACK:
+        q[q[AT_BODIES] + q[N_BODIES]] = pkts[p]["path"]
+        q[N_BODIES] += 1
     pkts[p]["next"] = q[FREE_PKT]
     q[FREE_PKT] = p
     q[N_FREE_PKT] += 1

@@ -107,7 +107,7 @@ PKT_ROW = np.dtype(
         ("at_ps", np.int64),  # when it is at the end of its link
         ("stamp", np.int64),  # when its sender sent it; a fan's round
         ("span_ps", np.int64),  # from its first packet's arrival to its last one's
-        ("path", np.int32),
+        ("path", np.int32),  # of FEEDBACK: the row of its bytes
         ("stream", np.int32),
         ("psn", np.int32),  # record of its stream; a fan's block
         ("link", np.int32),
@@ -331,8 +331,10 @@ class World(NamedTuple):
     N_SLOTS,
     SEG,
     AT_MAIL,
+    AT_BODIES,
+    N_BODIES,
     HEAD_FIELDS,
-) = range(65)
+) = range(67)
 
 # What the slow plane is told: kind, and two numbers.
 MAIL_SENT = 0  # fan, job: its last packet left
@@ -340,6 +342,8 @@ MAIL_WORD = 1  # fan, row of a FEEDBACK packet's bytes
 MAIL_START = 2  # fan
 MAIL_WAKE = 3  # fan
 MAX_MAIL = 4096
+MAX_BODIES = 1 << 18
+"""FEEDBACK packets under way at once; their bytes stand in rows of their own."""
 
 # Why the loop came back.
 DONE = 0

@@ -42,6 +42,7 @@ from fanfold.sim.loop.rows import (
     MAIL,
     MAIL_WAKE,
     MAX_OUT,
+    N_BODIES,
     N_DONE,
     N_EVENTS,
     N_FAR,
@@ -146,7 +147,9 @@ def run(
 def is_full(q: I64) -> bool:
     """One more event might not find room."""
     used = q[N_POOL] + q[N_SIDE] + q[N_FAR] + q[N_READY] - q[I_READY]
-    return q[CAP] - used < q[MAX_OUT] or q[N_FREE_PKT] < q[MAX_OUT]
+    if q[CAP] - used < q[MAX_OUT] or q[N_BODIES] < q[MAX_OUT]:
+        return True
+    return q[N_FREE_PKT] < q[MAX_OUT]
 
 
 @kernel
