@@ -263,6 +263,8 @@ def check(settings: Settings, segment_pkts: int, program: Program) -> None:
         raise ConfigError("settings.loss_ppb", settings.loss_ppb, "below 1000000000")
     if segment_pkts < 1 or segment_pkts > 64:
         raise ConfigError("segment_pkts", segment_pkts, "1..64")
+    if settings.n_slots & (settings.n_slots - 1):
+        raise ConfigError("settings.n_slots", settings.n_slots, "a power of two")
     special = settings.transport == "ndp" or settings.pfc_pkts[0] > 0
     if segment_pkts > 1 and (settings.loss_ppb or special or settings.queue_bytes):
         raise ConfigError(

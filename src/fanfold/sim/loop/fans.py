@@ -274,7 +274,7 @@ def on_word(
     size = pkt["bytes"] - UNDERLAY_BYTES
     body = bier.bodies[pkt["path"]]
     if bier.bfrs[r]["folds"] != 0 and fold_in(
-        bier.bodies[pkt["path"]],
+        body,
         0,
         size,
         q[N_WORDS],

@@ -1,0 +1,281 @@
+"""What fans need on arrays: parts by link, tables of BFRs, slots, rows of receivers.
+
+Letters: M = parts of fans, N = bits of all SIs, R = routers. The rows are those of the loop
+(sim/loop/rows.py, sim/loop/fans.py) and of the live kernels.
+"""
+
+from typing import NamedTuple, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fanfold.core.flight import Shape
+from fanfold.core.sender import WAIT_PS
+from fanfold.errors import ConfigError
+from fanfold.kernels import collect as c
+from fanfold.kernels.codes import FOLD_COMPLETE, FOLD_PARTIAL, FOLD_UNFOLDED, N_DROPS, N_FOLDS
+from fanfold.kernels.layout import (
+    BITS_AT,
+    FAN_BYTES,
+    FEEDBACK_BYTES,
+    INNER_BYTES,
+    UNDERLAY_BYTES,
+)
+from fanfold.kernels.slots import NEVER_PS
+from fanfold.kernels.state import NODE_ROW, SLOT_PLANES, SLOT_ROW, build_fold
+from fanfold.scenario.settings import Settings
+from fanfold.scenario.width import with_width
+from fanfold.schemes.program import Fan, Program, with_entropy
+from fanfold.sim.build import Streams, round_trip
+from fanfold.sim.loop import rows as r
+from fanfold.sim.loop.fans import Bier, Receivers
+from fanfold.sim.loop.tables import fill_bifts
+from fanfold.topo.net import Net
+from fanfold.topo.routes import FAR, Routes
+from fanfold.wire import bitstring
+
+I64 = NDArray[np.int64]
+Rows = NDArray[np.void]
+LANES = 9
+LIVE_RTT_PS = 13_000_000_000
+"""Round trip that the waits of core/sender.py suit."""
+MAX_SPEED = 10_000
+REORDER_PS, IDLE_PS = 2_000_000_000, 20_000_000_000
+AGAIN_PS = FOLD_PS = 60_000_000_000
+"""Waits of receivers and slots on a live node."""
+MAX_ROWS = 60_000_000
+"""Receivers times blocks of all fans: about 100 bytes each."""
+FLOW_PORT = 50_000
+MAX_GAPS = 16
+"""Rows of missing packets in one FEEDBACK packet; what has more goes in several."""
+
+
+class Part(NamedTuple):
+    """A fan, or what leaves by one link of its source: item, receivers, link."""
+
+    item: int
+    fan: Fan
+    nic: int
+
+
+class FanArrays:
+    """The arrays of all fans of a run, and the numbers that follow from the net."""
+
+    def __init__(
+        self,
+        net: Net,
+        routes: Routes,
+        program: Program,
+        settings: Settings,
+        bfr_ids: I64 | None,
+    ) -> None:
+        settings = with_width(settings, net.n_hosts)
+        self.net, self.routes, self.program, self.settings = net, routes, program, settings
+        self.n_bits = settings.bitstring_bits
+        self.bsl = bitstring.bsl_of_bits(self.n_bits)
+        self.n_words = self.n_bits // 64
+        ids = np.arange(1, net.n_hosts + 1) if bfr_ids is None else bfr_ids
+        self.bfr_ids = np.asarray(ids, np.int64)
+        wide = bool(program.fans)
+        self.n_si = int((self.bfr_ids.max(initial=1) - 1) // self.n_bits + 1) if wide else 1
+        self.margin = settings.n_slots * 2 + 256 if wide else 0
+        self.rtt_ps = round_trip(net, routes)
+        self.parts = self._cut()
+        patience = max(self.rtt_ps * WAIT_PS // LIVE_RTT_PS, 2 * self._crowd(), 1)
+        self.speed = min(max(WAIT_PS // patience, 1), MAX_SPEED)
+
+    def set_up(self, q: I64, world: r.World, streams: Streams) -> r.Senders:
+        """Fill in what fans need; the senders of all hosts."""
+        fans = self._build_fans(world)
+        q[r.N_WORDS], q[r.N_SI], q[r.N_ECMP] = self.n_words, self.n_si, self.settings.n_ecmp
+        q[r.N_BITS] = self.n_bits
+        q[r.BIFT_BASE] = bitstring.bift_id(self.bsl, 0, 0)
+        q[r.FAN_HEAD] = UNDERLAY_BYTES + BITS_AT + self.n_bits // 8 + INNER_BYTES + FAN_BYTES
+        q[r.N_SLOTS] = self.settings.n_slots
+        q[r.AGAIN_PS] = AGAIN_PS // self.speed
+        step = self.n_bits // 8
+        body = int(q[r.FAN_HEAD]) + FEEDBACK_BYTES + 2 * step + MAX_GAPS * (4 + step)
+        q[r.FEEDBACK_MTU] = body
+        stack = int(q[r.AT_BODIES])
+        q[stack : stack + r.MAX_BODIES] = np.arange(r.MAX_BODIES)[::-1]
+        n_fans = len(self.parts)
+        world.nodes["bfr_id"][: self.net.n_hosts] = self.bfr_ids
+        self.receivers = self._build_receivers(fans)
+        self.bier = self._build_bier(world, body if n_fans else 1)
+        n_jobs = 64 * n_fans
+        self.lanes_at = streams.rows.size
+        lanes = np.zeros(LANES * n_fans, r.STREAM_ROW)
+        for name in ("ring", "back", "next_pull", "next_conn", "first_job", "last_job"):
+            lanes[name] = r.NONE
+        lanes["item"] = r.NONE
+        lanes["fan"] = np.repeat(np.arange(n_fans), LANES)
+        lanes["nic"] = np.repeat(fans["nic"], LANES)
+        return r.Senders(
+            np.concatenate([streams.rows, lanes]),
+            streams.bits,
+            streams.conns,
+            np.zeros(max(n_jobs, 1), r.JOB_ROW),
+            np.zeros((max(n_jobs, 1), self.n_si * self.n_words), np.uint64),
+            fans,
+            np.zeros((world.pkts.size if n_fans else 1, self.n_words + 1), np.uint64),
+        )
+
+    def _build_fans(self, world: r.World) -> Rows:
+        settings = self.settings
+        rows = np.zeros(len(self.parts), r.FAN_ROW)
+        n_ids = self.n_si * self.n_bits
+        block_at = 0
+        for m, part in enumerate(self.parts):
+            fan = part.fan
+            shape = Shape(fan.n_bytes, settings.payload_bytes, settings.block_psns)
+            tail = shape.last_bytes - (shape.last_n_psn - 1) * settings.payload_bytes
+            row = rows[m]
+            row["item"], row["host"] = part.item, fan.source
+            row["addr"] = fan.source
+            row["bfir_id"], row["flow"] = self.bfr_ids[fan.source], 2 * m + 1
+            row["flow_port"], row["nic"] = FLOW_PORT, part.nic
+            row["n_si"], row["entropy"] = self.n_si, fan.entropy
+            row["n_blocks"], row["n_psn"] = shape.n_blocks, settings.block_psns
+            row["last_n_psn"], row["last_bytes"] = shape.last_n_psn, tail
+            row["stride"], row["unreceived"] = settings.payload_bytes, len(fan.receivers)
+            row["recv_at"], row["block_at"] = m * n_ids, block_at
+            block_at += n_ids * shape.n_blocks
+        self.n_rows = block_at
+        if block_at > MAX_ROWS:
+            raise ConfigError(
+                "fidelity", f"{block_at} blocks at receivers", f"flow above {MAX_ROWS}"
+            )
+        n_parts = np.bincount(rows["item"], minlength=world.items.size)
+        for m in range(len(self.parts) - 1, -1, -1):
+            world.items[rows[m]["item"]]["fan"] = m  # its first part
+        is_fan = world.items["fan"] != r.NONE
+        for name in ("n_streams", "unreceived", "unacked"):
+            world.items[name][is_fan] = n_parts[is_fan]
+        return rows
+
+    def _cut(self) -> list["Part"]:
+        """Fans by the link they leave by: most hosts have one that leads to everybody."""
+        parts = []
+        n = self.program.src.size
+        for m, fan in enumerate(with_entropy(self.program.fans)):
+            self._check(fan)
+            links: dict[int, list[int]] = {}
+            for host in fan.receivers:
+                links.setdefault(self._link_to(fan.source, host), []).append(host)
+            for nic, hosts in sorted(links.items()):
+                parts.append(Part(n + m, fan._replace(receivers=tuple(hosts)), nic))
+        return parts
+
+    def _link_to(self, source: int, host: int) -> int:
+        """The source's first link if it leads there, else the nearest one that does."""
+        net, group = self.net, self.routes.group[host]
+        mine = range(int(net.first_out[source]), int(net.first_out[source + 1]))
+        hops = [int(self.routes.hops[net.dst[at] - net.n_hosts, group]) for at in mine]
+        if min(hops) >= FAR:
+            ends = f"{net.node_name(source)} to {net.node_name(host)}"
+            raise ConfigError("receiver", f"no path from {ends}", "hosts that are connected")
+        best = 0 if hops[0] < FAR else hops.index(min(hops))
+        return mine[best]
+
+    def _check(self, fan: Fan) -> None:
+        if fan.source in fan.receivers:
+            name = self.net.node_name(fan.source)
+            raise ConfigError("receiver", f"{name} sends to itself", "other hosts")
+        for host in (fan.source, *fan.receivers):
+            if self.bfr_ids[host] < 1:
+                name = self.net.node_name(host)
+                raise ConfigError("placement", f"{name} has no BFR-id", "1..65535")
+
+    def _build_receivers(self, fans: Rows) -> Receivers:
+        n_ids = self.n_si * self.n_bits
+        follow = np.zeros(max(fans.size * n_ids, 1), c.FOLLOW_ROW)
+        if fans.size:
+            host_of = np.full(n_ids, r.NONE, np.int64)
+            host_of[self.bfr_ids[self.bfr_ids > 0] - 1] = np.nonzero(self.bfr_ids > 0)[0]
+            follow["map_at"] = np.repeat(np.arange(fans.size), n_ids)
+            follow["map_len"] = np.repeat(fans["n_blocks"], n_ids)
+            follow["heard_ps"] = np.tile(np.arange(n_ids), fans.size)
+            follow["flow_port"] = np.tile(host_of, fans.size)
+        collect = c.Collect(
+            blocks=np.zeros(max(self.n_rows, 1), c.BLOCK_ROW),
+            room=np.zeros((1, 1), np.uint8),
+            follow=follow,
+            have=np.zeros(1, np.uint8),
+            events=np.zeros((1, 3), np.int64),
+            n_events=np.zeros(1, np.int64),
+            timing=np.array([REORDER_PS // self.speed, IDLE_PS // self.speed], np.int64),
+        )
+        return Receivers(collect, build_fold(1, self.n_words))
+
+    def _build_bier(self, world: r.World, body_bytes: int) -> Bier:
+        net, n_slots, w = self.net, self.settings.n_slots, self.n_words
+        wide = bool(self.program.fans)
+        n_routers = net.n_nodes - net.n_hosts if wide else 1
+        ports = int(np.diff(net.first_out)[net.n_hosts :].max(initial=1)) if wide else 1
+        n_tables = n_routers * self.n_si * self.settings.n_ecmp
+        small = np.full((n_tables if wide else 1, self.n_bits), -1, np.int16)
+        nbr_of = cast("I64", small)  # the same kernels on a quarter of the memory
+        f_bm = np.zeros((n_tables if wide else 1, ports + 2, w), np.uint64)
+        bfrs = np.zeros(n_routers, NODE_ROW)
+        bfrs["addr"] = np.arange(n_routers)
+        bfrs["folds"] = int(self.program.folds)
+        bfrs["fold_ps"] = FOLD_PS // self.speed
+        hops = self.routes.hops[self.routes.hops < FAR]
+        bfrs["depth"] = max(int(hops.max(initial=1)), 2)
+        bfrs["mtu"], bfrs["next_ps"] = body_bytes, NEVER_PS
+        if wide:
+            host_of = np.full(self.n_si * self.n_bits, r.NONE, np.int64)
+            host_of[self.bfr_ids[self.bfr_ids > 0] - 1] = np.nonzero(self.bfr_ids > 0)[0]
+            fill_bifts(
+                world.way,
+                cast("I64", self.routes.hops),
+                world.sets,
+                self.routes.first.size - 1,
+                world.links,
+                world.nodes,
+                host_of,
+                net.n_hosts,
+                self.n_si,
+                self.settings.n_ecmp,
+                bool(net.tier.max() <= 1),
+                nbr_of,
+                f_bm,
+            )
+        keeps = n_routers if self.program.folds else 1
+        return Bier(
+            nbr_of,
+            f_bm,
+            bfrs,
+            np.zeros(keeps * n_slots, SLOT_ROW),
+            np.zeros((keeps * n_slots, SLOT_PLANES, w), np.uint64),
+            np.zeros((n_routers, N_FOLDS), np.int64),
+            np.zeros((n_routers, n_slots + 1), np.int64),
+            np.zeros(N_DROPS, np.int64),
+            np.zeros((4, w), np.uint64),
+            np.zeros(ports + 2, np.int64),
+            np.zeros((ports + 2, w), np.uint64),
+            np.zeros((r.MAX_BODIES if wide else 1, body_bytes), np.uint8),
+        )
+
+    def _crowd(self) -> int:
+        """How long the busiest receiver's link is taken by all fans, in ps; 0 for one fan."""
+        inbound = np.zeros(self.net.n_hosts, np.int64)
+        for part in self.parts:
+            inbound[list(part.fan.receivers)] += part.fan.n_bytes
+        if len(self.parts) < 2:
+            return 0
+        down = self.net.reverse[self.net.first_out[: self.net.n_hosts]]
+        return int((inbound * (8 * 10**12 // self.net.bps[down])).max())
+
+    def enlarge(self, senders: r.Senders, n_pkts: int) -> r.Senders:
+        """Room for BitStrings and FEEDBACK of ``n_pkts`` packets."""
+        if self.program.fans:
+            bits = np.zeros((n_pkts, self.n_words + 1), np.uint64)
+            bits[: senders.pkt_bits.shape[0]] = senders.pkt_bits
+            senders = senders._replace(pkt_bits=bits)
+        return senders
+
+    def n_folds(self) -> tuple[int, int, int]:
+        """Slots that completed, that went up partial, words that passed unfolded."""
+        total = self.bier.events.sum(axis=0)
+        return int(total[FOLD_COMPLETE]), int(total[FOLD_PARTIAL]), int(total[FOLD_UNFOLDED])
