@@ -94,3 +94,14 @@ def test_eight_receivers_in_one_star_without_a_compiler():
     assert out.link_pkts.sum(axis=0).tolist() == [9 * 8, 0, 0, 9 * 2]
     unfolded = alone(build_named_net("star:hosts=9"), fan(8, 8 * PKT, folds=False), settings)
     assert unfolded.feedback_at_source.tolist() == [16]
+
+
+def test_receivers_of_two_sets_are_two_packets_and_two_words():
+    settings = Settings(block_psns=4, bitstring_bits=64)
+    net = build_named_net("star:hosts=70")
+    out = alone(net, fan(69, 8 * PKT), settings)
+    assert out.stuck == ()
+    assert out.got_bytes[1:].tolist() == [8 * PKT] * 69
+    assert out.link_pkts[net.first_out[0]].tolist() == [2 * 8, 0, 0, 0]
+    assert out.link_pkts[down_link(net)].tolist() == [0, 0, 0, 2 * 2]
+    assert out.n_folds == (4, 0, 0)

@@ -249,7 +249,6 @@ def test_nothing_is_led_around_a_failure():
     assert alone(net, program, sprayed).stuck == ()  # sent again, they take the other one
 
 
-@for_compiled
 def test_a_fan_that_is_cut_off_names_its_receivers():
     settings = Settings(failures=(Failure(DOWN, "h3", "leaf1"),))
     out = alone(build_named_net(LEAF), fan(3, 64 * PKT), settings)
@@ -272,8 +271,31 @@ def test_the_command_line_names_what_is_stuck_and_exits_four(tmp_path, monkeypat
     assert "message 1 h0 to h2" in said.out + said.err
 
 
-def test_ties_in_a_row_of_routers_do_not_matter():
-    """The same bytes over more and more routers: each adds its packet, flight and nothing."""
+def test_many_arrivals_of_one_bucket_are_served_by_time():
+    """More than are sorted by insertion, all for one host: first come, first served."""
+    n = 60
+    sizes = [1 + (i * 37 % n) * 50 for i in range(n)]
+    net = build_named_net(f"star:hosts={n + 1}")
+    out = alone(net, messages(*((i + 1, 0, size) for i, size in enumerate(sizes))), Settings())
+    free = 0
+    for size in sorted(sizes):
+        send = (size + 64) * BYTE_PS
+        free = max(free, send + US) + send
+        assert out.item_ps[sizes.index(size)] == free + US + 2 * (US + ACK)
+    assert out.host_ps[0] == free + US
+
+
+def test_equal_times_keep_the_order_of_items():
+    """Copies to many hosts take turns at one port, from the first item to the last."""
+    n, pkts = 12, 3
+    net = build_named_net(f"star:hosts={n + 1}")
+    out = alone(net, messages(*((0, i + 1, pkts * PKT) for i in range(n))), Settings())
+    last = [((pkts - 1) * n + i + 1) * FULL + FULL + 2 * US for i in range(n)]
+    assert out.host_ps[1:].tolist() == last
+
+
+def test_more_and_more_routers_in_a_row():
+    """Each adds its packet and a flight, both ways, and nothing else."""
     ends = [
         int(alone(chain(*[(MIDDLE, US)] * h), messages((0, 1, 5 * PKT)), Settings()).end_ps)
         for h in range(2, 7)
