@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from fanfold.kernels.tables import NULL_NBR, WORD_BITS, Bifts
 from fanfold.topo.birt import BirtRow, build_birt
+from fanfold.topo.fabric import Fabric
 from fanfold.topo.graph import Paths
 from fanfold.wire.bitstring import bift_id, bsl_of_bits
 
@@ -29,11 +30,12 @@ def build_bifts(paths: Paths, name: str) -> Bifts:
     hosts_first = sorted(fabric.nodes, key=lambda node: node.role != "host")
     rotation = [node.name for node in hosts_first].index(name)
     n_ecmp, n_bits = fabric.n_ecmp, fabric.bitstring_bits
+    is_flat = has_hosts_everywhere(fabric)
     first = {si: i * n_ecmp for i, si in enumerate(sis)}
     nbr_of = np.full((len(sis) * n_ecmp, n_bits), NULL_NBR, np.int64)
     for row in birt:
         for table in range(n_ecmp if row.nbrs else 0):
-            nbr = pick_nbr(row, table, n_ecmp, rotation)
+            nbr = pick_nbr(row, table, n_ecmp, rotation, is_flat=is_flat)
             nbr_of[first[row.si] + table, row.bit_position - 1] = nbr
     return Bifts(
         ids=np.array([bift_id(bsl, fabric.sub_domain, si) for si in sis], np.int64),
@@ -45,15 +47,28 @@ def build_bifts(paths: Paths, name: str) -> Bifts:
     )
 
 
-def pick_nbr(row: BirtRow, table: int, n_ecmp: int, rotation: int) -> int:
+def has_hosts_everywhere(fabric: Fabric) -> bool:
+    """Whether every BFR has a host of its own: a ring, a torus, a single leaf."""
+    hosts = {node.name for node in fabric.nodes if node.role == "host"}
+    near = fabric.neighbours
+    return all(hosts.intersection(near[n.name]) for n in fabric.nodes if n.role == "bfr")
+
+
+def pick_nbr(
+    row: BirtRow, table: int, n_ecmp: int, rotation: int, *, is_flat: bool = False
+) -> int:
     """BFR-NBR of a BFER in one table; each path gets its share of the tables.
 
     Two BFRs in a row must not read the same part of the table number, or the second one sees
     only tables that lead to one of its paths. Hops still to go alternate between odd and even,
     so odd ones take the low part (table mod paths) and even ones the high part. The rotation,
     a node's place among hosts, then BFRs, keeps nodes of one tier from favouring the same path.
+    Where every BFR has hosts, all take their first path, or all their last: the order of ports
+    then makes a tree, and no BFR gets one packet twice, by two ways.
     """
     n_paths = len(row.nbrs)
+    if is_flat:
+        return row.nbrs[0 if table % 2 == 0 else n_paths - 1]
     part = table if row.n_hops % 2 else table * n_paths // n_ecmp
     return row.nbrs[(part + rotation) % n_paths]
 

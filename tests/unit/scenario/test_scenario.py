@@ -95,7 +95,7 @@ SIZED = {"kind": "broadcast", "n_bytes": 1}
         ),
         (
             {"settings": {"bitstring_bits": 100}},
-            "settings.bitstring_bits: got 100, allowed: 64, 128",
+            "settings.bitstring_bits: got 100, allowed: 0, 64, 128",
         ),
         ({"settings": {"pfc_pkts": [1]}}, "settings.pfc_pkts: got [1], allowed: a list of 2"),
         ({"settings": {"pfc_pkts": [1, 2]}}, "settings.pfc_pkts: got [1, 2], allowed: pause"),
@@ -195,7 +195,7 @@ def test_a_bundle_loads_anywhere(tmp_path: Path) -> None:
 
 def test_the_run_id_of_a_scenario_stays_what_it_is() -> None:
     """A change here orphans every result that was kept: then say so in the changelog."""
-    assert run_id(SMALL, "ring", "1") == "0cb378d4b981a502"
+    assert run_id(SMALL, "ring", "1") == "612643d4e1436217"
 
 
 def test_schema_and_reader_agree_on_what_a_field_may_hold() -> None:
