@@ -168,6 +168,33 @@ def test_a_full_queue_cuts_packets_to_headers():
     assert out.link_bytes[down_link(net), 0] == 11 * 4160 + 5 * 64
 
 
+def test_a_sender_waits_for_pulls_after_its_first_window():
+    net = build_named_net("star:hosts=3")
+    sim = simulation(net, crowd(16), Settings(transport="ndp", window_pkts=8))
+    sim.stop_at(4 * US)  # the first pull comes after 2 packets and 4 flights
+    while sim.step():
+        pass
+    assert sim.outcome().link_pkts[net.first_out[1:3], 0].tolist() == [8, 8]
+    sim.stop_at(2**62)
+    while sim.step():
+        pass
+    out = sim.outcome()
+    assert out.got_bytes[0] == 32 * PKT
+    # The 17th packet from the 1st on is pulled, one every 336.161 ns.
+    assert out.end_ps > 4 * US + 16 * FULL * 100 // 99
+
+
+def test_a_gap_makes_the_sender_go_back():
+    net = build_named_net("star:hosts=3")
+    settings = Settings(transport="roce", queue_bytes=5 * 4160)
+    out = alone(net, messages((1, 0, 20 * PKT), (2, 0, 40 * PKT)), settings)
+    assert out.stuck == ()
+    assert out.got_bytes.tolist() == [60 * PKT, 0, 0]
+    assert out.repairs[0] > out.link_drops.sum() > 0
+    assert out.link_pkts[net.first_out[1:3]].sum() == 60 + out.repairs[0]
+    assert out.end_ps < 100 * US  # no timer had to run out
+
+
 def paused(sim):
     return {int(at) for at in np.nonzero(sim.world.links["paused"])[0]}
 
@@ -206,7 +233,7 @@ def test_a_cable_that_comes_back(transport):
     assert out.got_bytes[3] == 64 * PKT
     assert out.link_drops[net.first_out[0]] > 0
     assert out.end_ps > UP
-    assert out.repairs[0] > 0
+    assert out.repairs[0] >= out.link_pkts[net.first_out[0], 1] > 0
     without = alone(net, messages((0, 3, 64 * PKT)), settings_without(settings))
     assert without.end_ps < 100 * US
     assert without.link_drops.sum() == 0
