@@ -10,7 +10,7 @@ from fanfold.push.manifest import HASH_BYTES, encode
 from fanfold.push.source import build_manifest
 from fanfold.scenario.settings import Settings
 from fanfold.schemes.program import ACKED, Fan, build_program
-from fanfold.sim.simulate import simulate
+from fanfold.sim.simulate import Simulation
 from fanfold.topo.fabric import save_fabric
 from fanfold.topo.fabric_net import fabric_net
 from fanfold.topo.routes import build_routes
@@ -72,12 +72,9 @@ def simulate_push(fabric, path, source, receivers, flow):
     """Net and outcome of the same push, simulated."""
     net = fabric_net(fabric)
     program = push_program(fabric, net, path, source, receivers, flow)
-    outcome = simulate(
-        net,
-        build_routes(net),
-        program,
-        push_settings(fabric),
-        seed=1,
-        bfr_ids=fabric_ids(fabric, net),
-    )
-    return net, outcome
+    ids = fabric_ids(fabric, net)
+    settings = push_settings(fabric)
+    sim = Simulation(net, build_routes(net), program, settings, seed=1, bfr_ids=ids)
+    while sim.step():
+        pass
+    return net, sim.outcome()

@@ -36,6 +36,16 @@ def build(fabric):
     return Simulation(net, build_routes(net), program, settings, seed=1, bfr_ids=ids), net
 
 
+def fabric_of(name, pairs, n_ecmp):
+    """Fabric of pairs of names; those with an h are hosts."""
+    names = sorted({end for pair in pairs for end in pair})
+    nodes = []
+    for i, end in enumerate(names):
+        role = ("host", i + 1) if end[0] == "h" else ("bfr", 0)
+        nodes.append(Node(end, f"127.90.0.{i + 1}", *role))
+    return Fabric(name, tuple(nodes), tuple(Link(*pair) for pair in pairs), n_ecmp=n_ecmp)
+
+
 def check(fabric):
     sim, net = build(fabric)
     paths = Paths(fabric)
@@ -77,10 +87,14 @@ def test_nodes_may_stand_in_any_order_of_the_file():
     check(Fabric("mixed", nodes, lab.links[::-1], n_ecmp=2))
 
 
-def test_a_ring_of_bfrs_has_one_path_or_two():
+def test_two_tiers_in_a_row_do_not_read_the_same_part_of_the_entropy():
+    pods = [(f"leaf{p}{i}", f"agg{p}{j}") for p in (0, 1) for i in (0, 1) for j in (0, 1)]
+    top = [(f"agg{p}{j}", f"core{j}{k}") for p in (0, 1) for j in (0, 1) for k in (0, 1)]
+    below = [(f"h{p}{i}", f"leaf{p}{i}") for p in (0, 1) for i in (0, 1)]
+    check(fabric_of("pods", [*pods, *top, *below], n_ecmp=4))
+
+
+def test_in_a_ring_of_bfrs_every_one_goes_round_the_same_way():
     n = 6
-    nodes = [Node(f"b{i}", f"127.90.0.{i + 1}", "bfr") for i in range(n)]
-    nodes += [Node(f"h{i}", f"127.90.1.{i + 1}", "host", i + 1) for i in range(n)]
-    links = [Link(f"b{i}", f"b{(i + 1) % n}") for i in range(n)]
-    links += [Link(f"h{i}", f"b{i}") for i in range(n)]
-    check(Fabric("ring", tuple(nodes), tuple(links), n_ecmp=4))
+    round_it = [(f"b{i}", f"b{(i + 1) % n}") for i in range(n)]
+    check(fabric_of("ring", round_it + [(f"h{i}", f"b{i}") for i in range(n)], n_ecmp=4))

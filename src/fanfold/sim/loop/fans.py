@@ -222,6 +222,7 @@ def send_up(q: I64, links: Rows, pkts: Rows, bier: Bier, fold: Fold, r: int) -> 
     for i in range(fold.ready[0]):
         slot = fold.ready[1 + i]
         row = fold.rows[slot]
+        row["queue"] = max(row["queue"], bier.bfrs[r]["queue"])
         psn = 0
         while psn < MAX_PSN:
             p = take_pkt(q, pkts)
