@@ -380,24 +380,25 @@ def plan_packet(
     Returns:
         The slot it armed, or ``slot``, armed before it: the next packet may need no search.
     """
+    drops = counters.drops
     plan.kind[k] = CLASS_OPAQUE
     plan.flow[k] = NO_FLOW
     plan.clean[k] = 0
     table = check_bier(buf, at, size, bifts.ids, bifts.n_words)
     if table < 0:
-        counters.drops[-2 - table] += 1
+        drops[-2 - table] += 1
         return slot
     words = bifts.n_words[table]
     plan.words[k] = words
     bits = plan.scratch[0]
     if read_bits(buf, at + BITS_AT, words, bits) == 0:
-        counters.drops[DROP_ZERO_BITSTRING] += 1
+        drops[DROP_ZERO_BITSTRING] += 1
         return slot
     kind = classify(buf, at, size, words)
     plan.kind[k] = kind
     ttl = i64(buf[at + TTL_AT])
     if ttl == 0:
-        counters.drops[DROP_TTL_EXPIRED] += 1
+        drops[DROP_TTL_EXPIRED] += 1
         return slot
     if kind != CLASS_OPAQUE and kind != CLASS_CONTROL:
         fan = at + BITS_AT + 8 * words + INNER_BYTES
@@ -406,9 +407,7 @@ def plan_packet(
         if node[0]["folds"]:
             if kind != CLASS_FEEDBACK:
                 slot = arm(buf, at, table, port, now_ps, node, bifts, fold, bits, slot)
-            elif fold_in(
-                buf, at, size, words, now_ps, node, fold, counters.drops, plan.scratch
-            ):
+            elif fold_in(buf, at, size, words, now_ps, node, fold, drops, plan.scratch):
                 return slot
     if port != 0:
         ttl -= 1

@@ -50,7 +50,9 @@ def test_comparison_for_people_says_all_that_was_asked(
 ) -> None:
     assert run(["compare", *BASE, "--schemes", "unicast,fanfold,direct"]) == 0
     out = capsys.readouterr().out
-    words = "last receiver|p50|p99|acknowledged|busiest link|source|feedback|drops|repairs|hops/s|h0 > "
+    words = (
+        "last receiver|p50|p99|acknowledged|busiest link|source|feedback|drops|repairs|h0 > "
+    )
     for word in words.split("|"):
         assert word in out, word
     assert "fanfold: packet by packet: about" in out

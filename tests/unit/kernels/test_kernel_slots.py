@@ -175,7 +175,10 @@ def test_keys_spread_over_the_table():
     homes = {slot_home(1, 2, block, 5) % 1024 for block in range(512)}
     assert len(homes) > 300
     assert all(
-        slot_home(b, f, k, 2**20 - 1) >= 0 for b in (0, 65_535) for f in (0, 2**32 - 1) for k in (0, 9)
+        slot_home(b, f, k, 2**20 - 1) >= 0
+        for b in (0, 65_535)
+        for f in (0, 2**32 - 1)
+        for k in (0, 9)
     )
 
 
