@@ -381,9 +381,7 @@ def plan_packet(
         The slot it armed, or ``slot``, armed before it: the next packet may need no search.
     """
     drops = counters.drops
-    plan.kind[k] = CLASS_OPAQUE
-    plan.flow[k] = NO_FLOW
-    plan.clean[k] = 0
+    plan.kind[k], plan.flow[k], plan.clean[k] = CLASS_OPAQUE, NO_FLOW, 0
     table = check_bier(buf, at, size, bifts.ids, bifts.n_words)
     if table < 0:
         drops[-2 - table] += 1
