@@ -60,7 +60,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     loss_ppb: Chance = 0
     block_psns: Block = 64
     bitstring_bits: Count = 0
-    n_slots: Positive = 128
+    n_slots: Positive = 1024
     n_ecmp: Positive = 4
     rto_ps: Time = 300_000_000
     failures: tuple[Failure, ...] = ()

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fanfold.core.flight import Shape
+from fanfold.core.pace import MAX_BLOCKS
 from fanfold.core.sender import WAIT_PS
 from fanfold.errors import ConfigError
 from fanfold.kernels import collect as c
@@ -21,7 +22,7 @@ from fanfold.kernels.layout import (
     INNER_BYTES,
     UNDERLAY_BYTES,
 )
-from fanfold.kernels.slots import NEVER_PS
+from fanfold.kernels.slots import NEVER_PS, PROBES
 from fanfold.kernels.state import NODE_ROW, SLOT_PLANES, SLOT_ROW, build_fold
 from fanfold.scenario.settings import Settings
 from fanfold.scenario.width import with_width
@@ -46,6 +47,8 @@ AGAIN_PS = FOLD_PS = 60_000_000_000
 MAX_ROWS = 60_000_000
 """Receivers times blocks of all fans: about 100 bytes each."""
 FLOW_PORT = 50_000
+UNDER_WAY = 4
+"""Blocks of a fan that may wait for a receiver's link when many fans share it."""
 MAX_GAPS = 16
 """Rows of missing packets in one FEEDBACK packet; what has more goes in several."""
 
@@ -78,11 +81,13 @@ class FanArrays:
         self.bfr_ids = np.asarray(ids, np.int64)
         wide = bool(program.fans)
         self.n_si = int((self.bfr_ids.max(initial=1) - 1) // self.n_bits + 1) if wide else 1
-        self.margin = settings.n_slots * 2 + 256 if wide else 0
         self.rtt_ps = round_trip(net, routes)
         self.parts = self._cut()
-        patience = max(self.rtt_ps * WAIT_PS // LIVE_RTT_PS, 2 * self._crowd(), 1)
-        self.speed = min(max(WAIT_PS // patience, 1), MAX_SPEED)
+        self.crowd_ps = self._crowd()
+        self.quick = min(max(LIVE_RTT_PS // self.rtt_ps, 1), MAX_SPEED)
+        self.speed = min(self.quick, max(WAIT_PS // max(2 * self.crowd_ps, 1), 1))
+        self.n_slots = self._count_slots()
+        self.margin = self.n_slots * 2 + 256 if wide else 0
 
     def set_up(self, q: I64, world: r.World, streams: Streams) -> r.Senders:
         """Fill in what fans need; the senders of all hosts."""
@@ -91,7 +96,7 @@ class FanArrays:
         q[r.N_BITS] = self.n_bits
         q[r.BIFT_BASE] = bitstring.bift_id(self.bsl, 0, 0)
         q[r.FAN_HEAD] = UNDERLAY_BYTES + BITS_AT + self.n_bits // 8 + INNER_BYTES + FAN_BYTES
-        q[r.N_SLOTS] = self.settings.n_slots
+        q[r.N_SLOTS] = self.n_slots
         q[r.AGAIN_PS] = AGAIN_PS // self.speed
         step = self.n_bits // 8
         body = int(q[r.FAN_HEAD]) + FEEDBACK_BYTES + 2 * step + MAX_GAPS * (4 + step)
@@ -203,12 +208,12 @@ class FanArrays:
             have=np.zeros(1, np.uint8),
             events=np.zeros((1, 3), np.int64),
             n_events=np.zeros(1, np.int64),
-            timing=np.array([REORDER_PS // self.speed, IDLE_PS // self.speed], np.int64),
+            timing=np.array([REORDER_PS // self.quick, self._idle()], np.int64),
         )
         return Receivers(collect, build_fold(1, self.n_words))
 
     def _build_bier(self, world: r.World, body_bytes: int) -> Bier:
-        net, n_slots, w = self.net, self.settings.n_slots, self.n_words
+        net, n_slots, w = self.net, self.n_slots, self.n_words
         wide = bool(self.program.fans)
         n_routers = net.n_nodes - net.n_hosts if wide else 1
         ports = int(np.diff(net.first_out)[net.n_hosts :].max(initial=1)) if wide else 1
@@ -257,11 +262,23 @@ class FanArrays:
             np.zeros((r.MAX_BODIES if wide else 1, body_bytes), np.uint8),
         )
 
+    def _idle(self) -> int:
+        """When a receiver takes a block that stopped coming for lost: fans take turns there."""
+        full = self.settings.payload_bytes * int((8 * 10**12 // self.net.bps).max())
+        return IDLE_PS // self.quick + 4 * full * len(self.parts)
+
+    def _count_slots(self) -> int:
+        """Slots of a BFR: no more than can be in use at once, a power of two."""
+        block = self.settings.payload_bytes * self.settings.block_psns
+        most = sum(min(-(-part.fan.n_bytes // block), MAX_BLOCKS) for part in self.parts)
+        return min(self.settings.n_slots, 1 << (2 * most + PROBES).bit_length())
+
     def _crowd(self) -> int:
-        """How long the busiest receiver's link is taken by all fans, in ps; 0 for one fan."""
+        """How long what is under way of all fans takes the busiest receiver's link, in ps."""
         inbound = np.zeros(self.net.n_hosts, np.int64)
+        most = UNDER_WAY * self.settings.payload_bytes * self.settings.block_psns
         for part in self.parts:
-            inbound[list(part.fan.receivers)] += part.fan.n_bytes
+            inbound[list(part.fan.receivers)] += min(part.fan.n_bytes, most)
         if len(self.parts) < 2:
             return 0
         down = self.net.reverse[self.net.first_out[: self.net.n_hosts]]

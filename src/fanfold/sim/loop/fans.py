@@ -55,6 +55,8 @@ from fanfold.sim.loop.rows import (
     Rows,
 )
 
+MARKED = 200
+"""Queue that FEEDBACK tells of after a marked packet: the sender's window shrinks."""
 SIZE = 1 << 16
 """Two numbers in one: a packet * SIZE + a size or a port."""
 
@@ -87,7 +89,8 @@ class Receivers(NamedTuple):
 
     Follow row of bit k of a fan: ``fan.recv_at + k``; block row ``fan.block_at + k * n_blocks
     + block``. Of a follow row ``map_at`` is the fan, ``map_len`` the blocks it lacks,
-    ``heard_ps`` its bit k, ``flow_port`` its host, ``bfir_addr`` the link it heard of it by.
+    ``heard_ps`` its bit k, ``flow_port`` its host, ``bfir_addr`` the link it heard of it by,
+    ``bift_id`` 1 when a marked packet came since its last word.
     """
 
     collect: Collect
@@ -345,6 +348,8 @@ def on_fan_data(
     row["round"] = max(row["round"], pkt["stamp"])
     row["last_ps"] = now
     follow["bfir_addr"] = pkt["link"]
+    if pkt["marked"] != 0:
+        follow["bift_id"] = 1
     if poll:
         row["polled"] = 1
         row["report_ps"] = min(row["report_ps"], now + collect.timing[0])
@@ -420,6 +425,8 @@ def speak_up(q: I64, pkts: Rows, fans: Rows, bier: Bier, receivers: Receivers, b
     have = ~ZERO if is_whole else ~gaps_of(collect, b)
     row["n_psn"], row["round"] = block["n_psn"], 255 if is_whole else block["round"]
     row["room"], row["queue"], row["worst"], row["partial"] = 255, 0, k + 1, 0
+    if follow["bift_id"] != 0:
+        row["queue"], follow["bift_id"] = MARKED, 0
     floor = follow["floor"]
     base = b - block["block"]
     while floor < fan["n_blocks"] and collect.blocks[base + floor]["state"] == WHOLE:
