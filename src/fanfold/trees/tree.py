@@ -1,0 +1,100 @@
+"""Forwarding tables of one group, and the tree that they make at an instant.
+
+A router looks a packet up by the keys its protocol has, in order; an entry holds where the
+packet must come from and where its copies go, never back to where it came from.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from fanfold.topo.net import Net
+
+ANY = -1
+"""Taken from wherever it comes."""
+TUNNEL = -2
+"""In place of a link: it came as the payload of a unicast packet."""
+NOWHERE = -3
+"""In place of a link: there is no path that it could come by."""
+
+
+class Out(NamedTuple):
+    """Where a copy goes: one link, or the links of a unicast path.
+
+    message: kind of message that the copy travels as, empty for plain data.
+    """
+
+    links: tuple[int, ...]
+    is_tunnel: bool = False
+    message: str = ""
+
+
+class Entry(NamedTuple):
+    """What a router does with a packet. n_entries: how many its state counts as."""
+
+    iif: int
+    outs: tuple[Out, ...]
+    n_entries: int = 1
+
+
+Table = Mapping[str, Entry]
+
+
+class Tree(NamedTuple):
+    """Links of a tree, each as often as it carries a packet; copies that reach each host.
+
+    n_repeats: times that a router was reached twice the same way; zero without a loop.
+    """
+
+    links: tuple[int, ...]
+    hosts: dict[int, int]
+    n_repeats: int
+
+
+def to_links(links: set[int]) -> tuple[Out, ...]:
+    """A copy over each of these links."""
+    return tuple(Out((link,)) for link in sorted(links))
+
+
+def match(table: Table, keys: tuple[str, ...], in_link: int) -> Entry | None:
+    """The first entry that takes a packet that came in there."""
+    for key in keys:
+        entry = table.get(key)
+        if entry is not None and entry.iif in (ANY, in_link):
+            return entry
+    return None
+
+
+def walk(
+    net: Net,
+    start: int,
+    find: Callable[[int, int], Entry | None],
+    route: Callable[[Out], tuple[int, ...]],
+) -> Tree:
+    """Follow a packet from the source's link to all hosts.
+
+    Args:
+        find: entry of a router for a packet that came in over a link. route: links that a copy
+            really takes, empty where it is lost.
+    """
+    ends, back = net.dst, net.reverse
+    links, hosts = [start], dict[int, int]()
+    todo, seen, n_repeats = [(int(ends[start]), start)], set[tuple[int, int]](), 0
+    while todo:
+        at = todo.pop()
+        if at in seen:
+            n_repeats += 1
+            continue
+        seen.add(at)
+        entry = find(*at)
+        for out in entry.outs if entry else ():
+            if at[1] >= 0 and out.links[0] == back[at[1]]:
+                continue
+            path = route(out)
+            links += path
+            if path:
+                end = int(ends[path[-1]])
+                if end < net.n_hosts:
+                    hosts[end] = hosts.get(end, 0) + 1
+                else:
+                    todo.append((end, TUNNEL if out.is_tunnel else path[-1]))
+    return Tree(tuple(sorted(links)), hosts, n_repeats)
