@@ -3,6 +3,8 @@
 BIFTS = "tests/parity/test_parity_bifts.py::"
 SHAPES = BIFTS + "test_each_bit_of_each_table_leads_out_of_the_same_port"
 
+CENSUS = "tests/sim/test_census.py::test_all_adds_up_at_every_stop"
+
 PLANTS = (
     (
         "src/fanfold/sim/loop/tables.py",
@@ -33,5 +35,47 @@ PLANTS = (
         "row.nbrs[0 if table % 2 == 0 else n_paths - 1]",
         "row.nbrs[0]",
         BIFTS + "test_in_a_ring_of_bfrs_every_one_goes_round_the_same_way",
+    ),
+    (
+        "src/fanfold/sim/loop/ports.py",
+        """        link["drops"] += pkt["n"]
+        free_pkt(q, pkts, p)
+        return
+    if link["mark_ps"]""",
+        """        link["drops"] += pkt["n"]
+        return
+    if link["mark_ps"]""",
+        CENSUS + "[limits]",
+    ),
+    (
+        "src/fanfold/sim/loop/ports.py",
+        """        link["lost"] += pkt["n"]
+""",
+        "",
+        CENSUS + "[plain, 10 of 1000 lost]",
+    ),
+    (
+        "src/fanfold/sim/loop/ports.py",
+        '    if pkts[p]["kind"] == PK_FEEDBACK:',
+        '    if pkts[p]["kind"] > PK_FEEDBACK:',
+        CENSUS + "[folded]",
+    ),
+    (
+        "src/fanfold/sim/loop/ports.py",
+        'ingress["ingress"] -= n_bytes',
+        'ingress["ingress"] -= n_bytes - 1',
+        CENSUS + "[paused]",
+    ),
+    (
+        "src/fanfold/sim/loop/unicast.py",
+        '        bits[at] |= bit(r & 63)\n    st["n_got"] += 1',
+        '    st["n_got"] += 1',
+        CENSUS + "[plain, 10 of 1000 lost]",
+    ),
+    (
+        "src/fanfold/sim/build.py",
+        "(settings.queue_bytes and not q[r.TRIM])))",
+        "(settings.queue_bytes and not q[r.TRIM] and not high)))",
+        CENSUS + "[limits, paused]",
     ),
 )

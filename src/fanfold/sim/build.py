@@ -334,7 +334,7 @@ def set_scalars(
     q[r.TRIM] = int(settings.transport == "ndp")
     q[r.QUEUED] = int(high > 0 or settings.transport == "ndp")
     is_lossy = settings.loss_ppb or settings.failures
-    q[r.LOSSY] = int(bool(is_lossy or (settings.queue_bytes and not q[r.TRIM] and not high)))
+    q[r.LOSSY] = int(bool(is_lossy or (settings.queue_bytes and not q[r.TRIM])))
     q[r.RTO_PS] = max(settings.rto_ps, ROUNDS * rtt_ps)
     q[r.REORDER] = SPRAY_REORDER if settings.routing == "spray" else PATH_REORDER
     full = settings.payload_bytes + settings.header_bytes

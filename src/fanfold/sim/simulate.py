@@ -12,6 +12,7 @@ from fanfold.scenario.settings import Settings
 from fanfold.schemes.program import Program, expand
 from fanfold.sim import build as b
 from fanfold.sim.by_hand import push
+from fanfold.sim.census import take_census
 from fanfold.sim.fans import Fans
 from fanfold.sim.loop import rows as r
 from fanfold.sim.loop.fans import Bier, Receivers
@@ -185,6 +186,10 @@ class Simulation:
         q = self.q
         fields = (r.NOW, r.N_EVENTS, r.N_HOPS, r.N_DONE, r.N_ITEMS)
         return Progress(*(int(q[f]) for f in fields))
+
+    def census(self) -> list[str]:
+        """What does not add up just now, a line each; empty when all does."""
+        return take_census(self)
 
     def hops(self) -> list[Hop]:
         """Time line of the traced packet, of its copies and of what answered it."""
