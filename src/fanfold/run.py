@@ -35,6 +35,7 @@ from fanfold.scenario.toml_table import write_table
 from fanfold.schemes.catalog import CATALOG, FAN_SCHEMES, Scheme
 from fanfold.schemes.options import SchemeOptions
 from fanfold.schemes.program import Fan, Program, build_program
+from fanfold.schemes.program_rules import check_program
 from fanfold.sim.fluid import run_fluid
 from fanfold.sim.simulate import Simulation, simulate
 from fanfold.sim.timeline import Step, bytes_of, record_of, start_of, text_of, timeline
@@ -172,6 +173,7 @@ def build_job(scenario: Scenario, name: str, stage: Stage) -> Job:
     """
     if stage.work is None:
         program = load_matrix(Path(scenario.matrix), stage.net.n_hosts)
+        check_program(program, stage.net.n_hosts)
     else:
         program = _scheme(name).build(stage.work, SchemeOptions(compact=True))
     settings = scenario.settings

@@ -136,6 +136,19 @@ def test_bad_input_is_one_line(changes: dict[str, Any], said: str, tmp_path: Pat
     assert not list(tmp_path.iterdir())
 
 
+def test_messages_that_wait_for_each_other_are_refused(tmp_path: Path) -> None:
+    matrix = tmp_path / "round.cm"
+    matrix.write_text(
+        "Nodes 4\nConnections 2\nTriggers 2\n"
+        "0->1 id 1 trigger 2 size 4096 send_done_trigger 1\n"
+        "1->2 id 2 trigger 1 size 4096 send_done_trigger 2\n"
+        "trigger id 1 oneshot\ntrigger id 2 oneshot\n"
+    )
+    scenario = Scenario("star:hosts=4", schemes=(), workload=None, matrix=str(matrix))
+    with pytest.raises(ConfigError, match="message 0: got 'waits for itself or for nothing'"):
+        run_scenario(scenario, Store(tmp_path / "runs"))
+
+
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.toml")), ids=lambda p: p.stem)
 def test_examples_run_to_their_end(path: Path, tmp_path: Path) -> None:
     store = Store(tmp_path)
