@@ -7,6 +7,9 @@ import hashlib
 
 import numpy as np
 
+Generator = np.random.Generator
+"""What draws; made by ``stream``, handed to whatever draws."""
+
 
 def stream(seed: int, name: str) -> np.random.Generator:
     """Generator for one named component, for example ``link/leaf1-h3/loss``."""

@@ -17,6 +17,7 @@ from fanfold.cli.explain import explain
 from fanfold.cli.sim_bench import sim_bench
 from fanfold.cli.tables import tell_error
 from fanfold.cli.topo import topo
+from fanfold.cli.workload import workload
 from fanfold.errors import ExitCode, FanfoldError
 
 # typer carries click inside itself or beside itself, as its version has it.
@@ -45,6 +46,7 @@ app.command()(topo)
 app.command()(compare)
 app.command()(explain)
 app.command()(sim_bench)
+app.command()(workload)
 
 
 def _show_version(value: bool) -> None:

@@ -1,0 +1,155 @@
+"""`fanfold workload`: what a model moves, by its shape and its parallel degrees."""
+
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from fanfold.cli import workload_flags as flags
+from fanfold.units import PPB_ONE, format_duration
+from fanfold.work.catalog import CATALOG, Workload, workload_of
+from fanfold.work.gate import DEFAULT_SKEW_MILLI
+from fanfold.work.model import active_params, total_params
+from fanfold.work.parallel import plan_iteration
+from fanfold.work.presets import PRESETS
+from fanfold.work.volumes import Ask, Row, sent_by_parallelism
+
+WIDTH = 110
+"""Of tables where no terminal says otherwise."""
+
+
+def workload(
+    name: Annotated[str | None, typer.Argument(help="such as training")] = None,
+    *,
+    model: flags.ModelName = "deepseek-v3",
+    gpus: flags.Gpus = None,
+    tp: flags.Tp = None,
+    pp: flags.Pp = None,
+    ep: flags.Ep = None,
+    zero: flags.Zero = None,
+    seq: flags.Seq = None,
+    micro_batch: flags.MicroBatch = None,
+    n_micro: flags.NMicro = None,
+    recompute: flags.Recompute = None,
+    sequence_parallel: flags.SequenceParallel = None,
+    dispatch_dtype: flags.DispatchDtype = None,
+    gate: flags.Gate = None,
+    skew: flags.Skew = DEFAULT_SKEW_MILLI,
+    trace: flags.Trace = None,
+    tokens: flags.Tokens = 0,
+    node: flags.Node = 8,
+    bits: flags.Bits = 0,
+    payload: flags.Payload = 0,
+    size: flags.Size = None,
+    regions: flags.Regions = 4,
+    replicas: flags.Replicas = 8,
+    rate: flags.Rate = "400Gbps",
+    within: flags.Within = "10s",
+    seed: Annotated[int, typer.Option(help="of all that is drawn")] = 1,
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
+) -> None:
+    """Print what a workload moves; without a name, list workloads and models."""
+    if name is None:
+        _print_catalog(as_json)
+        return
+    work = workload_of(name)
+    layout = flags.Layout(
+        *(gpus, tp, pp, ep, zero, seq, micro_batch, n_micro, recompute),
+        *(sequence_parallel, dispatch_dtype),
+    )
+    routing = flags.Routing(gate, skew, trace, tokens, node, bits, payload)
+    pushed = flags.Pushed(size, regions, replicas, rate, within)
+    ask = flags.ask_of(model, layout, routing, pushed, seed)
+    rows = work.rows(ask)
+    if as_json:
+        print(msgspec.json.encode(_values(work, ask, rows)).decode())
+    else:
+        _show(work, ask, rows)
+
+
+def _values(work: Workload, ask: Ask, rows: list[Row]) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "workload": work.name,
+        "model": ask.model.name,
+        "parameters": total_params(ask.model),
+        "active_parameters": active_params(ask.model),
+        "degrees": msgspec.to_builtins(ask.degrees) | {"dp": ask.degrees.dp},
+        "rows": rows,
+    }
+    if work.name == "training":
+        told["sent_bytes"] = sent_by_parallelism(plan_iteration(ask.model, ask.degrees))
+    return told
+
+
+def _show(work: Workload, ask: Ask, rows: list[Row]) -> None:
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(width=WIDTH, highlight=False)
+    console.print(f"[bold]{escape(ask.model.name)}[/]: {total_params(ask.model):,} parameters")
+    if work.name == "training":
+        at = ask.degrees
+        console.print(
+            f"{at.gpus:,} GPUs: tp {at.tp}, pp {at.pp}, dp {at.dp}, ep {at.ep}, "
+            f"ZeRO {at.zero}; {at.n_micro} x {at.micro_batch} sequences of {at.seq:,} tokens "
+            "a replica"
+        )
+    table = Table(box=SIMPLE)
+    for key, value in (rows[0] if rows else {}).items():
+        justify: Any = "left" if isinstance(value, str) else "right"
+        table.add_column(_title(key), justify=justify)
+    for row in rows:
+        table.add_row(*(_cell(key, value) for key, value in row.items()))
+    console.print(table)
+    if work.name == "training":
+        sent = sent_by_parallelism(plan_iteration(ask.model, ask.degrees))
+        each = ", ".join(f"{name} {_size(n)}" for name, n in sent.items())
+        console.print(f"one GPU sends in an iteration: {each or 'nothing'}")
+
+
+def _title(key: str) -> str:
+    for unit in ("_bytes", "_ps", "_ppb"):
+        key = key.removesuffix(unit)
+    return key.replace("_", " ")
+
+
+def _cell(key: str, value: int | str) -> str:
+    if isinstance(value, str):
+        return value
+    if key.endswith("_bytes"):
+        return _size(value)
+    if key.endswith("_ps"):
+        return format_duration(value)
+    if key.endswith("_ppb"):
+        thousandths = value * 100_000 // int(PPB_ONE)
+        return f"{thousandths // 1000}.{thousandths % 1000:03} %"
+    return f"{value:,}"
+
+
+def _size(n_bytes: int) -> str:
+    """Decimal units throughout, so that a column adds up."""
+    for unit, name in ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB")):
+        if n_bytes >= unit:
+            thousandths = (n_bytes * 1000 + unit // 2) // unit
+            return f"{thousandths // 1000}.{thousandths % 1000:03} {name}"
+    return f"{n_bytes} B"
+
+
+def _print_catalog(as_json: bool) -> None:
+    works = [(row.name, row.summary) for row in CATALOG]
+    models = [(preset.name, preset.source) for preset in PRESETS]
+    if as_json:
+        told = {
+            "workloads": [{"name": n, "summary": s} for n, s in works],
+            "models": [{"name": n, "source": s} for n, s in models],
+        }
+        print(msgspec.json.encode(told).decode())
+        return
+    for title, rows in (("WORKLOAD", works), ("MODEL", models)):
+        table = Table(title, "is", box=SIMPLE)
+        for row in rows:
+            table.add_row(*row)
+        Console().print(table)

@@ -1,0 +1,163 @@
+"""Flags of `fanfold workload`, and what they ask for."""
+
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import msgspec
+import typer
+
+from fanfold.errors import ConfigError
+from fanfold.units import parse_duration, parse_rate, parse_size
+from fanfold.work.gate import GATES, GateKind
+from fanfold.work.model import Model, dtype_of
+from fanfold.work.model_config import load_model
+from fanfold.work.parallel import Degrees
+from fanfold.work.presets import preset_of
+from fanfold.work.volumes import Ask
+
+DEFAULT_GPUS = 64
+
+ModelName = Annotated[str, typer.Option(help="a preset, or a config.json of Hugging Face")]
+Gpus = Annotated[int | None, typer.Option(help="default: of the preset, else 64")]
+Tp = Annotated[int | None, typer.Option(help="tensor-parallel degree")]
+Pp = Annotated[int | None, typer.Option(help="pipeline stages")]
+Ep = Annotated[int | None, typer.Option(help="expert-parallel degree")]
+Zero = Annotated[int | None, typer.Option(help="0..3; 3 is FSDP")]
+Seq = Annotated[int | None, typer.Option(help="tokens of a sequence")]
+MicroBatch = Annotated[int | None, typer.Option(help="sequences of one")]
+NMicro = Annotated[int | None, typer.Option(help="micro-batches an iteration")]
+Recompute = Annotated[
+    bool | None, typer.Option("--recompute/--no-recompute", help="activations")
+]
+SequenceParallel = Annotated[
+    bool | None, typer.Option("--sequence-parallel/--no-sequence-parallel", help="beside tp")
+]
+DispatchDtype = Annotated[str | None, typer.Option(help="of tokens on the way to experts")]
+Gate = Annotated[str | None, typer.Option(help=", ".join(GATES))]
+Skew = Annotated[int, typer.Option(help="of zipf, thousandths")]
+Trace = Annotated[Path | None, typer.Option(help="tokens to experts: .npz, .parquet")]
+Tokens = Annotated[int, typer.Option(help="of one layer; 0: 128 a rank")]
+Node = Annotated[int, typer.Option(help="GPUs of a node")]
+Bits = Annotated[int, typer.Option(help="of a BitString; 0: what holds all ranks")]
+Payload = Annotated[int, typer.Option(help="bytes of a packet; 0: a token")]
+Size = Annotated[str | None, typer.Option(help="of what is pushed; default: the model")]
+Regions = Annotated[int, typer.Option(help="of a push")]
+Replicas = Annotated[int, typer.Option(help="in a region, or that start")]
+Rate = Annotated[str, typer.Option(help="of the source's link")]
+Within = Annotated[str, typer.Option(help="time in which replicas start")]
+
+
+class Layout(NamedTuple):
+    """Degrees that were asked for; None leaves those of the preset."""
+
+    gpus: int | None
+    tp: int | None
+    pp: int | None
+    ep: int | None
+    zero: int | None
+    seq: int | None
+    micro_batch: int | None
+    n_micro: int | None
+    recompute: bool | None
+    sequence_parallel: bool | None
+    dispatch_dtype: str | None
+
+
+class Routing(NamedTuple):
+    """Tokens of one layer, as flags give them."""
+
+    gate: str | None
+    skew: int
+    trace: Path | None
+    tokens: int
+    node: int
+    bits: int
+    payload: int
+
+
+class Pushed(NamedTuple):
+    """What is pushed and to whom, as flags give it."""
+
+    size: str | None
+    regions: int
+    replicas: int
+    rate: str
+    within: str
+
+
+def ask_of(model: str, layout: Layout, routing: Routing, pushed: Pushed, seed: int) -> Ask:
+    """Everything in its place.
+
+    Raises:
+        ConfigError: the first wrong value, by its name.
+    """
+    shape, known = model_of(model)
+    return Ask(
+        model=shape,
+        degrees=degrees_of(known, layout),
+        seed=seed,
+        gate=gate_of(routing.gate),
+        skew_milli=routing.skew,
+        trace=routing.trace,
+        n_ranks=layout.ep or layout.gpus or 0,
+        tokens=within("tokens", routing.tokens, 0, 2**24),
+        ranks_per_node=within("node", routing.node, 1, 2**16),
+        bitstring_bits=routing.bits,
+        payload_bytes=within("payload", routing.payload, 0, 2**20),
+        n_bytes=parse_size(pushed.size, "size") if pushed.size else 0,
+        regions=within("regions", pushed.regions, 1, 2**16),
+        replicas=within("replicas", pushed.replicas, 1, 2**20),
+        rate_bps=parse_rate(pushed.rate, "rate"),
+        within_ps=parse_duration(pushed.within, "within"),
+    )
+
+
+def model_of(text: str) -> tuple[Model, Degrees]:
+    """A preset with its degrees, or a model of a file, or of a folder with a config.json."""
+    if text.endswith(".json") or Path(text).is_dir():
+        return load_model(Path(text)), Degrees(gpus=DEFAULT_GPUS)
+    preset = preset_of(text)
+    return preset.model, preset.degrees or Degrees(gpus=DEFAULT_GPUS)
+
+
+def degrees_of(known: Degrees, asked: Layout) -> Degrees:
+    """Degrees with what was asked for in place.
+
+    Raises:
+        ConfigError: one out of range, by its name.
+    """
+    if asked.dispatch_dtype is not None:
+        dtype_of(asked.dispatch_dtype, "dispatch_dtype")
+    changes = {key: value for key, value in asked._asdict().items() if value is not None}
+    try:
+        return msgspec.convert(msgspec.to_builtins(known) | changes, Degrees)
+    except msgspec.ValidationError as err:
+        text, _, where = str(err).partition(" - at `$.")
+        field = where.rstrip("`")
+        expected = text.removeprefix("Expected ").replace("`", "")
+        raise ConfigError(field, changes.get(field), expected) from err
+
+
+def gate_of(text: str | None) -> GateKind | None:
+    """A gate by name.
+
+    Raises:
+        ConfigError: no such gate.
+    """
+    for gate in GATES:
+        if text == gate:
+            return gate
+    if text is None:
+        return None
+    raise ConfigError("gate", text, ", ".join(GATES))
+
+
+def within(field: str, value: int, least: int, most: int) -> int:
+    """A number in a range.
+
+    Raises:
+        ConfigError: one outside.
+    """
+    if not least <= value <= most:
+        raise ConfigError(field, value, f"{least}..{most}")
+    return value

@@ -1,0 +1,104 @@
+"""Reads the shape of a model from a Hugging Face ``config.json`` and ``*.index.json``.
+
+Fields that say nothing of the shape are ignored; of those that do, each must be there and be
+of its kind. work/model_families.py has the key names, by ``model_type``.
+"""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from fanfold.errors import ConfigError
+from fanfold.work.config_fields import Fields
+from fanfold.work.model import Dtype, Model
+from fanfold.work.model_families import FAMILIES
+
+_DTYPES: dict[str, Dtype] = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
+_BITS: dict[int, Dtype] = {4: "int4", 8: "int8"}
+_METHODS: dict[str, Dtype] = {"fp8": "fp8", "mxfp4": "fp4"}
+CONFIG_NAME = "config.json"
+INDEX_NAME = "model.safetensors.index.json"
+
+
+class WeightsIndex(NamedTuple):
+    """What the index of a sharded model says: bytes of all, tensors in each file."""
+
+    n_bytes: int
+    tensors: dict[str, int]
+
+
+def load_model(path: Path) -> Model:
+    """Model of a ``config.json``, or of a folder that holds one.
+
+    Raises:
+        ConfigError: unreadable, an unknown architecture, or the first wrong field by its name.
+    """
+    file = path / CONFIG_NAME if path.is_dir() else path
+    name = file.resolve().parent.name if file.name == CONFIG_NAME else file.stem
+    return read_model(_table(file), name, f"{file}: ")
+
+
+def read_model(table: dict[str, Any], name: str, prefix: str = "") -> Model:
+    """Model of a parsed table."""
+    fields = Fields(table, prefix)
+    kind = fields.text("model_type")
+    if kind not in FAMILIES:
+        raise ConfigError(f"{prefix}model_type", kind, ", ".join(sorted(FAMILIES)))
+    text = fields.below("text_config") if "text_config" in table else fields
+    model = FAMILIES[kind](text)
+    return msgspec.structs.replace(model, name=name, dtype=_dtype(fields, text))
+
+
+def load_index(path: Path) -> WeightsIndex:
+    """Read a ``model.safetensors.index.json``.
+
+    Raises:
+        ConfigError: unreadable, or the first wrong field by its name.
+    """
+    file = path / INDEX_NAME if path.is_dir() else path
+    fields = Fields(_table(file), f"{file}: ")
+    n_bytes = fields.below("metadata").size("total_size", most=2**62)
+    tensors: dict[str, int] = {}
+    names = fields.below("weight_map")
+    for tensor in sorted(names.table):
+        where = names.text(tensor)
+        tensors[where] = tensors.get(where, 0) + 1
+    if not tensors:
+        raise ConfigError(f"{file}: weight_map", {}, "the file of each tensor")
+    return WeightsIndex(n_bytes, tensors)
+
+
+def _table(file: Path) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=dict[str, Any])
+    except OSError as err:
+        raise ConfigError(str(file), err.strerror, "a file that can be read") from err
+    except (msgspec.DecodeError, UnicodeDecodeError) as err:
+        raise ConfigError(str(file), str(err), "a JSON object") from err
+
+
+def _dtype(fields: Fields, text: Fields) -> Dtype:
+    """Of the stored weights: quantization first, then torch_dtype, else float32."""
+    if fields.table.get("quantization_config") is not None:
+        return _quantized(fields.below("quantization_config"))
+    for at in (fields, text):
+        for key in ("torch_dtype", "dtype"):
+            if at.table.get(key) is not None:
+                said = at.text(key)
+                if said not in _DTYPES:
+                    raise ConfigError(f"{at.prefix}{key}", said, ", ".join(_DTYPES))
+                return _DTYPES[said]
+    return "fp32"
+
+
+def _quantized(fields: Fields) -> Dtype:
+    method = fields.text("quant_method")
+    if method in ("awq", "gptq"):
+        bits = fields.size("bits")
+        if bits not in _BITS:
+            raise ConfigError(f"{fields.prefix}bits", bits, "4, 8")
+        return _BITS[bits]
+    if method in _METHODS:
+        return _METHODS[method]
+    raise ConfigError(f"{fields.prefix}quant_method", method, "fp8, mxfp4, awq, gptq")
