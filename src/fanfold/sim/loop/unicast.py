@@ -9,7 +9,7 @@ from fanfold.kernels.octets import ZERO
 from fanfold.kernels.replicate import bit
 from fanfold.sim.loop.events import push
 from fanfold.sim.loop.mail import mail
-from fanfold.sim.loop.nic import join, kick, may_send
+from fanfold.sim.loop.nic import join, kick, may_send, part
 from fanfold.sim.loop.ports import take_pkt
 from fanfold.sim.loop.rows import (
     ACK_BYTES,
@@ -207,6 +207,8 @@ def on_answer(
                 settle(q, items, deps, st["item"], ACKED)
     if may_send(q, st):
         join(links, streams, s)
+    elif st["active"] != 0:  # what it waited to send again has come after all
+        part(links, streams, s)
 
 
 @kernel
