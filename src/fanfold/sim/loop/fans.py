@@ -355,12 +355,7 @@ def on_fan_data(
         row["report_ps"] = min(row["report_ps"], now + collect.timing[0])
     elif row["polled"] == 0:
         row["report_ps"] = now + collect.timing[1]
-    if block > follow["newest"]:
-        follow["newest"] = block
-        if block >= 2 and collect.blocks[b - 2]["state"] == FILLING:
-            push(q, now + collect.timing[0], (b - 2) * N_KINDS + EV_REPORT)
-    if block >= follow["newest"]:
-        follow["newest_ps"] = now
+    see(q, collect, follow, b, block)
     fresh = pkt_bits[p, q[N_WORDS]] & ~row["have"]
     row["have"] |= fresh
     nodes[host]["got_bytes"] += bytes_of(fan, block, fresh)
@@ -374,6 +369,17 @@ def on_fan_data(
     if poll:
         push(q, row["report_ps"], b * N_KINDS + EV_REPORT)
     return NONE
+
+
+@kernel
+def see(q: I64, collect: Collect, follow: Row, b: int, block: int) -> None:
+    """Note the newest block of a fan: what two before it still lacks is lost."""
+    if block > follow["newest"]:
+        follow["newest"] = block
+        if block >= 2 and collect.blocks[b - 2]["state"] == FILLING:
+            push(q, q[NOW] + collect.timing[0], (b - 2) * N_KINDS + EV_REPORT)
+    if block >= follow["newest"]:
+        follow["newest_ps"] = q[NOW]
 
 
 @kernel
