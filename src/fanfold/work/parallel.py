@@ -44,7 +44,7 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from fanfold.errors import ConfigError
-from fanfold.work.collective import Kind
+from fanfold.work.collective import Collective, Kind
 from fanfold.work.model import Dtype, Model, bytes_of, count_params
 from fanfold.work.token_bytes import token_bytes
 
@@ -108,6 +108,11 @@ class Transfer(NamedTuple):
     def sent_bytes(self) -> int:
         """Bytes that one member sends in an iteration, by the ring; rounded up."""
         return self.calls * wire_bytes(self.kind, self.n_bytes, self.size)
+
+    def collective(self, group: int) -> Collective:
+        """One group's operation, ranks as hosts; a point_to_point is a broadcast to one."""
+        kind = "broadcast" if self.kind == "point_to_point" else self.kind
+        return Collective(kind, self.n_bytes, tuple(self.groups[group].tolist()))
 
 
 def wire_bytes(kind: Move, n_bytes: int, n: int) -> int:

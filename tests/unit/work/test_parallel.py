@@ -7,6 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from fanfold.errors import ConfigError
+from fanfold.schemes.catalog import scheme_of
 from fanfold.work.model import Experts, Gqa, Model, bytes_of, count_params, total_params
 from fanfold.work.parallel import Degrees, layers_of, plan_iteration, wire_bytes
 from fanfold.work.presets import preset_of
@@ -58,6 +59,23 @@ def test_ranks_of_eight_gpus_by_hand():
     assert groups["DP", "dense gradients", -1] == [[0, 2], [1, 3], [4, 6], [5, 7]]
     assert ("TP", "embedding", 0) in groups
     assert ("TP", "head", 1) in groups
+
+
+def test_a_group_is_a_collective_that_schemes_can_plan():
+    plan = plan_iteration(TINY, Degrees(gpus=16, tp=2, pp=2, ep=4, zero=1))
+    for transfer in plan:
+        work = transfer.collective(-1)
+        assert work.hosts == tuple(transfer.groups[-1].tolist())
+        for name in ("unicast", "direct"):
+            if work.kind in scheme_of(name).kinds:
+                scheme_of(name).build(work)
+    kinds = {t.parallelism: t.collective(0).kind for t in plan}
+    assert kinds == {
+        "TP": "all_reduce",
+        "PP": "broadcast",
+        "EP": "all_to_all",
+        "DP": "all_gather",
+    }
 
 
 def test_experts_of_eight_gpus_by_hand():
