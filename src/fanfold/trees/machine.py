@@ -50,9 +50,6 @@ class Machine:
         """A host behind a link wants the group, or no longer does."""
         raise NotImplementedError
 
-    def on_source(self) -> None:
-        """The source is about to send for the first time; it says so to nobody in PIM."""
-
     def on_message(self, node: int, link: int, kind: str, sender: int, value: int) -> None:
         """A message has come to a router; link is TUNNEL where it was unicast."""
         raise NotImplementedError

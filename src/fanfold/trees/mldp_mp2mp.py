@@ -39,17 +39,14 @@ class MldpMp2mp(Machine):
     keys: ClassVar[tuple[str, ...]] = (LSP,)
 
     def on_start(self) -> None:
-        """No router knows the tree."""
+        """The source's router becomes a leaf."""
         self.routers: dict[int, _Router] = {}
+        self.at(self.first_hop).is_sender = True
+        self._update(self.first_hop)
 
     def at(self, node: int) -> _Router:
         """State of a router."""
         return self.routers.setdefault(node, _Router())
-
-    def on_source(self) -> None:
-        """The source's router becomes a leaf."""
-        self.at(self.first_hop).is_sender = True
-        self._update(self.first_hop)
 
     def on_member(self, node: int, out: int, *, is_joined: bool) -> None:
         """The first local member makes a leaf."""

@@ -17,7 +17,7 @@ from fanfold.trees.settings import (
     PRUNE_LIMIT_PS,
     STATE_REFRESH_PS,
 )
-from fanfold.trees.tree import NOWHERE, Entry, to_links
+from fanfold.trees.tree import NOWHERE, Entry, match, to_links
 
 PRUNE, GRAFT, GRAFT_ACK, ASSERT = "prune (S,G)", "graft", "graft-ack", "assert"
 STATE = "S,G"
@@ -107,6 +107,17 @@ class PimDm(Machine):
         if node in self.routers and self.at(node).is_made:
             self.world.process(node, lambda: self._moved(node))
 
+    def find(self, table: dict[str, Entry], node: int, in_link: int) -> Entry | None:
+        """Without an entry the processor decides, which floods where it has no state."""
+        r = self.at(node)
+        if STATE in table or STATE in self.world.planned.get(node, {}):
+            return match(table or self.world.planned[node], self.keys, in_link)
+        iif = self._in(node)
+        if in_link != iif:
+            return None
+        oifs = set(self.world.router_links(node)) - {self._to_source(node)}
+        return Entry(iif, to_links(oifs | r.members))
+
     def refresh(self) -> Iterable[tuple[int, int]]:
         """State refresh on all links away from the source, or prunes after each reflood."""
         if not self.settings.state_refresh:
@@ -120,6 +131,7 @@ class PimDm(Machine):
         """Install the olist; prune upstream when it is empty, graft when it no longer is."""
         r = self.at(node)
         if not r.is_made:
+            self.world.on_change()
             return
         olist = (self._oifs(node) - r.pruned - r.lost) | r.members
         if node != self.first_hop and r.up != NONE and r.has_pruned == bool(olist):
@@ -171,7 +183,7 @@ class PimDm(Machine):
 
     def _in(self, node: int) -> int:
         """The link that data must come in over."""
-        up = self.at(node).up if self.at(node).is_made else self._to_source(node)
         if node == self.first_hop:
             return self.source_link
+        up = self.at(node).up if self.at(node).is_made else self._to_source(node)
         return NOWHERE if up == NONE else self.world.back(up)

@@ -16,7 +16,7 @@ from fanfold.trees.settings import (
     REGISTER_PROBE_PS,
     STOP_BYTES,
 )
-from fanfold.trees.tree import NOWHERE, TUNNEL, Entry, Out, to_links
+from fanfold.trees.tree import NOWHERE, TUNNEL, Entry, Out, match, to_links
 
 JOIN, PRUNE = "join (*,G)", "prune (*,G)"
 JOIN_S, PRUNE_S = "join (S,G)", "prune (S,G)"
@@ -119,6 +119,15 @@ class PimSm(Machine):
         if node in self.routers:
             self.world.process(node, lambda: self._moved(node))
 
+    def find(self, table: dict[str, Entry], node: int, in_link: int) -> Entry | None:
+        """The first packet of all would be registered, without state yet."""
+        entry = match(table, self.keys, in_link)
+        if entry is None and in_link == self.source_link:
+            if node == self.centre:
+                return match(table, self.keys, TUNNEL)
+            return Entry(in_link, self._register(node))
+        return entry
+
     def refresh(self) -> Iterable[tuple[int, int]]:
         """Join/Prune to each upstream neighbour; Null-Register and its answer."""
         ups = [{r.star_up, r.source_up} - {NONE} for r in self.routers.values()]
@@ -157,9 +166,7 @@ class PimSm(Machine):
         source = None
         if r.joined or r.is_alive:
             outs = to_links(olist)
-            if r.registers:
-                path = self.world.paths.path(node, self.centre)
-                outs += (Out(path, is_tunnel=True, message=REGISTER),) if path else ()
+            outs += self._register(node) if r.registers else ()
             is_first = node == self.first_hop
             source = Entry(self.source_link if is_first else self._in(to_source), outs)
         for key, entry in ((SOURCE, source), (RPT, rpt), (STAR, star)):
@@ -173,6 +180,10 @@ class PimSm(Machine):
             if old != NONE and self.world.is_up(old):
                 self.world.send(old, prune, JOIN_BYTES)
         return new
+
+    def _register(self, node: int) -> tuple[Out, ...]:
+        path = self.world.paths.path(node, self.centre)
+        return (Out(path, is_tunnel=True, message=REGISTER),) if path else ()
 
     def _switch(self, node: int) -> None:
         r = self.at(node)

@@ -1,7 +1,7 @@
 """Run one protocol through what happens to a group, and say what it cost.
 
-    run = build_tree("pim-sm", net, source=0, happenings=[Happening(0, "join", 3), ...])
-    run.tree_at(10**12).links
+    run = build_tree("pim-sm", net, 0, [Happening(0, "join", 3), ...], looks=[10**12])
+    run.trees[0].links
 
 Latency is that of the tree: from the moment a host asks until a packet of the source would
 reach it by what stands in the forwarding tables, whether or not one is sent.
@@ -28,8 +28,8 @@ from fanfold.trees.happenings import (
 )
 from fanfold.trees.machine import Machine
 from fanfold.trees.settings import IGMP_BYTES, TreeSettings
-from fanfold.trees.tree import Entry, Tree
-from fanfold.trees.world import Change, Packet, World
+from fanfold.trees.tree import Tree
+from fanfold.trees.world import Packet, World
 
 LEAST_PS, MOST_PS = 0, 2**60
 DEFAULTS = TreeSettings()
@@ -44,7 +44,9 @@ class TreeRun(NamedTuple):
     happenings: in the order given. setup: messages, link crossings and bytes before any of
     them. messages: by kind, all causes. states: routers with state at the end.
     peak_entries: of all routers together. refresh_ppb: messages a second, in billionths, that
-    keep the final state. n_no_state: copies dropped for want of state. sent: every message.
+    keep the final state. n_no_state: copies dropped for want of state, or that came over a
+    link they are not taken from. sent: every message but registers. trees: one for each look,
+    and that of the end.
     """
 
     protocol: str
@@ -58,25 +60,7 @@ class TreeRun(NamedTuple):
     n_no_state: int
     end_ps: int
     sent: tuple[SentRow, ...]
-    changes: tuple[Change, ...]
-    world: World
-
-    def tree_at(self, time_ps: int) -> Tree:
-        """Links that a packet would take by the tables of a time, failures of then left out."""
-        world = self.world
-        tables: dict[int, dict[str, Entry]] = {}
-        for change in self.changes:
-            if change.time_ps > time_ps:
-                break
-            table = tables.setdefault(change.node, {})
-            table.pop(change.key, None)
-            if change.entry is not None:
-                table[change.key] = change.entry
-        kept, world.tables = world.tables, tables
-        try:
-            return world.tree()
-        finally:
-            world.tables = kept
+    trees: tuple[Tree, ...]
 
 
 def build_tree(
@@ -85,8 +69,13 @@ def build_tree(
     source: int,
     happenings: Sequence[Happening],
     settings: TreeSettings = DEFAULTS,
+    *,
+    looks: Sequence[int] = (),
 ) -> TreeRun:
     """Run a protocol until nothing is left to happen.
+
+    Args:
+        looks: times, in ps and not before 0, at which the tree is kept.
 
     Raises:
         ConfigError: no such protocol, router or host; a time or number out of range; a member
@@ -100,8 +89,12 @@ def build_tree(
     world.machine.on_start()
     for number in sorted(range(len(happenings)), key=lambda i: happenings[i].at_ps):
         group.schedule(number)
+    trees: list[Tree] = []
+    for time_ps in sorted(looks):
+        world.at(time_ps, lambda: trees.append(world.tree()))
     world.run()
-    return _told(row, world, group)
+    trees.append(world.tree())
+    return _told(row, world, group)._replace(trees=tuple(trees))
 
 
 def centre_of(net: Net, row: TreeRow, settings: TreeSettings) -> int:
@@ -172,7 +165,7 @@ class _Group:
         self.lost: dict[int, frozenset[int]] = {}
         self.n_affected = [0] * len(happenings)
         self.waiting: set[int] = set()
-        self.is_asked = self.has_sent = False
+        self.is_asked = False
         world.on_change = self._look_soon
 
     def schedule(self, number: int) -> None:
@@ -227,9 +220,6 @@ class _Group:
 
     def _send(self, number: int) -> None:
         h = self.happenings[number]
-        if not self.has_sent:
-            self.has_sent = True
-            self.machine.on_source()
         for i in range(h.n):
             self.world.after(i * h.gap_ps, self._emit)
 
@@ -307,8 +297,7 @@ def _told(row: TreeRow, world: World, group: _Group) -> TreeRun:
         world.n_no_state,
         max(world.now_ps, 0),
         tuple(sorted(world.sent)),
-        tuple(world.changes),
-        world,
+        (),
     )
 
 

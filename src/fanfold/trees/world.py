@@ -9,7 +9,6 @@ the order in which they were asked for. All times are integer picoseconds.
 import heapq
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
 
 from fanfold.errors import ConfigError
 from fanfold.topo.net import Net
@@ -34,15 +33,6 @@ class Packet:
         self.late_ps = self.n_hops = self.n_waited = 0
 
 
-class Change(NamedTuple):
-    """One change of a forwarding table."""
-
-    time_ps: int
-    node: int
-    key: str
-    entry: Entry | None
-
-
 class World:
     """One run being worked through."""
 
@@ -60,7 +50,6 @@ class World:
         self._detour: Paths | None = None
         self.planned: dict[int, dict[str, Entry]] = {}
         self.tables: dict[int, dict[str, Entry]] = {}
-        self.changes: list[Change] = []
         self.sent: list[SentRow] = []
         self.messages: dict[tuple[int, str], list[int]] = {}
         self.writes: dict[int, int] = {}
@@ -179,7 +168,6 @@ class World:
 
         def apply() -> None:
             _put(self.tables.setdefault(node, {}), key, entry)
-            self.changes.append(Change(self.now_ps, node, key, entry))
             self.on_change()
 
         self.after(self.settings.install_ps, apply)
