@@ -259,6 +259,12 @@ PLANTS: tuple[tuple[str, str, str, str], ...] = (
         "tests/unit/kernels/test_kernel_mishap.py::test_delay_keeps_the_order",
     ),
     (
+        "src/fanfold/kernels/forward.py",
+        'min(LAGS * node[0]["lag_ps"], MAX_WAITS * fold_ps)',
+        'LAGS * node[0]["lag_ps"]',
+        "tests/unit/kernels/test_kernel_slots.py::test_a_busy_machine_is_given_more_time",
+    ),
+    (
         "src/fanfold/core/sender.py",
         "if not self._split_silent(now_ps, out):",
         "if now_ps >= 0:",

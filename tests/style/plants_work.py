@@ -87,14 +87,14 @@ PLANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         WORK + "gate.py",
-        "score[~kept] = -1\n",
-        "",
+        "score[~kept] = -1",
+        "score[~kept] += 0",
         MOE + "test_a_limited_gate_keeps_to_its_groups",
     ),
     (
         WORK + "gate.py",
         "rng.gumbel(size=(n, log_weight.size))",
-        "rng.gumbel(size=(BLOCK_TOKENS, log_weight.size))[:n]",
+        "rng.gumbel(size=(log_weight.size, n)).T",
         MOE + "test_a_token_chooses_alike_in_more_company",
     ),
     (

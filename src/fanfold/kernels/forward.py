@@ -57,9 +57,10 @@ from fanfold.kernels.tables import NULL_NBR, Bifts
 
 TTL_AT = 3
 NO_FLOW = -1
-MAX_LAG_PS = 120_000_000_000
 LAGS = 4
-"""A slot waits this many mean lags on top of the shortest deadline: busy is not lost."""
+MAX_WAITS = 2
+"""A slot waits LAGS mean lags on top of its shortest deadline, at most that MAX_WAITS times:
+busy is not lost."""
 
 # What packets of one run agree in, by words of their headers; the rest they agree in whole.
 _BUT_TTL = word_of(b"\xff\xff\xff\x00\xff\xff\xff\xff")
@@ -167,7 +168,8 @@ def set_deadline(row: Row, node: Rows, n_hops: int, now_ps: int) -> None:
     Deadlines grow with height above the leaves, so children flush before their parent.
     """
     height = min(max(node[0]["depth"] - n_hops, 1), node[0]["depth"])
-    wait = node[0]["fold_ps"] + min(LAGS * node[0]["lag_ps"], MAX_LAG_PS)
+    fold_ps = node[0]["fold_ps"]
+    wait = fold_ps + min(LAGS * node[0]["lag_ps"], MAX_WAITS * fold_ps)
     row["armed_ps"] = now_ps
     row["deadline_ps"] = now_ps + wait * height
     node[0]["next_ps"] = min(node[0]["next_ps"], row["deadline_ps"])
