@@ -158,6 +158,7 @@ WRONG = [
     ("llama-3.1-8b", {"hidden_size": 2**31 + 1}, "hidden_size"),
     ("llama-3.1-8b", {"hidden_size": 4097}, "hidden_size"),
     ("llama-3.1-8b", {"vocab_size": -1}, "vocab_size"),
+    ("llama-3.1-8b", {"vocab_size": True}, "vocab_size"),
     ("llama-3.1-8b", {"num_hidden_layers": None}, "num_hidden_layers"),
     ("llama-3.1-8b", {"num_key_value_heads": 5}, "num_key_value_heads"),
     ("llama-3.1-8b", {"mlp_bias": "no"}, "mlp_bias"),

@@ -47,24 +47,19 @@ def test_three_joiners_by_hand():
 
 def naive_fan(arrivals, size, first):
     """Byte by byte: the source sends while anybody lacks some; a byte takes one ps."""
-    lacks = {}
-    got_first, got_all, sent, place = {}, {}, 0, 0
+    lacks, got_first, got_all = {}, {}, {}
+    sent = place = 0
     for now in range(max(arrivals) + 3 * size):
-        for i, at in enumerate(arrivals):
-            if at == now:
-                if not lacks:
-                    place = 0
-                lacks[i] = set(range(size))
-        if not lacks:
-            continue
-        sent += 1
-        for i in list(lacks):
-            lacks[i].discard(place)
-            if i not in got_first and not lacks[i] & set(range(first)):
-                got_first[i] = now + 1 - arrivals[i]
-            if not lacks[i]:
+        place = place if lacks else 0
+        lacks |= {i: set(range(size)) for i, at in enumerate(arrivals) if at == now}
+        sent += bool(lacks)
+        for i, missing in lacks.items():
+            missing.discard(place)
+            if not missing & set(range(first)):
+                got_first.setdefault(i, now + 1 - arrivals[i])
+            if not missing:
                 got_all[i] = now + 1 - arrivals[i]
-                del lacks[i]
+        lacks = {i: missing for i, missing in lacks.items() if missing}
         place = (place + 1) % size
     return got_first, got_all, sent
 
