@@ -9,7 +9,7 @@ import typer
 from fanfold.errors import ConfigError
 from fanfold.units import parse_duration, parse_rate, parse_size
 from fanfold.work.gate import GATES, GateKind
-from fanfold.work.model import Model, dtype_of
+from fanfold.work.model import Dtype, Model, dtype_of
 from fanfold.work.model_config import load_model
 from fanfold.work.parallel import Degrees
 from fanfold.work.presets import preset_of
@@ -113,9 +113,14 @@ def ask_of(model: str, layout: Layout, routing: Routing, pushed: Pushed, seed: i
 
 
 def model_of(text: str) -> tuple[Model, Degrees]:
-    """A preset with its degrees, or a model of a file, or of a folder with a config.json."""
+    """A preset with its degrees, or a model of a file, or of a folder with a config.json.
+
+    Tokens go to experts in fp8 where the weights of a file are in fp8.
+    """
     if text.endswith(".json") or Path(text).is_dir():
-        return load_model(Path(text)), Degrees(gpus=DEFAULT_GPUS)
+        model = load_model(Path(text))
+        sent: Dtype = "fp8" if model.dtype == "fp8" else "bf16"
+        return model, Degrees(gpus=DEFAULT_GPUS, dispatch_dtype=sent)
     preset = preset_of(text)
     return preset.model, preset.degrees or Degrees(gpus=DEFAULT_GPUS)
 

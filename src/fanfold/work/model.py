@@ -41,6 +41,8 @@ DTYPE_BITS: dict[Dtype, int] = {
     "int4": 4,
 }
 MAX_SIZE = 2**31
+MAX_LAYERS = 2**14
+MAX_EXPERTS = 2**16
 
 
 class Gqa(msgspec.Struct, frozen=True, tag="gqa"):

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from fanfold.errors import ConfigError
 from fanfold.work.config_fields import Fields
-from fanfold.work.model import Experts, Gqa, Mla, Model
+from fanfold.work.model import MAX_EXPERTS, MAX_LAYERS, Experts, Gqa, Mla, Model
 
 
 def _gqa(
@@ -44,7 +44,7 @@ def _model(
     return Model(
         name="",
         hidden=fields.size("hidden_size"),
-        n_layers=fields.size("num_hidden_layers"),
+        n_layers=fields.size("num_hidden_layers", most=MAX_LAYERS),
         vocab=fields.size("vocab_size"),
         attention=attention,
         inner=fields.size(inner),
@@ -71,12 +71,12 @@ def _qwen3(fields: Fields) -> Model:
 
 
 def _mixtral(fields: Fields) -> Model:
-    n = fields.size("num_local_experts")
+    n = fields.size("num_local_experts", most=MAX_EXPERTS)
     experts = Experts(
         n_routed=n,
         top_k=fields.size("num_experts_per_tok", most=n),
         inner=fields.size("intermediate_size"),
-        layers=tuple(range(fields.size("num_hidden_layers"))),
+        layers=tuple(range(fields.size("num_hidden_layers", most=MAX_LAYERS))),
     )
     return _model(fields, _gqa(fields), experts=experts)
 
@@ -95,8 +95,8 @@ def _qwen3_moe(fields: Fields) -> Model:
 
 
 def _qwen_experts(fields: Fields) -> Experts:
-    n = fields.size("num_experts")
-    n_layers = fields.size("num_hidden_layers")
+    n = fields.size("num_experts", most=MAX_EXPERTS)
+    n_layers = fields.size("num_hidden_layers", most=MAX_LAYERS)
     step = fields.size("decoder_sparse_step", default=1)
     dense = set(fields.sizes("mlp_only_layers", below=n_layers))
     return Experts(
@@ -108,9 +108,9 @@ def _qwen_experts(fields: Fields) -> Experts:
 
 
 def _deepseek(fields: Fields) -> Model:
-    n = fields.size("n_routed_experts")
+    n = fields.size("n_routed_experts", most=MAX_EXPERTS)
     inner = fields.size("moe_intermediate_size")
-    n_layers = fields.size("num_hidden_layers")
+    n_layers = fields.size("num_hidden_layers", most=MAX_LAYERS)
     first = fields.size("first_k_dense_replace", least=0, most=n_layers)
     step = fields.size("moe_layer_freq", default=1)
     n_shared = fields.size("n_shared_experts", default=0, least=0)
@@ -139,8 +139,8 @@ def _deepseek(fields: Fields) -> Model:
 
 
 def _llama4(fields: Fields) -> Model:
-    n = fields.size("num_local_experts")
-    n_layers = fields.size("num_hidden_layers")
+    n = fields.size("num_local_experts", most=MAX_EXPERTS)
+    n_layers = fields.size("num_hidden_layers", most=MAX_LAYERS)
     step = fields.size("interleave_moe_layer_step", default=1)
     inner = fields.size("intermediate_size")
     layers: tuple[int, ...] = tuple(range(step - 1, n_layers, step))
@@ -192,7 +192,7 @@ def _gpt2(fields: Fields) -> Model:
     return Model(
         name="",
         hidden=hidden,
-        n_layers=fields.size("n_layer"),
+        n_layers=fields.size("n_layer", most=MAX_LAYERS),
         vocab=fields.size("vocab_size"),
         attention=Gqa(n_heads, n_heads, head_dim, qkv_bias=True, out_bias=True),
         inner=fields.size("n_inner", default=4 * hidden),

@@ -28,6 +28,8 @@ from fanfold.wire.bitstring import bsl_of_bits
 I64 = NDArray[np.int64]
 U64 = NDArray[np.uint64]
 WORD_BITS = 64
+MAX_CELLS = 2**30
+"""Tokens times ranks of one dispatch."""
 
 
 class Dispatch(NamedTuple):
@@ -105,8 +107,10 @@ def build_dispatch(
         token_rank: (T,) in 0..R - 1.
 
     Raises:
-        ConfigError: nodes that do not divide the ranks.
+        ConfigError: nodes that do not divide the ranks, or too many tokens at once.
     """
+    if choices.shape[0] * n_ranks > MAX_CELLS:
+        raise ConfigError("tokens", choices.shape[0], f"up to {MAX_CELLS // n_ranks} at once")
     if ranks_per_node < 1 or n_ranks % ranks_per_node:
         raise ConfigError("ranks_per_node", ranks_per_node, f"a divisor of {n_ranks} ranks")
     dest = expert_rank[choices]

@@ -77,7 +77,7 @@ class Degrees(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     act_dtype: Dtype = "bf16"
     grad_dtype: Dtype = "bf16"
     param_dtype: Dtype = "bf16"
-    dispatch_dtype: Dtype = "fp8"
+    dispatch_dtype: Dtype = "bf16"
 
     @property
     def dp(self) -> int:

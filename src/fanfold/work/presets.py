@@ -54,7 +54,7 @@ PRESETS: tuple[Preset, ...] = (
         ),
         "config.json of deepseek-ai/DeepSeek-V3; DeepSeek-V3 technical report, section 4.2",
         671_000_000_000,
-        Degrees(gpus=2048, pp=16, ep=64, zero=1, n_micro=120, seq=4096),
+        Degrees(gpus=2048, pp=16, ep=64, zero=1, n_micro=120, seq=4096, dispatch_dtype="fp8"),
     ),
     Preset(
         Model(

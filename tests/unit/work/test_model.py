@@ -158,6 +158,8 @@ WRONG = [
     ("llama-3.1-8b", {"hidden_size": 2**31 + 1}, "hidden_size"),
     ("llama-3.1-8b", {"hidden_size": 4097}, "hidden_size"),
     ("llama-3.1-8b", {"vocab_size": -1}, "vocab_size"),
+    ("llama-3.1-8b", {"num_hidden_layers": 2**14 + 1}, "num_hidden_layers"),
+    ("mixtral-8x7b", {"num_local_experts": 2**16 + 1}, "num_local_experts"),
     ("llama-3.1-8b", {"vocab_size": True}, "vocab_size"),
     ("llama-3.1-8b", {"num_hidden_layers": None}, "num_hidden_layers"),
     ("llama-3.1-8b", {"num_key_value_heads": 5}, "num_key_value_heads"),

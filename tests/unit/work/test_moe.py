@@ -224,6 +224,14 @@ def test_words_and_members_are_one_another(sets):
     assert row == [sum(1 << m for m in s) for s in sets]
 
 
+def test_too_many_tokens_at_once_are_refused(monkeypatch):
+    monkeypatch.setattr("fanfold.work.moe.MAX_CELLS", 8)
+    where, four = np.array([0]), np.zeros((4, 1), np.int64)
+    build_dispatch(four, where, place_tokens(4, 2), 2, 1)
+    with pytest.raises(ConfigError, match="tokens: got 5, allowed: up to 4"):
+        build_dispatch(np.zeros((5, 1), np.int64), where, place_tokens(5, 2), 2, 1)
+
+
 def test_tokens_are_spread_as_evenly_as_may_be():
     loads = np.bincount(place_tokens(10, 4))
     assert sorted(loads.tolist()) == [2, 2, 3, 3]

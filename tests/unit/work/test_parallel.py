@@ -74,7 +74,7 @@ def test_a_group_is_a_collective_that_schemes_can_plan():
 
 
 def test_experts_of_eight_gpus_by_hand():
-    degrees = Degrees(gpus=8, tp=2, ep=4, n_micro=3)
+    degrees = Degrees(gpus=8, tp=2, ep=4, n_micro=3, dispatch_dtype="fp8")
     plan = {(t.parallelism, t.name): t for t in plan_iteration(TINY, degrees)}
     assert plan["EP", "dispatch"].groups.tolist() == [[0, 1, 2, 3], [4, 5, 6, 7]]
     assert plan["DP", "experts gradients"].groups.tolist() == [[0, 4], [1, 5], [2, 6], [3, 7]]
