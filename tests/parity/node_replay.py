@@ -103,8 +103,8 @@ class SimNode:
         self.router = self.node - net.n_hosts
         self.first_out = int(net.first_out[self.node])
         self.reverse = net.reverse
-        self.flows = [flow, flow + 1]
         fans = self.sim.senders.fans
+        self.flows = [flow + int(item) for item in fans["item"]]  # items: manifest, data
         fans["flow"] = self.flows
         fans["addr"], fans["flow_port"] = sample.inner.src, sample.inner.sport
         fans["bfir_id"] = sample.header.bfir_id

@@ -5,6 +5,7 @@ SHAPES = BIFTS + "test_each_bit_of_each_table_leads_out_of_the_same_port"
 
 CENSUS = "tests/sim/test_census.py::test_all_adds_up_at_every_stop"
 LOSS = "tests/sim/test_loss.py::"
+ORDER = "tests/sim/test_order.py::test_the_order_of_lines_changes_nothing"
 
 PLANTS = (
     (
@@ -84,5 +85,23 @@ PLANTS = (
         'elif st["active"] != 0:  # what',
         'elif st["active"] > 1:  # what',
         LOSS + "test_what_waits_to_be_sent_again_and_has_come_is_let_be",
+    ),
+    (
+        "src/fanfold/sim/build.py",
+        "np.lexsort((ranks[waiting], of))",
+        "np.lexsort((waiting, of))",
+        ORDER + "[forks]",
+    ),
+    (
+        "src/fanfold/sim/fan_arrays.py",
+        "for m in order_of(fans):",
+        "for m in range(len(fans)):",
+        ORDER + "[fans]",
+    ),
+    (
+        "src/fanfold/sim/build.py",
+        "np.lexsort((np.arange(src.size), program.n_bytes, program.start_ps, dst, src))",
+        "np.arange(src.size)",
+        ORDER + "[pairs]",
     ),
 )

@@ -4,8 +4,8 @@ Letters: F = messages, M = fans, D = dependencies. Items are numbered messages f
 fans. An item starts when all it needs has happened, at its ``start_ps`` at the earliest.
 
 Messages from one host to one other share a connection: they leave one after the other, in the
-order in which they start, equal starts by item number. Connections of a host to different
-hosts share its port in turn, packet by packet.
+order in which they start; of equal starts the smallest first, then by item number. Connections
+of a host to different hosts share its port in turn, packet by packet.
 
 The compact form says of a pipeline only what one piece does: with ``chunks`` = C each item
 stands for C equal pieces, and piece j waits for piece j of each item that its item waits for.
@@ -102,15 +102,19 @@ def with_entropy(fans: tuple[Fan, ...]) -> tuple[Fan, ...]:
 
     Fans of one source take different tables.
     """
-    order = sorted(
-        range(len(fans)),
-        key=lambda m: (fans[m].source, fans[m].start_ps, -fans[m].n_bytes, fans[m].receivers),
-    )
     given = list(fans)
-    for place, m in enumerate(order):
+    for place, m in enumerate(order_of(fans)):
         if given[m].entropy == ANY:
             given[m] = fans[m]._replace(entropy=(place * 7 + fans[m].source * 3) % N_ENTROPY)
     return tuple(given)
+
+
+def order_of(fans: tuple[Fan, ...]) -> list[int]:
+    """Fans by what they are, not by where they stand; those alike by number."""
+    return sorted(
+        range(len(fans)),
+        key=lambda m: (fans[m].source, fans[m].start_ps, -fans[m].n_bytes, fans[m].receivers),
+    )
 
 
 def edges_of(program: Program) -> I64:

@@ -311,11 +311,23 @@ def build_items(program: Program, streams: Streams) -> Rows:
     return rows
 
 
+def start_ranks(items: Rows, streams: Streams) -> I64:
+    """(I,) who goes first of those that start at one time, whatever their numbers."""
+    return np.where(items["fan"] == r.NONE, streams.first, streams.rows.size + items["fan"])
+
+
+def sort_deps(deps: I64, ranks: I64) -> None:
+    """Let those that wait for one item start in the order of their ranks, in place."""
+    n = ranks.size
+    of = np.repeat(np.arange(n), np.diff(deps[: n + 1]))
+    waiting = deps[n + 1 :]
+    waiting[:] = waiting[np.lexsort((ranks[waiting], of))]
+
+
 def push_starts(q: I64, items: Rows, streams: Streams) -> None:
     """Let every item that waits for nothing start, in the order of the streams."""
     free = np.nonzero(items["needs"] == 0)[0]
-    key = np.where(items["fan"][free] == r.NONE, streams.first[free], NEVER)
-    order = free[np.lexsort((free, key))]
+    order = free[np.argsort(start_ranks(items, streams)[free], kind="stable")]
     push_all(q, items["start_ps"][order], order * r.N_KINDS + r.EV_START)
 
 

@@ -26,7 +26,7 @@ from fanfold.kernels.slots import NEVER_PS, PROBES
 from fanfold.kernels.state import NODE_ROW, SLOT_PLANES, SLOT_ROW, build_fold
 from fanfold.scenario.settings import Settings
 from fanfold.scenario.width import with_width
-from fanfold.schemes.program import Fan, Program, with_entropy
+from fanfold.schemes.program import Fan, Program, order_of, with_entropy
 from fanfold.sim.build import Streams, round_trip
 from fanfold.sim.loop import rows as r
 from fanfold.sim.loop.fans import Bier, Receivers
@@ -162,7 +162,9 @@ class FanArrays:
         """Fans by the link they leave by: most hosts have one that leads to everybody."""
         parts = []
         n = self.program.src.size
-        for m, fan in enumerate(with_entropy(self.program.fans)):
+        fans = with_entropy(self.program.fans)
+        for m in order_of(fans):
+            fan = fans[m]
             self._check(fan)
             links: dict[int, list[int]] = {}
             for host in fan.receivers:

@@ -102,6 +102,7 @@ class Simulation:
         self.senders = self.fans.set_up(q, self.world, streams)
         self.fan_state = self._fan_state()
         self.queued = np.zeros(1, np.int64) if q[r.QUEUED] else None
+        b.sort_deps(self.world.deps, b.start_ranks(items, streams))
         b.push_starts(q, items, streams)
         self._push_failures()
         self.code = r.TURN
