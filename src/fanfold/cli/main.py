@@ -17,6 +17,7 @@ from fanfold.cli.explain import explain
 from fanfold.cli.sim_bench import sim_bench
 from fanfold.cli.tables import tell_error
 from fanfold.cli.topo import topo
+from fanfold.cli.trees import trees
 from fanfold.cli.workload import workload
 from fanfold.errors import ExitCode, FanfoldError
 
@@ -43,6 +44,7 @@ app.command()(bitstring)
 app.command()(decode)
 app.command()(dissector)
 app.command()(topo)
+app.command()(trees)
 app.command()(compare)
 app.command()(explain)
 app.command()(sim_bench)

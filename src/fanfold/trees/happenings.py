@@ -5,6 +5,8 @@ Everything that is sent belongs to one of them, the one that caused it; SETUP to
 
 from typing import Literal, NamedTuple
 
+import msgspec
+
 What = Literal["join", "leave", "send", "fail"]
 SETUP = -1
 NOT_DONE = -1
@@ -26,7 +28,7 @@ class Happening(NamedTuple):
     nodes: tuple[int, int] = (NOT_DONE, NOT_DONE)
 
 
-class HappeningRow(NamedTuple):
+class HappeningRow(msgspec.Struct, frozen=True):
     """What one of them cost.
 
     took_ps: until data could reach the host (join), no longer could (leave), could again reach
@@ -45,7 +47,7 @@ class HappeningRow(NamedTuple):
     n_affected: int
 
 
-class MessageRow(NamedTuple):
+class MessageRow(msgspec.Struct, frozen=True):
     """One kind of message: how many, and link crossings and bytes of all."""
 
     kind: str

@@ -117,7 +117,7 @@ class PimSm(Machine):
     def on_paths(self, node: int) -> None:
         """Another RPF neighbour is joined, the old one left (4.5.7, 4.5.8)."""
         if node in self.routers:
-            self.world.process(node, lambda: self._moved(node))
+            self.world.process(node, lambda: self.update(node))
 
     def find(self, table: dict[str, Entry], node: int, in_link: int) -> Entry | None:
         """The first packet of all would be registered, without state yet."""
@@ -188,12 +188,6 @@ class PimSm(Machine):
     def _switch(self, node: int) -> None:
         r = self.at(node)
         r.is_alive = True
-        self.update(node)
-
-    def _moved(self, node: int) -> None:
-        r = self.at(node)
-        if r.source_up not in (NONE, self._to_source(node)):
-            r.has_spt_bit = node == self.first_hop
         self.update(node)
 
     def _to_rp(self, node: int) -> int:

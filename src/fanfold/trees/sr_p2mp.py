@@ -18,7 +18,7 @@ REPORT, INSTALL, ANSWER = "leaf report", "install", "answer"
 REPLICATION = "replication"
 JOINED, LEFT = 1, 0
 HEAD_BYTES = 12
-"""Replication-ID, node and replication SID (RFC 9524 2)."""
+"""Replication segment, node, replication SID: four octets each (RFC 9524 2)."""
 SID_BYTES = 4
 Phase = dict[int, tuple[Out, ...] | None]
 

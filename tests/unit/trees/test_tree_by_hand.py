@@ -322,3 +322,19 @@ def test_an_election_is_won_by_the_end_that_is_nearer():
         ("R5", "winner", 300),
         ("R6", "offer", 0),
     ]
+
+
+def test_who_has_both_trees_over_one_link_prunes_neither():
+    """R7's way to R4 is its way to R1 too: it joins both and keeps the shared tree."""
+    packets = Happening(SECOND, "send", n=5, gap_ps=SECOND // 10)
+    run = build_tree(
+        "pim-sm", seven_routers(), S, [Happening(0, "join", H7), packets], SETTINGS
+    )
+    assert {m.kind: m.n for m in run.messages} == {
+        "membership report": 1,
+        "join (*,G)": 1,
+        "join (S,G)": 2,
+        "register": 2,
+        "register-stop": 1,
+    }
+    assert [packet.n_copies for packet in run.packets] == [1] * 5

@@ -29,7 +29,7 @@ TOPOLOGIES = (
 )
 PROTOCOLS = tuple(row.name for row in CATALOG)
 INFRASTRUCTURE = {"catalog", "happenings", "machine", "paths", "settings", "tree", "tree_run"}
-INFRASTRUCTURE |= {"world"}
+INFRASTRUCTURE |= {"tree_summary", "world"}
 on_every_net = pytest.mark.parametrize("topology", TOPOLOGIES)
 by_every_protocol = pytest.mark.parametrize("protocol", PROTOCOLS)
 
@@ -188,6 +188,38 @@ def test_a_member_that_is_cut_off_for_good_is_told(protocol):
     run = build_tree(protocol, net, 0, [*happenings, Happening(SECOND, "fail", nodes=cut)])
     assert run.happenings[-1].took_ps == NOT_DONE
     assert run.happenings[-1].n_affected == 1
+
+
+@pytest.mark.parametrize("protocol", ["pim-sm", "bidir-pim", "mldp-p2mp", "mldp-mp2mp"])
+def test_what_is_said_over_a_dead_cable_is_lost(protocol):
+    """Host 15 asks 1 ms after the cable of its router toward the root went down."""
+    net = net_of("fat-tree:k=4")
+    probe = build_tree(protocol, net, 0, [Happening(0, "join", 15)]).sent
+    router = int(net.dst[net.first_out[15]])
+    above = next(row.dst for row in probe if row.src == router and row.cause == 0)
+    cut_ps = SECOND
+    happenings = [
+        Happening(cut_ps, "fail", nodes=(router, above)),
+        Happening(cut_ps + SECOND // 1000, "join", 15),
+    ]
+    settings = TreeSettings()
+    run = build_tree(protocol, net, 0, happenings)
+    heard = [row for row in run.sent if row.src == router and row.sent_ps > cut_ps]
+    known_ps = cut_ps + settings.detect_ps + settings.reroute_ps
+    assert heard
+    assert min(row.sent_ps for row in heard) >= known_ps
+    assert {row.dst for row in heard} & {above} == set()
+
+
+@by_every_protocol
+def test_who_comes_back_while_being_asked_about_stays(protocol):
+    net = net_of("fat-tree:k=4")
+    times = ((0, "join"), (SECOND, "leave"), (2 * SECOND, "join"))
+    happenings = [Happening(at, what, 15) for at, what in times]
+    happenings.append(Happening(5 * SECOND, "send"))
+    run = build_tree(protocol, net, 0, happenings)
+    assert run.trees[-1].hosts == {15: 1}
+    assert run.packets[0].n_delivered == 1
 
 
 @by_every_protocol
