@@ -44,7 +44,10 @@ class Paths:
         return tuple(links)
 
     def attach(self, host: int, target: int = NONE) -> int:
-        """The link of a host that has the shortest way to a router, or one of all.
+        """The link of a host that has the shortest way to a router.
+
+        Without a target: one of those that lead to the most routers; a host may also hang on a
+        switch of its server that leads nowhere else.
 
         Raises:
             ConfigError: no link of the host leads there.
@@ -54,10 +57,16 @@ class Paths:
             hops = self._to(target)
             best = min(hops[self._dst[k]] for k in ways)
             ways = [k for k in ways if hops[self._dst[k]] == best < FAR]
+        elif ways:
+            reach = {k: self._n_routers(self._dst[k]) for k in ways}
+            ways = [k for k in ways if reach[k] == max(reach.values())]
         if not ways:
             ends = self._net.node_name(host), self._net.node_name(target)
             raise ConfigError("members", f"no path from {ends[0]} to {ends[1]}", "a path")
         return ways[self._group % len(ways)]
+
+    def _n_routers(self, router: int) -> int:
+        return sum(hops < FAR for hops in self._to(router)[self._net.n_hosts :])
 
     def _up(self, node: int) -> list[int]:
         links = range(self._first[node], self._first[node + 1])

@@ -10,7 +10,6 @@ the tree, then those that were in it, last those that leave it.
 from typing import ClassVar
 
 from fanfold.trees.machine import Machine
-from fanfold.trees.paths import NONE
 from fanfold.trees.settings import REPORT_BYTES
 from fanfold.trees.tree import ANY, Entry, Out, to_links
 
@@ -37,10 +36,6 @@ class SrP2mp(Machine):
         self.phases: list[Phase] = []
         self.open: Phase = {}
         self.is_busy = self.is_stale = False
-
-    def source_target(self) -> int:
-        """Any first-hop router will do."""
-        return NONE
 
     def member_target(self) -> int:
         """Members are near to the root."""

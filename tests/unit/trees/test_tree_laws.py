@@ -12,7 +12,7 @@ from fanfold.topo.nets import build_named_net
 from fanfold.topo.routes import build_routes
 from fanfold.trees.catalog import CATALOG
 from fanfold.trees.happenings import NOT_DONE, Happening
-from fanfold.trees.paths import Paths
+from fanfold.trees.paths import FAR, Paths
 from fanfold.trees.settings import TreeSettings
 from fanfold.trees.tree_run import TreeRun, build_tree
 
@@ -26,6 +26,8 @@ TOPOLOGIES = (
     "dragonfly:a=4,p=2,h=2",
     "wan:sites=6,hosts=4",
     "star:hosts=8",
+    "rail:servers=4,spines=2",
+    "multi-plane:planes=2,leaves=4,spines=2,hosts=16",
 )
 PROTOCOLS = tuple(row.name for row in CATALOG)
 INFRASTRUCTURE = {"catalog", "happenings", "machine", "paths", "settings", "tree", "tree_run"}
@@ -117,7 +119,9 @@ def test_state_is_only_where_the_protocol_keeps_it(topology, protocol):
     routers = {int(net.dst[link]) for link in tree.links} - set(range(net.n_hosts))
     have = {state.node for state in run.states}
     if protocol == "pim-dm":
-        assert have == set(range(net.n_hosts, net.n_nodes))
+        paths, first = Paths(net, frozenset(), 0), int(net.dst[tree.links[0]])
+        flooded = range(net.n_hosts, net.n_nodes)
+        assert have == {node for node in flooded if paths.hops(node, first) < FAR}
     else:
         assert have <= routers
     if protocol in ("bidir-pim", "mldp-p2mp", "sr-p2mp"):
