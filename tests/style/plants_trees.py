@@ -35,6 +35,18 @@ PLANTS: tuple[tuple[str, str, str, str], ...] = (
         LAWS + "test_what_is_said_over_a_dead_cable_is_lost[mldp-p2mp]",
     ),
     (
+        "src/fanfold/trees/world.py",
+        "if not self.machine.has_bypass:\n            self._drop(links)\n        self.after",
+        "self._drop(links)\n        self.after",
+        LAWS + "test_a_bypass_mends_as_soon_as_the_cut_is_noticed[mldp-p2mp]",
+    ),
+    (
+        "src/fanfold/trees/world.py",
+        "        if self.machine.has_bypass:\n            self._drop(links)\n",
+        "",
+        LAWS + "test_a_bypass_mends_as_soon_as_the_cut_is_noticed[mldp-p2mp]",
+    ),
+    (
         "src/fanfold/trees/paths.py",
         "hops[node] - 1\n",
         "hops[node] - 1 if hops[node] > 1 else 9\n",

@@ -35,6 +35,11 @@ class Machine:
         self.source_link = world.paths.attach(source, self.source_target())
         self.first_hop = world.end(self.source_link)
 
+    @property
+    def has_bypass(self) -> bool:
+        """Copies for a neighbour behind a dead link go round it, once that is noticed."""
+        return False
+
     def source_target(self) -> int:
         """Router that the source takes the shortest way to; NONE where that is nobody."""
         return self.centre

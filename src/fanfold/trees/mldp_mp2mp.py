@@ -38,6 +38,11 @@ class MldpMp2mp(Machine):
 
     keys: ClassVar[tuple[str, ...]] = (LSP,)
 
+    @property
+    def has_bypass(self) -> bool:
+        """Labels stay what they are on a detour."""
+        return self.settings.link_bypass
+
     def on_start(self) -> None:
         """The source's router becomes a leaf."""
         self.routers: dict[int, _Router] = {}

@@ -32,6 +32,11 @@ class MldpP2mp(Machine):
 
     keys: ClassVar[tuple[str, ...]] = (LSP,)
 
+    @property
+    def has_bypass(self) -> bool:
+        """Labels stay what they are on a detour."""
+        return self.settings.link_bypass
+
     def on_start(self) -> None:
         """No router knows the tree."""
         self.routers: dict[int, _Router] = {}

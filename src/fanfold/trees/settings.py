@@ -28,7 +28,8 @@ class TreeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     switch_over: last-hop routers join the source's tree at its first packet (RFC 7761 4.2.1).
     state_refresh: of PIM-DM (RFC 3973 4.5). offer_ps, n_offers: DF election (RFC 5015 3.6).
     compute_ps: the controller on one tree (assumed). local_repair: what travels as unicast
-    takes another way as soon as a dead link is noticed (RFC 9855).
+    takes another way as soon as a dead link is noticed (RFC 9855). link_bypass: so do copies
+    of mLDP, in a unicast tunnel to the neighbour (RFC 7715 1), until there are new paths.
     packet_bytes: of data, headers included. rp, controller: names of routers, empty: the first
     of the highest tier. group: which of equal paths, by modulo (RFC 6388 2.4.1.1).
     """
@@ -46,6 +47,7 @@ class TreeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     n_offers: Count = 3
     compute_ps: Time = 10 * _MS
     local_repair: bool = True
+    link_bypass: bool = False
     packet_bytes: Size = 1500
     rp: str = ""
     controller: str = ""

@@ -96,5 +96,5 @@ def walk(
                 if end < net.n_hosts:
                     hosts[end] = hosts.get(end, 0) + 1
                 else:
-                    todo.append((end, TUNNEL if out.is_tunnel else path[-1]))
+                    todo.append((end, TUNNEL if out.is_tunnel else out.links[-1]))
     return Tree(tuple(sorted(links)), hosts, n_repeats)

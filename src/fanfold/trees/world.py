@@ -186,12 +186,14 @@ class World:
         dead = self.down.intersection(out.links)
         if not dead:
             return out.links
-        if not (out.is_tunnel and self.settings.local_repair and dead <= self.noticed):
+        end = self.end(out.links[-1])
+        is_repaired = self.settings.local_repair if out.is_tunnel else self.machine.has_bypass
+        if not is_repaired or not dead <= self.noticed or end < self.net.n_hosts:
             return ()
         if self._detour is None:
             self._detour = Paths(self.net, self.noticed, self.settings.group)
         node = int(self.net.src[out.links[0]])
-        path = self._detour.path(node, self.end(out.links[-1]))
+        path = self._detour.path(node, end)
         return () if self.down.intersection(path) else path
 
     # Failures
@@ -206,13 +208,19 @@ class World:
         self.noticed |= links
         self._detour = None
         self.on_change()
+        if not self.machine.has_bypass:
+            self._drop(links)
+        self.after(self.settings.reroute_ps, lambda: self._reroute(links))
+
+    def _drop(self, links: frozenset[int]) -> None:
         for link in sorted(links):
             node = int(self.net.src[link])
             if node >= self.net.n_hosts:
                 self.machine.on_link_down(node, link)
-        self.after(self.settings.reroute_ps, self._reroute)
 
-    def _reroute(self) -> None:
+    def _reroute(self, links: frozenset[int]) -> None:
+        if self.machine.has_bypass:
+            self._drop(links)
         self.paths = Paths(self.net, self.noticed, self.settings.group)
         self.machine.on_reroute()
 
@@ -230,7 +238,7 @@ class World:
         if not path:
             return
         packet.n_hops += len(path)
-        end, link = self.end(path[-1]), TUNNEL if out.is_tunnel else path[-1]
+        end, link = self.end(path[-1]), TUNNEL if out.is_tunnel else out.links[-1]
         span_ps = sum(self.crossing_ps(k, n_bytes) for k in path)
         span_ps += (len(path) - 1) * self.settings.forward_ps
         self.after(span_ps, lambda: self._arrive(packet, end, link))

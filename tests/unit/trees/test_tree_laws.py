@@ -171,6 +171,23 @@ def test_a_cut_cable_is_mended_as_fast_as_its_protocol_can(topology, protocol):
         assert lost >= row.took_ps // (SECOND // 100) - 1
 
 
+@pytest.mark.parametrize("protocol", ["mldp-p2mp", "mldp-mp2mp"])
+def test_a_bypass_mends_as_soon_as_the_cut_is_noticed(protocol):
+    net, settings = net_of("torus:dims=4x3x2"), TreeSettings(link_bypass=True)
+    base = [Happening(0, "join", host) for host in range(1, net.n_hosts, 2)]
+    tree = build_tree(protocol, net, 0, base, settings).trees[-1]
+    ends = [(int(net.src[k]), int(net.dst[k])) for k in tree.links]
+    nodes = next(pair for pair in ends if min(pair) >= net.n_hosts)
+    fail = Happening(SECOND, "fail", nodes=nodes)
+    looks = [SECOND + settings.detect_ps + settings.reroute_ps // 2]
+    run = build_tree(protocol, net, 0, [*base, fail], settings, looks=looks)
+    assert run.happenings[-1].took_ps == settings.detect_ps
+    for at in run.trees:
+        assert at.hosts == tree.hosts
+        assert at.n_repeats == 0
+    assert len(run.trees[0].links) == len(tree.links) + 2  # round a square of the torus
+
+
 def test_without_local_repair_the_controller_has_to_mend():
     net = net_of("fat-tree:k=4")
     slow = TreeSettings(local_repair=False)
