@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from sender_world import BIFT_ID, LAW, MS, N_PSN, NETWORKS, Receiver, World, feedback_of
 
 from fanfold.core import sender as s
-from fanfold.core.effects import ReceiverLost, SendBlock
+from fanfold.core.effects import ReceiverLost, ReceiverSplit, SendBlock
 from fanfold.units import PS_PER_SECOND
 
 
@@ -111,3 +111,14 @@ def test_a_removed_receiver_is_sent_nothing_more():
     assert not any(bits & 0b010 for job in jobs for bits in job.bits)
     assert world.receivers[0].is_complete()
     assert world.receivers[2].is_complete()
+
+
+def test_who_is_split_off_for_its_loss_starts_with_what_gets_through():
+    world = World(4000, 4, n_psn=32, cap_bps=10**7)
+    world.receivers[2].loss = 0.8
+    machine = world.checked.machine
+    while not world.effects(ReceiverSplit):
+        assert not world.run(world.now + 10 * MS)
+    assert [e.bit for e in world.effects(ReceiverSplit)] == [2]
+    assert machine.lanes[0].pace.limit_bps == 0
+    assert 10**6 <= machine.lanes[1].pace.limit_bps <= 4 * 10**6

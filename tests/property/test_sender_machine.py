@@ -357,6 +357,38 @@ def test_a_shape_covers_every_byte_once(n_bytes):
         assert shape.psns(b) <= N_PSN
 
 
+def test_a_limit_is_set_by_what_was_queued_under_the_last_one():
+    pace = Pace(1000, 10**7)
+    pace.on_loss(10 * MS, 800, 0)
+    assert pace.limit_bps == 2 * 10**6
+    pace.on_loss(20 * MS, 800, 9 * MS)  # it was queued before, and paced faster
+    assert pace.limit_bps == 2 * 10**6
+    pace.on_loss(30 * MS, 500, 10 * MS)
+    assert pace.limit_bps == 10**6
+    pace.on_loss(40 * MS, 499, 31 * MS)
+    assert pace.limit_bps == 10**6
+
+
+def test_loss_and_round_trip_are_those_of_a_job_that_has_left():
+    """Gaps of a block still being sent, or of an older round, say little of its loss."""
+    n_psn = 32
+    shape = Shape(2 * STRIDE * n_psn, STRIDE, n_psn)
+    lost = dict.fromkeys(range(20), 1)
+    for left_first, round_, limited in ((True, 0, True), (False, 0, False), (True, 255, False)):
+        checked = Checked(shape, [1], 10**7)
+        (job,) = checked.call("fill", 0)
+        if left_first:
+            checked.call("on_sent", MS, job)
+        word = naive.Word(BIFT_ID, n_psn, heard=1, done=0, rows=lost, round=round_)
+        checked.call("on_feedback", 2 * MS, feedback_of(0, word))
+        assert bool(checked.machine.lanes[0].pace.limit_bps) == limited
+    checked = Checked(shape, [1], 10**7)
+    (job,) = checked.call("fill", 0)
+    whole = naive.Word(BIFT_ID, n_psn, heard=1, done=1, rows={})
+    checked.call("on_feedback", 900 * MS, feedback_of(0, whole))  # before it is known to be out
+    assert checked.machine.lanes[0].pace.srtt_ps == 0
+
+
 PACE_STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("done"), st.integers(0, 500), st.integers(0, 255)),
@@ -382,7 +414,7 @@ def test_a_window_stays_between_one_block_and_its_bound(steps, cap_bps):
                 pace.on_done(now, a * MS, b, 1000)
                 assert b < CALM or pace.window_bytes <= before
             case "loss":
-                pace.on_loss(now, a)
+                pace.on_loss(now, a, now)
                 assert pace.window_bytes <= before
                 assert a >= HEAVY_LOSS_PER_MILLE or pace.window_bytes == before
             case "silence":

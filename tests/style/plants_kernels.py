@@ -402,4 +402,46 @@ PLANTS: tuple[tuple[str, str, str, str], ...] = (
         "tests/property/test_sender_machine.py"
         "::test_pressure_shrinks_a_window_that_calm_had_opened",
     ),
+    (
+        "src/fanfold/core/pace.py",
+        "per_mille >= MOST_PER_MILLE and queued_ps >= self._limited_ps",
+        "per_mille >= MOST_PER_MILLE",
+        "tests/property/test_sender_machine.py"
+        "::test_a_limit_is_set_by_what_was_queued_under_the_last_one",
+    ),
+    (
+        "src/fanfold/core/sender.py",
+        "if flight.n_queued == 0 and feedback.round == flight.round:  # of that job",
+        "if feedback.round == flight.round:",
+        "tests/property/test_sender_machine.py"
+        "::test_loss_and_round_trip_are_those_of_a_job_that_has_left",
+    ),
+    (
+        "src/fanfold/core/sender.py",
+        "if flight.n_queued == 0 and feedback.round == flight.round:  # of that job",
+        "if flight.n_queued == 0:",
+        "tests/property/test_sender_machine.py"
+        "::test_loss_and_round_trip_are_those_of_a_job_that_has_left",
+    ),
+    (
+        "src/fanfold/core/sender.py",
+        "is_timed = flight.clean and flight.n_queued == 0",
+        "is_timed = flight.clean",
+        "tests/property/test_sender_machine.py"
+        "::test_loss_and_round_trip_are_those_of_a_job_that_has_left",
+    ),
+    (
+        "src/fanfold/live/outbox.py",
+        "if psn >= n_psn and si == sets[-1]:\n",
+        "if False:\n",
+        "tests/unit/live/test_live_outbox.py"
+        "::test_a_job_is_told_to_have_left_with_its_last_packet",
+    ),
+    (
+        "src/fanfold/core/sender.py",
+        "limit_bps = main.pace.limit_bps or self._passing_bps(mask)",
+        "limit_bps = 0",
+        "tests/property/test_sender_joins.py"
+        "::test_who_is_split_off_for_its_loss_starts_with_what_gets_through",
+    ),
 )

@@ -33,6 +33,7 @@ class Flight:
         "n_queued",
         "n_sent",
         "need",
+        "queued_ps",
         "repaired",
         "round",
         "sent_ps",
@@ -43,6 +44,7 @@ class Flight:
     def __init__(self, now_ps: int, need: int, wait_ps: int) -> None:
         self.need = need
         self.first_ps: int = NEVER  # when all of it had left once
+        self.queued_ps = now_ps  # when its latest job was queued
         self.sent_ps = now_ps  # when its last packet left
         self.wait_ps = wait_ps
         self.n_queued = 0  # jobs that have not left

@@ -14,11 +14,10 @@ CALM = 90
 HIGH = 150
 """Pressure from which it shrinks; 255 means a queue overflowed."""
 HEAVY_LOSS_PER_MILLE = 300
-MOST_PER_MILLE = 600
+MOST_PER_MILLE = 500
 """Loss that no bad cable explains: a slower link. The lane then sends what gets through."""
 LOSS_FLOOR = 4
 """Blocks below which loss and silence cut no window: only a full queue asks for less."""
-LIMIT_PS = 400_000_000_000
 MIN_RATE_BPS = 1_000_000
 MIN_RTT_PS = 200_000_000
 MAX_WAIT_PS = 1_200_000_000_000
@@ -41,7 +40,7 @@ class Pace:
         self.n_cuts = 0
         self._cut_until_ps = 0
         self.limit_bps = 0  # what got through when most was lost; 0 = no limit
-        self._limit_until_ps = 0
+        self._limited_ps = 0  # when the limit was set
 
     def can_send(self) -> bool:
         """Room in the window for one more block."""
@@ -76,13 +75,17 @@ class Pace:
         self.min_rtt_ps = min(self.min_rtt_ps or rtt_ps, rtt_ps)
         self.srtt_ps += (rtt_ps - self.srtt_ps) // 8 if self.srtt_ps else rtt_ps
 
-    def on_loss(self, now_ps: int, per_mille: int) -> None:
-        """A block needed repair for this share of its packets, worst receiver."""
+    def on_loss(self, now_ps: int, per_mille: int, queued_ps: int) -> None:
+        """A block needed repair for this share of its packets, worst receiver.
+
+        queued_ps: when they were queued. What was paced before a limit was set says nothing of
+        it.
+        """
         if per_mille < HEAVY_LOSS_PER_MILLE:
             return
         self._cut(now_ps, 1, LOSS_FLOOR)
-        if per_mille >= MOST_PER_MILLE and now_ps >= self._limit_until_ps:
-            self._limit_until_ps = now_ps + max(2 * self.srtt_ps, LIMIT_PS)
+        if per_mille >= MOST_PER_MILLE and queued_ps >= self._limited_ps:
+            self._limited_ps = now_ps
             passed = self.rate_bps() * (1000 - min(per_mille, 900)) // 1000
             self.limit_bps = max(passed, MIN_RATE_BPS)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from fanfold.core.effects import BlockDone, Effect, ReceiverLost, ReceiverSplit, SendBlock
 from fanfold.core.flight import Flight, Lane, Lives, Shape, members_of
-from fanfold.core.pace import Pace
+from fanfold.core.pace import MIN_RATE_BPS, Pace
 from fanfold.units import NEVER
 from fanfold.wire.feedback import NOT_TOLD, Feedback
 
@@ -275,13 +275,16 @@ class FanSender:
         if not flight.clean and feedback.round == flight.round and flight.n_queued == 0:
             lane.pace.on_rtt(now_ps - flight.sent_ps)  # the round says which sending it answers
         if flight.need == 0:
-            rtt = now_ps - flight.sent_ps if flight.clean else 0
+            is_timed = flight.clean and flight.n_queued == 0
+            rtt = now_ps - flight.sent_ps if is_timed else 0
             lane.pace.on_gone(self.shape.bytes(block))
             lane.pace.on_done(now_ps, rtt, pressure, self.shape.bytes(block))
             del lane.flights[block]
             return
         gaps = self._fresh_gaps(now_ps, lane, flight, feedback)
         if gaps:
+            if flight.n_queued == 0 and feedback.round == flight.round:  # of that job
+                self._note_loss(now_ps, lane, flight, gaps)
             self._repair(now_ps, index, block, flight, gaps, out)
 
     def _fresh_gaps(
@@ -313,10 +316,9 @@ class FanSender:
         gaps: dict[int, int],
         out: list[Effect],
     ) -> None:
-        self._note_loss(now_ps, self.lanes[index], block, flight, gaps)
         flight.round = min(flight.round + 1, MAX_ROUND)
         flight.clean = False
-        flight.sent_ps = now_ps
+        flight.queued_ps = flight.sent_ps = now_ps
         flight.wait_ps = self.lanes[index].pace.timeout_ps(WAIT_PS)
         psns = 0
         for psn, bits in gaps.items():
@@ -330,9 +332,7 @@ class FanSender:
         earlier = [(r, bits & ~to) for r, bits in flight.repaired.get(psn, ()) if bits & ~to]
         flight.repaired[psn] = [*earlier, (flight.round, to)]
 
-    def _note_loss(
-        self, now_ps: int, lane: Lane, block: int, flight: Flight, gaps: dict[int, int]
-    ) -> None:
+    def _note_loss(self, now_ps: int, lane: Lane, flight: Flight, gaps: dict[int, int]) -> None:
         worst: dict[int, int] = {}
         for bits in gaps.values():
             for k in members_of(bits):
@@ -341,7 +341,8 @@ class FanSender:
             for k, n in worst.items():
                 self._lacked[k] = self._lacked.get(k, 0) + n
         if flight.n_sent >= MIN_SAMPLE:
-            lane.pace.on_loss(now_ps, max(worst.values()) * 1000 // flight.n_sent)
+            share = max(worst.values()) * 1000 // flight.n_sent
+            lane.pace.on_loss(now_ps, share, flight.queued_ps)
 
     def _ask_again(self, now_ps: int, index: int, block: int, out: list[Effect]) -> None:
         """Send the last packet again to all who still owe a word: it asks for a report."""
@@ -462,18 +463,28 @@ class FanSender:
             self._reduce(main, block, main.flights[block], mask)
         for k in members_of(mask):
             self._n_splits[k] = self._n_splits.get(k, 0) + 1
+        limit_bps = main.pace.limit_bps or self._passing_bps(mask)
         main.pace.limit_bps = 0  # it was theirs
-        self._to_own_lane(mask, self.shape.n_blocks)
+        self._to_own_lane(mask, self.shape.n_blocks, limit_bps)
         out.extend(ReceiverSplit(k, reason) for k in members_of(mask))
 
-    def _to_own_lane(self, mask: int, end: int) -> None:
+    def _passing_bps(self, mask: int) -> int:
+        """What gets through to those who lose most of what they are sent; 0: they do not."""
+        worst = max(self._lacked.get(k, 0) for k in members_of(mask))
+        lost = min(worst * 1000 // max(self._offered, 1), 900)
+        rate = self.lanes[MAIN].pace.rate_bps() * (1000 - lost) // 1000
+        return max(rate, MIN_RATE_BPS) if lost >= SPLIT_LOSS_PER_MILLE else 0
+
+    def _to_own_lane(self, mask: int, end: int, limit_bps: int = 0) -> None:
         for lane in self.lanes[1:]:
             if lane.members == 0 and not lane.flights:
                 lane.members, lane.cursor, lane.end = mask, 0, end
+                lane.pace.limit_bps = limit_bps
                 return
         if len(self.lanes) < MAX_LANES:
             self.lanes.append(Lane(mask, Pace(self.shape.block_bytes, self.cap_bps), end))
             self.lanes[-1].pace.window_bytes = self.shape.block_bytes
+            self.lanes[-1].pace.limit_bps = limit_bps
             return
         lane = self.lanes[-1]
         lane.members |= mask

@@ -143,7 +143,8 @@ class Outbox:
             lane.room = np.zeros(fan.stride * fan.n_psn, np.uint8)
         n_payload = fan.read(job.block, memoryview(lane.room))  # type: ignore[arg-type]  # numpy has the buffer protocol
         n_psn = fan.last_n_psn if job.is_last else fan.n_psn
-        for si in sets_of(job.bits, self.n_bits):
+        sets = sets_of(job.bits, self.n_bits)
+        for si in sets:
             head = self._head(job, fan, n_psn, si)
             bits, wanted = self._rows(job, n_psn, si)
             psn = 0
@@ -165,8 +166,10 @@ class Outbox:
                     seg = min(self.head_bytes + fan.stride, size)
                     self._note(job, si, size, seg)
                     p.transmit(self.io, self.node, self._out, size, seg)
+                if psn >= n_psn and si == sets[-1]:
+                    self.on_sent(job)  # now, not when the pace asks for more: answers come soon
+                if size:
                     yield size
-        self.on_sent(job)
 
     def _note(self, job: SendBlock, si: int, size: int, seg: int) -> None:
         if not job.is_repair and job.flow & 1:

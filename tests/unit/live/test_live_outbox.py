@@ -1,0 +1,60 @@
+"""An outbox turns jobs into packets, and says when the last of a job has left."""
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from fanfold.core.effects import SendBlock
+from fanfold.kernels.slots import NEVER_PS
+from fanfold.live.outbox import Fan, Outbox
+from fanfold.live.ports import Limits, build_node_state, build_sock
+from fanfold.topo.clos import leaf_spine
+from fanfold.units import PS_PER_SECOND
+from fanfold.wire.inner import address_of
+
+STRIDE, N_PSN = 100, 4
+
+
+@pytest.fixture
+def outbox() -> Iterator[Outbox]:
+    """The source's, whose neighbour does not listen; packets of it are lost quietly."""
+    fabric = leaf_spine(1, 0, 2, name="x", prefix=0)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.bind(("127.0.0.1", 0))
+        me = fabric.by_name["h0"]
+        made = Outbox(
+            build_sock(sock),
+            build_node_state(fabric, "h0", Limits()),
+            bsl=3,
+            sub_domain=0,
+            bfr_id=me.bfr_id,
+            addr=address_of(me.address),
+            flow_port=sock.getsockname()[1],
+            entropy=0,
+        )
+        made.fans[7] = Fan(STRIDE, N_PSN, N_PSN, lambda block, room: STRIDE * N_PSN)
+        yield made
+
+
+@pytest.mark.parametrize("psns", [0b1111, 0b0001, 0b1010])
+@pytest.mark.parametrize("bits", [0b1, 0b1 | 1 << 300])
+def test_a_job_is_told_to_have_left_with_its_last_packet(
+    outbox: Outbox, psns: int, bits: int
+) -> None:
+    told: list[int] = []
+    sent: list[int] = []
+    outbox.on_sent = lambda job: told.append(sum(sent))
+    outbox.add(SendBlock(7, 0, psns, (bits,), 0, False, False, 0))
+    now, rate = 0, 100_000  # a piece is one packet
+    n_packets = psns.bit_count() * (1 if bits == 1 else 2)
+    for i in range(n_packets):
+        assert told == []
+        sent.append(1)
+        following = outbox.flush(now, lambda flow, lane: rate)
+        assert following != NEVER_PS or i == n_packets - 1
+        now = max(following, now) if following != NEVER_PS else now
+    assert told == [n_packets]
+    outbox.flush(now + PS_PER_SECOND, lambda flow, lane: rate)
+    assert told == [n_packets]
+    assert outbox.n_waiting() == 0
