@@ -26,7 +26,9 @@ def code_of(page: str) -> str:
 
 
 def cli() -> click.Command:
-    from fanfold.cli.main import app  # noqa: PLC0415 - skipped where there is none
+    from fanfold.cli.main import app, command  # noqa: PLC0415 - skipped where there is none
+
+    command()
 
     return get_command(app)
 

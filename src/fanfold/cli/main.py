@@ -1,5 +1,6 @@
 """`fanfold`: the verbs, and how every error ends: one line and an exit code."""
 
+import importlib
 import json
 import os
 import sys
@@ -10,21 +11,17 @@ import typer
 from fanfold import __version__
 from fanfold.cli import bfr, demo, lab, push, receive
 from fanfold.cli.bitstring import bitstring
-from fanfold.cli.compare import compare
 from fanfold.cli.decode import decode
 from fanfold.cli.dissector import dissector
-from fanfold.cli.explain import explain
-from fanfold.cli.sim_bench import sim_bench
 from fanfold.cli.tables import tell_error
-from fanfold.cli.topo import topo
-from fanfold.cli.trees import trees
-from fanfold.cli.workload import workload
 from fanfold.errors import ExitCode, FanfoldError
 
 # typer carries click inside itself or beside itself, as its version has it.
 ClickError: type[Exception] = typer.BadParameter.__mro__[2]
 
 PREFIX = "FANFOLD"
+STUDY = ("topo", "trees", "compare", "explain", "sim-bench", "workload")
+"""Verbs that need the simulator, half a second of imports: only where one of them is meant."""
 TRUE = ("1", "true", "yes", "on", "t", "y")
 
 app = typer.Typer(
@@ -43,12 +40,6 @@ app.add_typer(lab.app, name="lab")
 app.command()(bitstring)
 app.command()(decode)
 app.command()(dissector)
-app.command()(topo)
-app.command()(trees)
-app.command()(compare)
-app.command()(explain)
-app.command()(sim_bench)
-app.command()(workload)
 
 
 def _show_version(value: bool) -> None:
@@ -75,7 +66,7 @@ def run(args: list[str] | None = None) -> int:
     """Run one command; the exit code."""
     argv = sys.argv[1:] if args is None else args
     try:
-        code = command()(argv, standalone_mode=False)
+        code = command(argv)(argv, standalone_mode=False)
     except typer.Exit as done:
         return int(done.exit_code)
     except BrokenPipeError:
@@ -88,15 +79,33 @@ def run(args: list[str] | None = None) -> int:
     return code if isinstance(code, int) else ExitCode.OK
 
 
-def command() -> Any:
-    """All verbs; each option's twin in the environment is named as the option is.
+def command(argv: list[str] | None = None) -> Any:
+    """All verbs, or at least those that a command line needs.
+
+    Each option's twin in the environment is named as the option is.
 
     By itself a twin is named for the parameter, FANFOLD_PUSH_AS_JSON for ``--json``; that name
     works on as well.
     """
+    words = [word for word in argv or () if not word.startswith("-")]
+    light = {*(_name(row) for row in app.registered_commands), "lab"}.difference(STUDY)
+    if not words or words[0] not in light:
+        for name in STUDY if not words or words[0] not in STUDY else words[:1]:
+            _add(name)
     made: Any = typer.main.get_command(app)
     _name_twins(made, PREFIX)
     return made
+
+
+def _add(name: str) -> None:
+    if name in {_name(row) for row in app.registered_commands}:
+        return
+    own = name.replace("-", "_")
+    app.command(name)(getattr(importlib.import_module(f"fanfold.cli.{own}"), own))
+
+
+def _name(row: Any) -> str:
+    return str(row.name or row.callback.__name__)
 
 
 def _name_twins(verb: Any, prefix: str) -> None:
