@@ -13,6 +13,7 @@ from fanfold.core.flight import Shape
 from fanfold.core.pace import MAX_BLOCKS
 from fanfold.core.sender import WAIT_PS
 from fanfold.errors import ConfigError
+from fanfold.ids import MAX_BFR_ID
 from fanfold.kernels import collect as c
 from fanfold.kernels.codes import FOLD_COMPLETE, FOLD_PARTIAL, FOLD_UNFOLDED, N_DROPS, N_FOLDS
 from fanfold.kernels.layout import (
@@ -80,6 +81,9 @@ class FanArrays:
         ids = np.arange(1, net.n_hosts + 1) if bfr_ids is None else bfr_ids
         self.bfr_ids = np.asarray(ids, np.int64)
         wide = bool(program.fans)
+        if wide and self.bfr_ids.max(initial=1) > MAX_BFR_ID:
+            got = f"{net.n_hosts} hosts in one sub-domain"
+            raise ConfigError("fidelity", got, f"flow, above {MAX_BFR_ID} BFR-ids")
         self.n_si = int((self.bfr_ids.max(initial=1) - 1) // self.n_bits + 1) if wide else 1
         self.rtt_ps = round_trip(net, routes)
         self.parts = self._cut()

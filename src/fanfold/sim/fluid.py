@@ -52,7 +52,7 @@ from fanfold.sim.loop.maxmin import (
 )
 from fanfold.sim.loop.pipeline import fill_all, flow_through
 from fanfold.topo.net import Net
-from fanfold.topo.placement import Placement
+from fanfold.topo.placement import Placement, place_hosts
 from fanfold.topo.routes import Routes
 
 I64 = NDArray[np.int64]
@@ -101,9 +101,9 @@ def run_fluid(
     check_program(program, net.n_hosts)
     settings = with_width(settings, net.n_hosts)
     ways = build_ways(net, routes)
-    set_of = np.arange(net.n_hosts) // settings.bitstring_bits
-    if placement is not None:
-        set_of = placement.set_of
+    if placement is None:
+        placement = place_hosts(net, "naive", settings.bitstring_bits)
+    set_of = placement.set_of
     wires = build_wires(net, routes, ways, program, settings, seed)
     trees = [
         build_tree(net, routes, ways, program, fan, set_of, settings.n_ecmp)
