@@ -267,7 +267,7 @@ def _run(
     placed = stage()
     job = build_job(scenario, name, placed)
     if job.choice.rung != "flow":
-        _warm(placed.whole)
+        warm(placed.whole)
     began = now_ps()
     outcome = simulate_job(scenario, placed, job, progress)
     wall_ps = now_ps() - began
@@ -277,7 +277,7 @@ def _run(
 
 
 @functools.cache
-def _warm(whole: bool) -> None:
+def warm(whole: bool) -> None:
     """Compile the loop, or load it, before a clock runs: one message, or one and a fan.
 
     The loop without fans compiles in half the time.

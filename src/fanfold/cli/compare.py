@@ -1,11 +1,13 @@
 """`fanfold compare`: one collective by many schemes on one fabric, in one table."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from fanfold.cli import first_run
 from fanfold.cli.study_flags import by_flag, results_home, scenario_of
 from fanfold.cli.study_tables import Bar, as_values, show_comparison
 from fanfold.cli.tables import tell_error
@@ -61,6 +63,12 @@ def compare(
 
 def run_all(scenario: Scenario, store: Store, *, use_cache: bool, is_shown: bool) -> list[Run]:
     """Run what is not kept, with a line on stderr that says how far it is."""
+    if first_run.is_fitting(scenario):
+        if is_shown:
+            print(first_run.NOTICE, file=sys.stderr)
+        runs = first_run.interpret(scenario, store, use_cache=use_cache)
+        if runs is not None:
+            return runs
     with Bar(is_shown=is_shown) as bar:
         return run_scenario(scenario, store, use_cache=use_cache, progress=bar.show)
 
