@@ -126,4 +126,16 @@ PLANTS: tuple[tuple[str, str, str, str], ...] = (
         "",
         FEEDBACK + "test_eight_receivers_in_one_star_without_a_compiler",
     ),
+    (
+        "src/fanfold/sim/by_hand.py",
+        "if (int(q[up]), int(q[up + 1])) < row[:2]:",
+        "if int(q[up]) < row[0]:",
+        "tests/sim/test_by_hand.py::test_push",
+    ),
+    (
+        "src/fanfold/sim/by_hand.py",
+        'if item["unacked"] > 0:',
+        'if item["unacked"] > 1:',
+        "tests/sim/test_by_hand.py::test_finish",
+    ),
 )
