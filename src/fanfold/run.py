@@ -31,7 +31,6 @@ from fanfold.scenario.scenario import (
     run_id,
 )
 from fanfold.scenario.settings import Settings
-from fanfold.scenario.toml_table import write_table
 from fanfold.schemes.catalog import CATALOG, FAN_SCHEMES, Scheme
 from fanfold.schemes.options import SchemeOptions
 from fanfold.schemes.program import Fan, Program, build_program
@@ -39,6 +38,7 @@ from fanfold.schemes.program_rules import check_program
 from fanfold.sim.fluid import run_fluid
 from fanfold.sim.simulate import Simulation, simulate
 from fanfold.sim.timeline import Step, bytes_of, record_of, start_of, text_of, timeline
+from fanfold.toml_table import write_table
 from fanfold.topo.net import Net
 from fanfold.topo.nets import build_named_net
 from fanfold.topo.routes import Routes, build_routes

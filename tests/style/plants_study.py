@@ -29,13 +29,13 @@ PLANTS: tuple[tuple[str, str, str, str], ...] = (
         T_SCENARIO + "test_a_run_id_covers_what_a_file_holds_and_not_where_it_lies",
     ),
     (
-        SCENARIO + "toml_table.py",
+        "src/fanfold/toml_table.py",
         '.replace("\\x7f", "\\\\u007f")',
         "",
         T_SCENARIO + "test_a_saved_scenario_is_loaded_as_it_was",
     ),
     (
-        SCENARIO + "toml_table.py",
+        "src/fanfold/toml_table.py",
         'f"{name}[{i}].")',
         'f"{name}.")',
         T_SCENARIO + "test_a_fault_is_named_by_its_key",

@@ -20,8 +20,8 @@ from msgspec import Meta
 
 from fanfold.errors import ConfigError
 from fanfold.scenario.settings import Settings
-from fanfold.scenario.toml_table import read_table, write_table
 from fanfold.scenario.width import AUTO, WIDTHS
+from fanfold.toml_table import read_table, write_table
 from fanfold.work.collective import Kind
 
 Fidelity = Literal["auto", "packet", "train", "flow"]

@@ -10,17 +10,17 @@ order of their names, from 1; port 0 is the node itself.
 """
 
 import tomllib
-from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
-from functools import cached_property
+from collections.abc import Mapping
+from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
 import msgspec
-from msgspec.structs import FieldInfo, fields
+from msgspec.structs import fields
 
 from fanfold.errors import ConfigError
+from fanfold.toml_table import read_values
 from fanfold.topo.fabric_rules import check_fabric
 
 Role = Literal["host", "bfr"]
@@ -108,6 +108,8 @@ _EXPECTED = {
     list[dict[str, Any]]: "tables, each under its [[name]]",
 }
 
+_values = partial(read_values, words=_EXPECTED.__getitem__)
+
 
 def load_fabric(path: Path) -> Fabric:
     """Fabric of a TOML file, checked.
@@ -121,13 +123,13 @@ def load_fabric(path: Path) -> Fabric:
         raise ConfigError(str(path), err.strerror, "a fabric file that can be read") from err
     except ValueError as err:  # not TOML, with its line; or not UTF-8
         raise ConfigError(str(path), str(err), "TOML") from err
-    file = _File(**_values(table, fields(_File), f"{path}: "))
-    numbers = _values(file.fabric, _NUMBERS, f"{path}: fabric.")
+    file = _File(**_values(fields(_File), table, f"{path}: "))
+    numbers = _values(_NUMBERS, file.fabric, f"{path}: fabric.")
     nodes, links = [], []
     for i, row in enumerate(file.node):
-        nodes.append(Node(**_values(row, fields(Node), f"{path}: node[{i}].")))
+        nodes.append(Node(**_values(fields(Node), row, f"{path}: node[{i}].")))
     for i, row in enumerate(file.link):
-        pair = _Between(**_values(row, fields(_Between), f"{path}: link[{i}]."))
+        pair = _Between(**_values(fields(_Between), row, f"{path}: link[{i}]."))
         links.append(Link(*pair.between))
     fabric = Fabric(nodes=tuple(nodes), links=tuple(links), **numbers)
     check_fabric(fabric, str(path))
@@ -149,24 +151,3 @@ def save_fabric(fabric: Fabric, path: Path) -> None:
 
 def _toml(value: str | int) -> str:
     return f'"{value}"' if isinstance(value, str) else str(value)
-
-
-def _values(table: dict[str, Any], known: Iterable[FieldInfo], prefix: str) -> dict[str, Any]:
-    """Values of one table by field, converted one by one, so that each fault has its key."""
-    wanted = {field.name: field for field in known}
-    for key in table:
-        if key not in wanted:
-            close = get_close_matches(key, wanted, n=1)
-            allowed = f"{close[0]}?" if close else ", ".join(wanted)
-            raise ConfigError(prefix + key, "an unknown key", allowed)
-    for name, field in wanted.items():
-        if field.required and name not in table:
-            raise ConfigError(prefix + name, "nothing", _EXPECTED[field.type])
-    return {key: _value(value, wanted[key].type, prefix + key) for key, value in table.items()}
-
-
-def _value(value: object, kind: Any, field: str) -> Any:
-    try:
-        return msgspec.convert(value, kind)
-    except msgspec.ValidationError as err:
-        raise ConfigError(field, value, _EXPECTED[kind]) from err

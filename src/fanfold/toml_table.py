@@ -1,10 +1,11 @@
 """TOML tables to frozen structs and back; each fault is named by its dotted key.
 
-Only what scenarios need: text, whole numbers, booleans, tables, and lists of any one of these.
+Only what scenarios and fabric files need: text, whole numbers, booleans, tables, and lists of
+any one of these.
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
 from types import NoneType
 from typing import Any, TypeVar
@@ -24,16 +25,34 @@ def read_table(kind: type[T], table: dict[str, Any], prefix: str) -> T:
     Raises:
         ConfigError: the first unknown, missing or wrong key.
     """
-    known = {field.name: field for field in fields(kind)}
+    return kind(**read_values(fields(kind), table, prefix))
+
+
+def read_values(
+    known: Iterable[FieldInfo],
+    table: dict[str, Any],
+    prefix: str,
+    words: Callable[[Any], str] | None = None,
+) -> dict[str, Any]:
+    """Values of one table by field, converted one by one, so that each fault has its key.
+
+    Args:
+        words: what a field of a type may hold, where the usual words do not do.
+
+    Raises:
+        ConfigError: the first unknown, missing or wrong key.
+    """
+    wanted = {field.name: field for field in known}
     for key in table:
-        if key not in known:
-            close = get_close_matches(key, known, n=1)
-            allowed = f"{close[0]}?" if close else ", ".join(known)
+        if key not in wanted:
+            close = get_close_matches(key, wanted, n=1)
+            allowed = f"{close[0]}?" if close else ", ".join(wanted)
             raise ConfigError(prefix + key, "an unknown key", allowed)
-    for name, field in known.items():
+    say = words or allowed_of
+    for name, field in wanted.items():
         if field.required and name not in table:
-            raise ConfigError(prefix + name, "nothing", allowed_of(field.type))
-    return kind(**{key: _value(value, known[key], prefix) for key, value in table.items()})
+            raise ConfigError(prefix + name, "nothing", say(field.type))
+    return {key: _value(value, wanted[key], prefix, say) for key, value in table.items()}
 
 
 def allowed_of(kind: Any) -> str:
@@ -46,7 +65,7 @@ def write_table(value: msgspec.Struct) -> str:
     return "\n\n".join(_blocks(value, "")) + "\n"
 
 
-def _value(value: object, field: FieldInfo, prefix: str) -> Any:
+def _value(value: object, field: FieldInfo, prefix: str, say: Callable[[Any], str]) -> Any:
     name = prefix + field.name
     info = inspect.type_info(field.type)
     if isinstance(info, inspect.UnionType):
@@ -61,7 +80,7 @@ def _value(value: object, field: FieldInfo, prefix: str) -> Any:
     try:
         return msgspec.convert(value, field.type)
     except msgspec.ValidationError as err:
-        raise ConfigError(name, value, _words(info)) from err
+        raise ConfigError(name, value, say(field.type)) from err
 
 
 def _words(info: inspect.Type) -> str:
