@@ -1,0 +1,1 @@
+"""Studies: workloads by every scheme, what it costs, and what that means."""
