@@ -32,7 +32,136 @@ CATALOG: tuple[Metric, ...] = (
     Metric("source_bytes", "bytes", "less", "", "on the busiest link out of a source"),
     Metric("busiest_bytes", "bytes", "less", "", "on the busiest link of the fabric"),
     Metric("fabric_bytes", "bytes", "less", "", "on all links"),
+    Metric("straggler_ps", "ps", "less", "", "between half of the receivers and the last"),
+    Metric("host_copy_ps", "ps", "less", "", "that a host spends on copies within it"),
+    Metric(
+        "egress_micro_usd", "micro-USD", "less", "", "for bytes that leave, at a given price"
+    ),
+    Metric("energy_mj", "mJ", "less", "", "of all bytes on all links, at a given energy a bit"),
     Metric("feedback_pkts", "packets", "less", "interactivity", "that reach a source"),
+    Metric(
+        "feedback_per_kpkt",
+        "packets",
+        "less",
+        "interactivity",
+        "of feedback that reach the source, for 1,000 of data, repairs not counted",
+    ),
+    Metric(
+        "feedback_ps",
+        "ps",
+        "less",
+        "interactivity",
+        "from the last receiver's last byte until the source knows that all have all",
+    ),
+    Metric(
+        "reaction_ps",
+        "ps",
+        "less",
+        "interactivity",
+        "from a queue that marks until the source has the word that tells it to slow down",
+    ),
+    Metric(
+        "goodput_bps",
+        "bit/s",
+        "more",
+        "reliability",
+        "payload over the time until the source knows that all have all",
+    ),
+    Metric("drops", "packets", "less", "reliability", "lost on links and in queues"),
+    Metric("repair_bytes", "bytes", "less", "reliability", "that sources sent again"),
+    Metric(
+        "healthy_repair_bytes",
+        "bytes",
+        "less",
+        "reliability",
+        "repairs on links below which no receiver lacked the packet",
+    ),
+    Metric("detect_ps", "ps", "less", "reliability", "from a fault until it is noticed"),
+    Metric(
+        "recover_ps",
+        "ps",
+        "less",
+        "reliability",
+        "from a fault until all whom it cut off can be reached again",
+    ),
+    Metric(
+        "gap_receivers",
+        "",
+        "less",
+        "reliability",
+        "receivers that a fault and its mending made miss a packet",
+    ),
+    Metric("behind_receivers", "", "", "reliability", "receivers whose path held the fault"),
+    Metric(
+        "setup_ps",
+        "ps",
+        "less",
+        "dynamics",
+        "from the first member's wish until all members can be reached",
+    ),
+    Metric(
+        "join_ps",
+        "ps",
+        "less",
+        "dynamics",
+        "from a member's wish until a packet of the source can reach it; median",
+    ),
+    Metric("change_msgs", "messages", "less", "dynamics", "of control, for one join or leave"),
+    Metric(
+        "change_writes", "", "less", "dynamics", "of forwarding tables, for one join or leave"
+    ),
+    Metric(
+        "header_bytes",
+        "bytes",
+        "less",
+        "sparseness",
+        "that say who receives, in each packet",
+    ),
+    Metric(
+        "header_ppm",
+        "ppm",
+        "less",
+        "sparseness",
+        "the same as a share of the payload of a packet",
+    ),
+    Metric(
+        "extra_copies_ppm",
+        "ppm",
+        "less",
+        "sparseness",
+        "link crossings of a packet beyond those of the smallest tree of shortest paths",
+    ),
+    Metric(
+        "idle_state_entries",
+        "entries",
+        "less",
+        "sparseness",
+        "for the group, in routers that lie on no path to a member",
+    ),
+    Metric("control_msgs", "messages", "less", "simplicity", "to set up one group"),
+    Metric("message_kinds", "", "less", "simplicity", "of messages that a group needs"),
+    Metric("state_entries", "entries", "less", "simplicity", "for one group, in all routers"),
+    Metric(
+        "most_entries", "entries", "less", "simplicity", "for one group, in the fullest router"
+    ),
+    Metric("state_kinds", "", "less", "simplicity", "of tables that routers keep for groups"),
+    Metric(
+        "lookups_per_pkt",
+        "lookups",
+        "less",
+        "simplicity",
+        "in tables of one router, for one packet, in the mean rounded up",
+    ),
+    Metric(
+        "ns_per_pkt", "ns", "less", "simplicity", "of a forwarding kernel, for one packet in"
+    ),
+    Metric(
+        "spread_ppm",
+        "ppm",
+        "less",
+        "simplicity",
+        "the 99th percentile over the median of the time of receivers, beyond 1",
+    ),
 )
 
 
