@@ -1,5 +1,6 @@
 """`fanfold workload`: what a model moves, by its shape and its parallel degrees."""
 
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import msgspec
@@ -10,9 +11,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from fanfold.cli import workload_flags as flags
-from fanfold.units import PPB_ONE, format_duration
+from fanfold.units import PPB_ONE, format_duration, format_rate
 from fanfold.work.catalog import CATALOG, Workload, workload_of
 from fanfold.work.gate import DEFAULT_SKEW_MILLI
+from fanfold.work.inter_dc import PRICE_MICRO
 from fanfold.work.model import active_params, total_params
 from fanfold.work.parallel import plan_iteration
 from fanfold.work.presets import PRESETS
@@ -46,9 +48,17 @@ def workload(
     payload: flags.Payload = 0,
     size: flags.Size = None,
     regions: flags.Regions = 4,
-    replicas: flags.Replicas = 8,
+    replicas: flags.Replicas = None,
     rate: flags.Rate = "400Gbps",
     within: flags.Within = "10s",
+    rounds: flags.Rounds = 1,
+    clusters: flags.Clusters = 4,
+    neighbours: flags.Neighbours = 2,
+    every: flags.Every = "10ms",
+    latency: flags.Latency = "5us",
+    flops: flags.Flops = 400,
+    rtt: flags.Rtt = "20ms,60ms,100ms,150ms",
+    price: flags.Price = PRICE_MICRO,
     seed: Annotated[int, typer.Option(help="of all that is drawn")] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:
@@ -62,8 +72,9 @@ def workload(
         *(sequence_parallel, dispatch_dtype),
     )
     routing = flags.Routing(gate, skew, trace, tokens, node, bits, payload)
-    pushed = flags.Pushed(size, regions, replicas, rate, within)
-    ask = flags.ask_of(model, layout, routing, pushed, seed)
+    pushed = flags.Pushed(size, regions, replicas, rate, within, rtt, price)
+    served = flags.Served(rounds, clusters, neighbours, every, latency, flops)
+    ask = flags.ask_of(model, layout, routing, pushed, served, seed)
     rows = work.rows(ask)
     if as_json:
         print(msgspec.json.encode(_values(work, ask, rows)).decode())
@@ -111,7 +122,7 @@ def _show(work: Workload, ask: Ask, rows: list[Row]) -> None:
 
 
 def _title(key: str) -> str:
-    for unit in ("_bytes", "_ps", "_ppb"):
+    for unit in _CELLS:
         key = key.removesuffix(unit)
     return key.replace("_", " ")
 
@@ -119,14 +130,23 @@ def _title(key: str) -> str:
 def _cell(key: str, value: int | str) -> str:
     if isinstance(value, str):
         return value
-    if key.endswith("_bytes"):
-        return _size(value)
-    if key.endswith("_ps"):
-        return format_duration(value)
-    if key.endswith("_ppb"):
-        thousandths = value * 100_000 // int(PPB_ONE)
-        return f"{thousandths // 1000}.{thousandths % 1000:03} %"
+    for unit, shown in _CELLS.items():
+        if key.endswith(unit):
+            return shown(value)
     return f"{value:,}"
+
+
+def _share(ppb: int) -> str:
+    thousandths = ppb * 100_000 // int(PPB_ONE)
+    return f"{thousandths // 1000}.{thousandths % 1000:03} %"
+
+
+def _thousandths(value: int) -> str:
+    return f"{value // 1000}.{value % 1000:03}"
+
+
+def _money(micro: int) -> str:
+    return f"{micro // 10**6:,}.{micro % 10**6 // 10**4:02}"
 
 
 def _size(n_bytes: int) -> str:
@@ -136,6 +156,17 @@ def _size(n_bytes: int) -> str:
             thousandths = (n_bytes * 1000 + unit // 2) // unit
             return f"{thousandths // 1000}.{thousandths % 1000:03} {name}"
     return f"{n_bytes} B"
+
+
+_CELLS: dict[str, Callable[[int], str]] = {
+    "_bytes": _size,
+    "_ps": format_duration,
+    "_ppb": _share,
+    "_bps": format_rate,
+    "_milli": _thousandths,
+    "_micro": _money,
+}
+"""How a value is shown, by the unit at the end of its column's name."""
 
 
 def _print_catalog(as_json: bool) -> None:

@@ -16,6 +16,9 @@ from fanfold.work.presets import preset_of
 from fanfold.work.volumes import Ask
 
 DEFAULT_GPUS = 64
+DEFAULT_REPLICAS = 8
+MAX_TIME_PS = 10**18
+TERA = 10**12
 
 ModelName = Annotated[str, typer.Option(help="a preset, or a config.json of Hugging Face")]
 Gpus = Annotated[int | None, typer.Option(help="default: of the preset, else 64")]
@@ -42,9 +45,21 @@ Bits = Annotated[int, typer.Option(help="of a BitString; 0: what holds all ranks
 Payload = Annotated[int, typer.Option(help="bytes of a packet; 0: a token")]
 Size = Annotated[str | None, typer.Option(help="of what is pushed; default: the model")]
 Regions = Annotated[int, typer.Option(help="of a push")]
-Replicas = Annotated[int, typer.Option(help="in a region, or that start")]
+Replicas = Annotated[
+    int | None, typer.Option(help="in a region, that start, store, train or send; default 8")
+]
 Rate = Annotated[str, typer.Option(help="of the source's link")]
 Within = Annotated[str, typer.Option(help="time in which replicas start")]
+Rounds = Annotated[int, typer.Option(help="of federated learning")]
+Clusters = Annotated[int, typer.Option(help="of federated learning with a head each")]
+Neighbours = Annotated[
+    int, typer.Option(help="of federated learning without heads; 0: all others")
+]
+Every = Annotated[str, typer.Option(help="time between two syncs of state")]
+Latency = Annotated[str, typer.Option(help="of the network, one way")]
+Flops = Annotated[int, typer.Option(help="10^12 a second, that a GPU reaches")]
+Rtt = Annotated[str, typer.Option(help="round trips of regions, by commas")]
+Price = Annotated[int, typer.Option(help="of a GB out of a data center, millionths")]
 
 
 class Layout(NamedTuple):
@@ -80,18 +95,34 @@ class Pushed(NamedTuple):
 
     size: str | None
     regions: int
-    replicas: int
+    replicas: int | None
     rate: str
     within: str
+    rtt: str
+    price: int
 
 
-def ask_of(model: str, layout: Layout, routing: Routing, pushed: Pushed, seed: int) -> Ask:
+class Served(NamedTuple):
+    """What other workloads need, as flags give it."""
+
+    rounds: int
+    clusters: int
+    neighbours: int
+    every: str
+    latency: str
+    flops: int
+
+
+def ask_of(
+    model: str, layout: Layout, routing: Routing, pushed: Pushed, served: Served, seed: int
+) -> Ask:
     """Everything in its place.
 
     Raises:
         ConfigError: the first wrong value, by its name.
     """
     shape, known = model_of(model)
+    n_replicas = DEFAULT_REPLICAS if pushed.replicas is None else pushed.replicas
     return Ask(
         model=shape,
         degrees=degrees_of(known, layout),
@@ -106,9 +137,17 @@ def ask_of(model: str, layout: Layout, routing: Routing, pushed: Pushed, seed: i
         payload_bytes=within("payload", routing.payload, 0, 2**20),
         n_bytes=parse_size(pushed.size, "size") if pushed.size else 0,
         regions=within("regions", pushed.regions, 1, 2**16),
-        replicas=within("replicas", pushed.replicas, 1, 2**20),
+        replicas=within("replicas", n_replicas, 1, 2**20),
         rate_bps=parse_rate(pushed.rate, "rate"),
         within_ps=parse_duration(pushed.within, "within"),
+        rounds=within("rounds", served.rounds, 1, 2**24),
+        clusters=within("clusters", served.clusters, 1, 2**20),
+        neighbours=within("neighbours", served.neighbours, 0, 2**20),
+        every_ps=within("every", parse_duration(served.every, "every"), 1, MAX_TIME_PS),
+        latency_ps=within("latency", parse_duration(served.latency, "latency"), 0, MAX_TIME_PS),
+        flops_per_s=within("flops", served.flops, 1, 2**20) * TERA,
+        rtts_ps=tuple(parse_duration(each, "rtt") for each in pushed.rtt.split(",")),
+        price_micro=within("price", pushed.price, 0, 2**40),
     )
 
 

@@ -5,7 +5,7 @@ from difflib import get_close_matches
 from typing import NamedTuple
 
 from fanfold.errors import ConfigError
-from fanfold.work import volumes
+from fanfold.work import traffic, volumes
 from fanfold.work.volumes import Ask, Row
 
 
@@ -25,6 +25,15 @@ CATALOG: tuple[Workload, ...] = (
     ),
     Workload("model-push", "a model to replicas in regions", volumes.model_push),
     Workload("cold-start", "replicas that start within seconds", volumes.cold_start),
+    Workload("sizes", "bytes of models from 125 million parameters on", traffic.sizes),
+    Workload("budgets", "latency that each parallelism copes with", traffic.budgets),
+    Workload("bursts", "computing and sending in turns", traffic.bursts),
+    Workload("checkpoint", "training state to storage replicas", traffic.checkpoint),
+    Workload("inter-dc", "a model to regions behind a WAN", traffic.inter_dc),
+    Workload("federated", "rounds with one server, some, none", traffic.federated),
+    Workload("incast", "many to one aggregator or engine", traffic.incasts),
+    Workload("state-sync", "small state to replicas, periodically", traffic.state_sync),
+    Workload("roles", "one step by functional role", traffic.roles),
 )
 
 

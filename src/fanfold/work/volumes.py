@@ -15,6 +15,7 @@ from fanfold.errors import ConfigError
 from fanfold.streams import stream
 from fanfold.work.gate import DEFAULT_SKEW_MILLI, GateKind, draw_choices, expert_loads
 from fanfold.work.gate_trace import load_choices
+from fanfold.work.inter_dc import PRICE_MICRO, RTT_PS
 from fanfold.work.model import Dtype, Model, bytes_of, count_params, total_params
 from fanfold.work.moe import (
     Counts,
@@ -45,7 +46,10 @@ class Ask(msgspec.Struct, frozen=True):
     gate. n_ranks: that hold experts, 0: ``ep`` of the degrees, else all GPUs. tokens: of all
     ranks together, 0: 128 a rank. bitstring_bits: 0 is the shortest that holds all ranks.
     n_bytes: of what is pushed, 0: the model as stored. first_bytes: of the first layer, 0: an
-    even share of the layers.
+    even share of the layers. rounds, clusters, neighbours: of federated learning; 0 neighbours
+    are all others. every_ps: between two syncs. latency_ps: of the network, one way.
+    flops_per_s: that a GPU reaches. rtts_ps: of regions, in turn. price_micro: of a GB,
+    millionths.
     """
 
     model: Model
@@ -65,6 +69,14 @@ class Ask(msgspec.Struct, frozen=True):
     replicas: Count = 8
     rate_bps: int = 400_000_000_000
     within_ps: int = 10_000_000_000_000
+    rounds: Count = 1
+    clusters: Count = 4
+    neighbours: int = 2
+    every_ps: int = 10_000_000_000
+    latency_ps: int = 5_000_000
+    flops_per_s: int = 400_000_000_000_000
+    rtts_ps: tuple[int, ...] = RTT_PS
+    price_micro: int = PRICE_MICRO
 
 
 TOKENS_A_RANK = 128
