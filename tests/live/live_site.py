@@ -204,6 +204,12 @@ class LiveLab:
         """Process of a node."""
         return int(self.nodes()[node]["pid"])
 
+    def deaths(self) -> dict[str, Any]:
+        """Nodes that ended by themselves: exit code, minus a signal; and what the log says."""
+        dead = {n: e.get("exit") for n, e in self.nodes().items() if not is_running(e["pid"])}
+        log = (self.folder / "lab.log").read_text(errors="replace")
+        return {**dead, "log": log[-3000:]} if dead or "Traceback" in log else {}
+
     def kill(self, *names: str) -> None:
         """Kill nodes as a crash would, and see them gone."""
         pids = [self.pid(node) for node in names]
