@@ -1,0 +1,115 @@
+"""Every encoding that can be asked for by name; a new one is one file and one row here.
+
+A name with lengths stands for one encoding of each BitString length, ``bier-256``.
+"""
+
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
+from typing import NamedTuple
+
+from fanfold.encodings.encoder import Encoder
+from fanfold.encodings.flat_bier import FlatBier
+from fanfold.encodings.ground import Ground
+from fanfold.encodings.sub_domains import SubDomains
+from fanfold.encodings.unicast import Unicast
+from fanfold.errors import ConfigError
+from fanfold.topo.placement import Kind, place_hosts
+
+ALL = "all"
+BASELINE = "unicast"
+LENGTHS = (64, 128, 256, 512, 1024, 2048, 4096)
+
+
+class Order(NamedTuple):
+    """What an encoder is made of.
+
+    limit_bits: most bits of a header that name receivers. placement: of BFR-ids. jobs: hosts
+    of each job, for the placement by job. n_bits: length of a BitString, 0 where none is set.
+    """
+
+    ground: Ground
+    limit_bits: int
+    placement: Kind
+    jobs: Sequence[Sequence[int]]
+    n_bits: int
+
+
+class EncodingKind(NamedTuple):
+    """A name, how it is made, what it is.
+
+    lengths: of BitStrings that it is offered in; empty where it has no such choice.
+    is_placed: it depends on how BFR-ids are given out. source: where the format is from.
+    """
+
+    name: str
+    make: Callable[[Order], Encoder]
+    summary: str
+    source: str
+    lengths: tuple[int, ...] = ()
+    is_placed: bool = False
+
+
+class Offer(NamedTuple):
+    """One encoding: its full name, its kind, its length of BitString or 0."""
+
+    name: str
+    kind: EncodingKind
+    n_bits: int
+
+
+def _flat(order: Order) -> Encoder:
+    placed = place_hosts(order.ground.net, order.placement, order.n_bits, order.jobs)
+    return FlatBier(order.ground, order.limit_bits, placed)
+
+
+CATALOG: tuple[EncodingKind, ...] = (
+    EncodingKind(
+        BASELINE,
+        lambda order: Unicast(order.ground, order.limit_bits),
+        "one copy for each receiver",
+        "no header besides",
+    ),
+    EncodingKind(
+        "bier",
+        _flat,
+        "one bit for each host, one packet for each set",
+        "RFC 8279, RFC 8296",
+        lengths=LENGTHS,
+        is_placed=True,
+    ),
+    EncodingKind(
+        "bier-sd",
+        lambda order: SubDomains(order.ground, order.limit_bits, order.n_bits),
+        "a sub-domain for each pod",
+        "RFC 8279 section 2",
+        lengths=(256,),
+    ),
+)
+
+
+def offers() -> tuple[Offer, ...]:
+    """All encodings, each length of a BitString by itself."""
+    return tuple(
+        Offer(f"{kind.name}-{n_bits}" if n_bits else kind.name, kind, n_bits)
+        for kind in CATALOG
+        for n_bits in kind.lengths or (0,)
+    )
+
+
+def offers_of(names: Sequence[str]) -> tuple[Offer, ...]:
+    """Encodings by name: full names, names of kinds, or all.
+
+    Raises:
+        ConfigError: an unknown name.
+    """
+    known = offers()
+    found: dict[str, Offer] = {}
+    for name in names:
+        mine = [offer for offer in known if name in (ALL, offer.name, offer.kind.name)]
+        if not mine:
+            words = [*dict.fromkeys(kind.name for kind in CATALOG), *(o.name for o in known)]
+            close = get_close_matches(name, words, n=1)
+            hint = f"{close[0]}?" if close else ", ".join([ALL, *(k.name for k in CATALOG)])
+            raise ConfigError("encoding", name, hint)
+        found |= {offer.name: offer for offer in mine}
+    return tuple(found.values())
