@@ -38,6 +38,13 @@ CATALOG: tuple[Metric, ...] = (
         "egress_micro_usd", "micro-USD", "less", "", "for bytes that leave, at a given price"
     ),
     Metric("energy_mj", "mJ", "less", "", "of all bytes on all links, at a given energy a bit"),
+    Metric("idle_energy_mj", "mJ", "less", "", "of GPUs that wait, at a given power"),
+    Metric("first_ps", "ps", "less", "", "until the last receiver has the first layer"),
+    Metric("durable_ps", "ps", "less", "", "until all replicas have everything on disk"),
+    Metric("saved_bytes", "bytes", "more", "", "on the busiest link, against the baseline"),
+    Metric("egress_bytes", "bytes", "less", "", "that the source's site sends to its border"),
+    Metric("wan_bytes", "bytes", "less", "", "on all lines between sites"),
+    Metric("queue_bytes", "bytes", "less", "", "in the deepest queue"),
     Metric("feedback_pkts", "packets", "less", "interactivity", "that reach a source"),
     Metric(
         "feedback_per_kpkt",

@@ -22,7 +22,8 @@ class Row(msgspec.Struct, frozen=True):
 
     point: value of each key of the sweep. run_id: of a kept run, empty where none was made.
     fidelity: packet, train, flow, or computed where no simulator ran. refusal: why the scheme
-    cannot do it, empty when it can; then values is empty. values: by name of a metric.
+    cannot do it, empty when it can; then values is empty. values: by name of a metric. note:
+    what was done otherwise than the name says, or did not end.
     """
 
     scheme: str
@@ -31,6 +32,7 @@ class Row(msgspec.Struct, frozen=True):
     run_id: str = ""
     refusal: str = ""
     values: dict[str, int] = msgspec.field(default_factory=dict)
+    note: str = ""
 
 
 class Study(msgspec.Struct, frozen=True):
