@@ -1,0 +1,168 @@
+"""A block of a rank's array to the words that travel, and a block of joined words back.
+
+Floats that are added become fixed-point words with the exponent that all ranks agreed on;
+floats that are compared become keys; integers and bytes travel as they are (reduce.py).
+"""
+
+import numpy as np
+
+from fanfold.kernels.jit import i64, kernel
+from fanfold.kernels.octets import copy_octets
+from fanfold.kernels.reduce import (
+    F64,
+    KIND_BF16,
+    KIND_BYTES,
+    KIND_F16,
+    KIND_F32,
+    KIND_F64,
+    KIND_I32,
+    OP_MAX,
+    OP_MIN,
+    OP_MOVE,
+    OP_SUM,
+    POW2_ZERO,
+    U16,
+    WORD_BYTES,
+    WORD_I16,
+    WORD_I32,
+    WORD_I64,
+    fix_f32,
+    fix_f64,
+    key_f32,
+    key_f64,
+    largest_code,
+    narrow,
+    shift_of,
+    unfix_f32,
+    unfix_f64,
+    unkey_f32,
+    unkey_f64,
+    widen,
+)
+from fanfold.kernels.state import U8
+
+NOT_FINITE = 1 << 16
+_MAX_16 = 0x7FFF
+
+
+@kernel
+def word_of_kind(kind: int, op: int) -> int:
+    """Word that values of a kind travel in."""
+    if op == OP_MOVE or kind == KIND_BYTES:
+        return WORD_BYTES
+    if kind == KIND_BF16 or kind == KIND_F16:
+        return WORD_I32 if op == OP_SUM else WORD_I16
+    return WORD_I32 if kind == KIND_F32 or kind == KIND_I32 else WORD_I64
+
+
+@kernel
+def is_fixed(kind: int, op: int) -> bool:
+    """Values are sent as fixed-point, with an exponent."""
+    return op == OP_SUM and kind <= KIND_F16
+
+
+@kernel
+def code_of_block(kind: int, src: U8, wide: U8) -> int:
+    """Largest exponent field of a block of floats, plus NOT_FINITE where a value is not.
+
+    Args:
+        src: bytes of the values. wide: scratch for float32, twice the bytes of 16-bit values.
+    """
+    if kind == KIND_F64:
+        return largest_code(kind, src.view(np.uint32), src.view(np.uint64))
+    if kind == KIND_F32:
+        return largest_code(kind, src.view(np.uint32), wide.view(np.uint64))
+    bits = wide[: 2 * src.shape[0]].view(np.uint32)
+    widen(kind, src.view(np.uint16), bits)
+    return largest_code(KIND_F32, bits, wide.view(np.uint64))
+
+
+@kernel
+def pack_block(
+    kind: int, op: int, n_ranks: int, code: int, src: U8, out: U8, wide: U8, pow2: F64
+) -> None:
+    """Values to words.
+
+    Args:
+        n_ranks, code: how many are added, and the largest exponent field of any of them, where
+            ``is_fixed``. src: bytes of the values. out: bytes of the words, exactly.
+        wide: scratch as in ``code_of_block``. pow2: ``build_pow2()``.
+    """
+    if is_fixed(kind, op):
+        scale = pow2[POW2_ZERO + shift_of(kind, code, n_ranks)]
+        if kind == KIND_F64:
+            fix_f64(src.view(np.float64), out.view(np.int64), scale)
+        elif kind == KIND_F32:
+            fix_f32(src.view(np.float32), out.view(np.int32), scale)
+        else:
+            bits = wide[: 2 * src.shape[0]].view(np.uint32)
+            widen(kind, src.view(np.uint16), bits)
+            fix_f32(bits.view(np.float32), out.view(np.int32), scale)
+    elif kind <= KIND_F16 and (op == OP_MIN or op == OP_MAX):
+        if kind == KIND_F64:
+            key_f64(op, src.view(np.int64), out.view(np.int64))
+        elif kind == KIND_F32:
+            key_f32(op, src.view(np.int32), out.view(np.int32))
+        else:
+            key_16(kind, op, src.view(np.uint16), out.view(np.uint16))
+    else:
+        copy_octets(out, 0, src, 0, src.shape[0])
+
+
+@kernel
+def unpack_block(
+    kind: int,
+    op: int,
+    n_ranks: int,
+    code: int,
+    src: U8,
+    out: U8,
+    wide: U8,
+    pow2: F64,
+    share: np.float64,
+) -> None:
+    """Joined words to values; the inverse of ``pack_block``.
+
+    Args:
+        share: each sum of floats is multiplied by it, 1 or 1/n for a mean.
+    """
+    if is_fixed(kind, op):
+        scale = pow2[POW2_ZERO - shift_of(kind, code, n_ranks)]
+        if kind == KIND_F64:
+            unfix_f64(src.view(np.int64), out.view(np.float64), scale, share)
+        elif kind == KIND_F32:
+            unfix_f32(src.view(np.int32), out.view(np.float32), scale, share)
+        else:
+            bits = wide[: 2 * out.shape[0]].view(np.uint32)
+            unfix_f32(src.view(np.int32), bits.view(np.float32), scale, share)
+            narrow(kind, bits, out.view(np.uint16))
+    elif kind <= KIND_F16 and (op == OP_MIN or op == OP_MAX):
+        if kind == KIND_F64:
+            unkey_f64(src.view(np.int64), out.view(np.int64))
+        elif kind == KIND_F32:
+            unkey_f32(src.view(np.int32), out.view(np.int32))
+        else:
+            unkey_16(kind, src.view(np.uint16), out.view(np.uint16))
+    else:
+        copy_octets(out, 0, src, 0, out.shape[0])
+
+
+@kernel
+def key_16(kind: int, op: int, src: U16, out: U16) -> None:
+    """Bits of 16-bit floats to the bits of 16-bit integers in the same order."""
+    top = 0x7F80 if kind == KIND_BF16 else 0x7C00
+    worst = _MAX_16 if op == OP_MAX else 0x8000
+    for i in range(src.shape[0]):
+        b = i64(src[i])
+        key = b ^ _MAX_16 if b > _MAX_16 else b
+        out[i] = worst if (b & _MAX_16) > top else key
+
+
+@kernel
+def unkey_16(kind: int, src: U16, out: U16) -> None:
+    """The inverse of ``key_16``."""
+    quiet = 0x7FC0 if kind == KIND_BF16 else 0x7E00
+    for i in range(src.shape[0]):
+        b = i64(src[i])
+        key = b ^ _MAX_16 if b > _MAX_16 else b
+        out[i] = quiet if b == _MAX_16 or b == 0x8000 else key
