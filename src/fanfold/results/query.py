@@ -77,6 +77,20 @@ SELECT runs.run_id, scheme,
 FROM runs LEFT JOIN ends USING (run_id), fastest
 ORDER BY last_ps NULLS LAST, scheme, runs.run_id
 """
+_HEADS = """
+SELECT run_id, scheme, seed, version, topology, workload, n_ranks, n_bytes, fidelity,
+    n_messages, n_fans, n_hops
+FROM runs ORDER BY run_id
+"""
+_ENDINGS = """
+SELECT run_id, done_ps, count(*) AS n FROM receivers GROUP BY run_id, done_ps
+ORDER BY run_id, done_ps
+"""
+_LOADS = """
+SELECT run_id, src_node, dst_node,
+    data_bytes + repair_bytes + ack_bytes + feedback_bytes AS bytes
+FROM links ORDER BY run_id, link
+"""
 _STUCK = "SELECT run_id, number, what FROM stuck ORDER BY run_id, number"
 
 
@@ -92,6 +106,21 @@ def comparison(places: Sequence[Path]) -> list[Row]:
 def ratios(places: Sequence[Path]) -> list[Row]:
     """Time as a multiple of the fastest run's, and repairs as a share of what was due."""
     return _ask(places, _RATIOS)
+
+
+def heads(places: Sequence[Path]) -> list[Row]:
+    """One row a run: what was run, and how much work that was."""
+    return _ask(places, _HEADS)
+
+
+def endings(places: Sequence[Path]) -> list[Row]:
+    """How many receivers of a run had everything at each instant; -1 for never."""
+    return _ask(places, _ENDINGS)
+
+
+def loads(places: Sequence[Path]) -> list[Row]:
+    """Bytes of every directed link that carried some, of all classes together."""
+    return _ask(places, _LOADS)
 
 
 def stuck(places: Sequence[Path]) -> list[Row]:
