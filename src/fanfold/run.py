@@ -225,6 +225,8 @@ def trace_run(
     if not 0 <= item < program.n_items:
         raise ConfigError("--item", item, f"0..{program.n_items - 1}, items of the program")
     n_pkts = -(-bytes_of(program, item) // settings.payload_bytes)
+    if n_pkts == 0:
+        raise ConfigError("--item", item, "an item that sends, not a host that computes")
     if not 0 <= packet < n_pkts:
         raise ConfigError("--packet", packet, f"0..{n_pkts - 1}, packets of item {item}")
     segment = job.choice.segment_pkts

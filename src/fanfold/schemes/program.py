@@ -1,7 +1,9 @@
 """A program: unicast messages and fans, and what each of them waits for.
 
-Letters: F = messages, M = fans, D = dependencies. Items are numbered messages first, then
-fans. An item starts when all it needs has happened, at its ``start_ps`` at the earliest.
+Letters: F = messages, M = fans, P = pauses, D = dependencies. Items are numbered messages
+first, then fans, then pauses. An item starts when all it needs has happened, at its
+``start_ps`` at the earliest. A pause sends nothing: it is done its time after it has started,
+as a host that computes. One of no time joins dependencies.
 
 Messages from one host to one other share a connection: they leave one after the other, in the
 order in which they start; of equal starts the smallest first, then by item number. Connections
@@ -28,6 +30,8 @@ ACKED = 1
 
 
 N_ENTROPY = 2**20
+NO_PAUSES = np.zeros(0, np.int64)
+NO_PAUSES.flags.writeable = False
 ANY = -1
 """Entropy of a fan that takes whatever path comes."""
 
@@ -47,10 +51,10 @@ class Program(NamedTuple):
 
     src, dst, n_bytes, start_ps: (F,) of each message; sizes are at least 1 byte.
     fans: M fans. folds: whether BFRs fold the feedback of fans.
-    n_needs: (F + M,) items to wait for. first_dep, dep: (F + M + 1,), (D,): who waits for item
-    i stands at dep[first_dep[i]:first_dep[i + 1]]. on: RECEIVED or ACKED, when an item counts
-    as done for those who wait. chunks: 1, or pieces of each item in the compact form, which
-    only the flow rung takes.
+    n_needs: (I,) items to wait for, I = F + M + P. first_dep, dep: (I + 1,), (D,): who waits
+    for item i stands at dep[first_dep[i]:first_dep[i + 1]]. on: RECEIVED or ACKED, when an
+    item counts as done for those who wait. chunks: 1, or pieces of each item in the compact
+    form, which only the flow rung takes. pauses_ps: (P,) time of each pause.
     """
 
     src: I64
@@ -65,10 +69,17 @@ class Program(NamedTuple):
     on: int
     chunks: int = 1
 
+    pauses_ps: I64 = NO_PAUSES
+
     @property
-    def n_items(self) -> int:
+    def n_sent(self) -> int:
         """Messages and fans."""
         return self.src.size + len(self.fans)
+
+    @property
+    def n_items(self) -> int:
+        """Messages, fans and pauses."""
+        return self.n_sent + self.pauses_ps.size
 
 
 def build_program(
@@ -79,22 +90,24 @@ def build_program(
     folds: bool = False,
     on: int = RECEIVED,
     chunks: int = 1,
+    pauses_ps: I64 = NO_PAUSES,
 ) -> Program:
     """Program from tables.
 
     Args:
         messages: (F, 4) source, destination, bytes, start in ps. edges: (D, 2) item, the item
-            that waits for it.
+            that waits for it. pauses_ps: (P,) none in the compact form.
     """
-    n = len(messages) + len(fans)
+    assert chunks == 1 or not pauses_ps.size
+    n = len(messages) + len(fans) + pauses_ps.size
     before, after = edges[:, 0], edges[:, 1]
     order = np.argsort(before, kind="stable")
     first = np.searchsorted(before[order], np.arange(n + 1)).astype(np.int64)
     src, dst, n_bytes, start_ps = np.ascontiguousarray(messages.T)
     needs = np.bincount(after, minlength=n).astype(np.int64)
-    return Program(
-        src, dst, n_bytes, start_ps, fans, folds, needs, first, after[order].copy(), on, chunks
-    )
+    dep = after[order].copy()
+    sent = (src, dst, n_bytes, start_ps, fans, folds)
+    return Program(*sent, needs, first, dep, on, chunks, pauses_ps=pauses_ps)
 
 
 def with_entropy(fans: tuple[Fan, ...]) -> tuple[Fan, ...]:

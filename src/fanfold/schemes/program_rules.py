@@ -27,6 +27,9 @@ def check_program(program: Program, n_hosts: int) -> None:
             got = f"host {fan.source} to {len(fan.receivers)} hosts, {fan.n_bytes} bytes"
             allowed = f"receivers below {n_hosts}, each once, not the source, 1 byte or more"
             raise ConfigError(f"fan {m}", got, allowed)
+    if program.pauses_ps.min(initial=0) < 0:
+        m = int(np.argmax(program.pauses_ps < 0))
+        raise ConfigError(f"pause {m}", int(program.pauses_ps[m]), "0 ps or more")
     check_order(program)
 
 
@@ -46,10 +49,15 @@ def check_order(program: Program) -> None:
     n_started = start_all(program.first_dep, program.dep, left, np.empty(n, np.int64))
     if n_started < n:
         item = int(np.argmax(left > 0))
-        name = (
-            f"message {item}" if item < program.src.size else f"fan {item - program.src.size}"
-        )
-        raise ConfigError(name, "waits for itself or for nothing", "needs that can come true")
+        got = "waits for itself or for nothing"
+        raise ConfigError(_name_of(program, item), got, "needs that can come true")
+
+
+def _name_of(program: Program, item: int) -> str:
+    n = program.src.size
+    if item < n:
+        return f"message {item}"
+    return f"fan {item - n}" if item < program.n_sent else f"pause {item - program.n_sent}"
 
 
 def _first_faults(program: Program, n_hosts: int) -> list[tuple[int, tuple[int, int]]]:

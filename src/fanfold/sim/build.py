@@ -296,13 +296,15 @@ def fill_paths(rows: Rows, settings: Settings, byte_ps: I64, seed: int) -> None:
 
 
 def build_items(program: Program, streams: Streams) -> Rows:
-    """ITEM_ROW of each message and fan, with its streams."""
+    """ITEM_ROW of each message, fan and pause, with its streams."""
     rows = np.zeros(program.n_items, r.ITEM_ROW)
     n = program.src.size
     rows["needs"], rows["fan"] = program.n_needs, r.NONE
     rows["start_ps"][:n] = program.start_ps
-    rows["start_ps"][n:] = [fan.start_ps for fan in program.fans]
-    rows["fan"][n:] = np.arange(len(program.fans))
+    n_sent = program.n_sent
+    rows["start_ps"][n:n_sent] = [fan.start_ps for fan in program.fans]
+    rows["fan"][n:n_sent] = np.arange(len(program.fans))
+    rows["pause_ps"][n_sent:] = program.pauses_ps
     rows["first"], rows["n_streams"] = streams.first, streams.n
     rows["unreceived"] = rows["unacked"] = streams.n
     rows["unreceived"][n:] = rows["unacked"][n:] = 1
@@ -313,7 +315,11 @@ def build_items(program: Program, streams: Streams) -> Rows:
 
 def start_ranks(items: Rows, streams: Streams) -> I64:
     """(I,) who goes first of those that start at one time, whatever their numbers."""
-    return np.where(items["fan"] == r.NONE, streams.first, streams.rows.size + items["fan"])
+    n, m = streams.rows.size, int((items["fan"] != r.NONE).sum())
+    ranks = np.where(items["fan"] == r.NONE, streams.first, n + items["fan"])
+    pauses = np.nonzero((items["fan"] == r.NONE) & (items["n_streams"] == 0))[0]
+    ranks[pauses] = n + m + np.arange(pauses.size)
+    return ranks
 
 
 def sort_deps(deps: I64, ranks: I64) -> None:
@@ -328,7 +334,8 @@ def push_starts(q: I64, items: Rows, streams: Streams) -> None:
     """Let every item that waits for nothing start, in the order of the streams."""
     free = np.nonzero(items["needs"] == 0)[0]
     order = free[np.argsort(start_ranks(items, streams)[free], kind="stable")]
-    push_all(q, items["start_ps"][order], order * r.N_KINDS + r.EV_START)
+    when = items["start_ps"][order] + items["pause_ps"][order]
+    push_all(q, when, order * r.N_KINDS + r.EV_START)
 
 
 def set_scalars(

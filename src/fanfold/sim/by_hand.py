@@ -86,6 +86,7 @@ def finish(q: I64, items: Rows, deps: I64, i: int) -> None:
         items[waiting]["needs"] -= 1
         if items[waiting]["needs"] == 0:
             when = max(int(q[r.NOW]), int(items[waiting]["start_ps"]))
+            when += int(items[waiting]["pause_ps"])
             push(q, when, waiting * r.N_KINDS + r.EV_START)
 
 

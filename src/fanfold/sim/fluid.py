@@ -150,7 +150,9 @@ def _build_items(
     n = program.src.size
     rows = np.zeros(program.n_items, ITEM_ROW)
     rows["flow"][:n] = wires.of
-    rows["flow"][n:] = wires.src.size + np.arange(len(trees))
+    n_sent = program.n_sent
+    rows["flow"][n:n_sent] = wires.src.size + np.arange(len(trees))
+    rows["flow"][n_sent:], rows["pause_ps"][n_sent:] = NONE, program.pauses_ps
     rows["bytes"] = sizes.wire
     rows["rest_ps"][:n], rows["back_ps"][:n] = message_spans(
         net, settings, program, wires, sizes
@@ -161,7 +163,7 @@ def _build_items(
         rows["rest_ps"][n + m], rows["back_ps"][n + m] = rest.max(), back
         rest_of.append(rest)
     rows["start_ps"][:n] = program.start_ps
-    rows["start_ps"][n:] = [fan.start_ps for fan in program.fans]
+    rows["start_ps"][n:n_sent] = [fan.start_ps for fan in program.fans]
     rows["needs"] = program.n_needs
     rows["first_dep"], rows["end_dep"] = program.first_dep[:-1], program.first_dep[1:]
     rows["following"], rows["sent_ps"], rows["state"] = NONE, NOT_DONE, WAITS
@@ -185,7 +187,9 @@ def _build_flows(
     n = program.src.size
     acks = np.bincount(wires.of, sizes.pkts[:n], minlength=n_wires) * settings.ack_bytes
     rows["ack"][:n_wires] = acks / np.bincount(wires.of, sizes.wire[:n], minlength=n_wires)
-    rows["ack"][n_wires:] = sizes.blocks[n:] * feedback_bytes(settings) / sizes.wire[n:]
+    fans = slice(n, program.n_sent)
+    words = sizes.blocks[fans] * feedback_bytes(settings)
+    rows["ack"][n_wires:] = words / sizes.wire[fans]
     if settings.window_pkts and n_wires:
         full = np.full(n_wires, settings.payload_bytes + settings.header_bytes)
         there = last_packet_ps(net, settings, wires.path, full, settings.header_bytes)
@@ -212,7 +216,8 @@ def _run(stage: Stage) -> I64:
         flow_through(stage.flows, items, program.dep, room[0], room[1], room[2], program.chunks)
     else:
         full = stage.settings.payload_bytes + stage.settings.header_bytes
-        smallest = int(stage.sizes.wire.min()) if items.size else 0
+        sent = stage.sizes.wire[: program.n_sent]
+        smallest = int(sent.min()) if sent.size else 0
         byte_ps = int(byte_times(stage.net).min())
         window_ps = max(full, smallest // WINDOW_SHARE) * byte_ps
         drain(*world, items, program.dep, room[:2], window_ps, has_limits)

@@ -257,6 +257,8 @@ class Simulation:
                     st = self.senders.streams[first : first + items["n_streams"][i]]
                     acked, n = int(st["n_acked"].sum()), int(st["n_recs"].sum())
                     lines.append(f"{ends}: {acked} of {n} records acknowledged")
+            elif i >= program.n_sent:
+                lines.append(f"pause {i}: waits for {items['needs'][i]} others")
             else:
                 fan = program.fans[i - program.src.size]
                 lines.append(f"fan {i} from {name(fan.source)}: not acknowledged by all")

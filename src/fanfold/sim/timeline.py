@@ -66,6 +66,8 @@ def timeline(
 def bytes_of(program: Program, item: int) -> int:
     """Payload of an item."""
     n = program.src.size
+    if item >= program.n_sent:
+        return 0
     return int(program.n_bytes[item]) if item < n else program.fans[item - n].n_bytes
 
 

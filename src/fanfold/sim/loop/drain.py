@@ -40,11 +40,12 @@ WAITS, STARTS, QUEUED, SENDING, UNDER_WAY, DONE = range(6)
 
 ITEM_ROW = np.dtype(
     [
-        ("flow", np.int64),  # who sends it
+        ("flow", np.int64),  # who sends it, NONE: a pause
         ("bytes", np.float64),  # on the wire
         ("rest_ps", np.int64),  # from the last byte sent to the last byte received
         ("back_ps", np.int64),  # from there to the ACK's arrival
         ("start_ps", np.int64),
+        ("pause_ps", np.int64),  # its whole time, where it has no flow
         ("needs", np.int64),  # counted down
         ("first_dep", np.int64),
         ("end_dep", np.int64),
@@ -81,7 +82,7 @@ def drain(
     for i in range(items.size):
         if items[i]["needs"] == 0:
             items[i]["state"] = STARTS
-            push(h, queue, items[i]["start_ps"], i)
+            push(h, queue, items[i]["start_ps"] + items[i]["pause_ps"], i)
     end_ps = 0
     while True:
         now = next_ps(h, lists, flows, queue)
@@ -150,15 +151,17 @@ def on_item(
     """An item starts, or is done and lets others start."""
     i = pop(h, queue)
     if items[i]["state"] == STARTS:
-        begin(h, lists, links, flows, entries, items, i, now)
-        return
+        if items[i]["flow"] != NONE:
+            begin(h, lists, links, flows, entries, items, i, now)
+            return
+        items[i]["sent_ps"] = now
     items[i]["state"] = DONE
     for d in range(items[i]["first_dep"], items[i]["end_dep"]):
         j = dep[d]
         items[j]["needs"] -= 1
         if items[j]["needs"] == 0:
             items[j]["state"] = STARTS
-            push(h, queue, max(now, items[j]["start_ps"]), j)
+            push(h, queue, max(now, items[j]["start_ps"]) + items[j]["pause_ps"], j)
 
 
 @kernel

@@ -219,9 +219,10 @@ ITEM_ROW = np.dtype(
     [
         ("needs", np.int64),
         ("start_ps", np.int64),
+        ("pause_ps", np.int64),  # its whole time, where it sends nothing
         ("first", np.int64),  # its streams
         ("n_streams", np.int64),
-        ("fan", np.int64),  # or its fan, NONE
+        ("fan", np.int64),  # or its fan, NONE; neither: a pause
         ("unreceived", np.int64),  # streams, or receivers of a fan
         ("unacked", np.int64),
         ("started_ps", np.int64),

@@ -321,7 +321,7 @@ def turn_to(
     """Events other than a packet's arrival and a port that is free."""
     links, pkts = world.links, world.pkts
     if kind == EV_START:
-        start_item(q, links, pkts, senders, world.items, i)
+        start_item(q, links, pkts, senders, world.items, world.deps, i)
     elif kind == EV_RETRY:
         if on_retry(q, links, senders.streams, senders.bits, i):
             kick(q, links, pkts, senders, senders.streams[i]["nic"])

@@ -50,12 +50,21 @@ ACKED = 1
 
 
 @kernel
-def start_item(q: I64, links: Rows, pkts: Rows, senders: Senders, items: Rows, i: int) -> None:
-    """All that an item waits for has happened: its streams, or its fan, begin."""
+def start_item(
+    q: I64, links: Rows, pkts: Rows, senders: Senders, items: Rows, deps: I64, i: int
+) -> None:
+    """All that an item waits for has happened: its streams, or its fan, begin.
+
+    A pause is called when its time is over.
+    """
     item = items[i]
-    item["started_ps"] = q[NOW]
+    item["started_ps"] = q[NOW] - item["pause_ps"]
     if item["fan"] != NONE:
         mail(q, MAIL_START, item["fan"], 0)
+        return
+    if item["n_streams"] == 0:
+        settle(q, items, deps, i, RECEIVED)
+        settle(q, items, deps, i, ACKED)
         return
     streams = senders.streams
     for s in range(item["first"], item["first"] + item["n_streams"]):
@@ -97,7 +106,8 @@ def settle(q: I64, items: Rows, deps: I64, i: int, what: int) -> None:
         waiting = deps[n_items + 1 + d]
         items[waiting]["needs"] -= 1
         if items[waiting]["needs"] == 0:
-            push(q, max(q[NOW], items[waiting]["start_ps"]), waiting * N_KINDS + EV_START)
+            when = max(q[NOW], items[waiting]["start_ps"]) + items[waiting]["pause_ps"]
+            push(q, when, waiting * N_KINDS + EV_START)
 
 
 @kernel
