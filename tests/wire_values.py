@@ -11,7 +11,9 @@ from fanfold.wire.catalog import MPLS_BSL
 from fanfold.wire.close import Close, CloseReason
 from fanfold.wire.fan import Data
 from fanfold.wire.feedback import Feedback, FeedbackRow
+from fanfold.wire.fold import DOWN, UP, Fold, FoldOp, FoldScope, FoldWord
 from fanfold.wire.inner import Inner
+from fanfold.wire.kinds import Kind
 from fanfold.wire.report import Report, ReportError, ReportState
 
 
@@ -128,6 +130,27 @@ def reports(draw: st.DrawFn) -> Report:
     )
 
 
+@st.composite
+def folds(draw: st.DrawFn) -> Fold:
+    kind = draw(st.sampled_from((Kind.FOLD, Kind.SPREAD)))
+    scope = draw(st.sampled_from(FoldScope))
+    return Fold(
+        kind=int(kind),
+        what=draw(st.sampled_from(sorted(UP if kind == Kind.FOLD else DOWN))),
+        group=draw(uint(32)),
+        block=draw(uint(32)),
+        op=draw(st.sampled_from(FoldOp)),
+        word=draw(st.sampled_from(FoldWord)),
+        flags=draw(uint(5)),
+        exponent=draw(uint(16)),
+        n_merged=draw(uint(16)),
+        only=draw(uint(16, low=1)) if scope else 0,
+        scope=scope,
+        climb=draw(uint(8)),
+        n_slots=draw(uint(16)),
+    )
+
+
 asks = st.builds(Ask, flow=uint(31).map(lambda n: n * 2), cursor=uint(32), nonce=uint(32))
 closes = st.builds(Close, flow=uint(32), reason=st.sampled_from(CloseReason))
 
@@ -140,4 +163,5 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "ask": asks,
     "report": reports(),
     "close": closes,
+    "fold": folds(),
 }

@@ -5,7 +5,7 @@ from functools import partial
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from fanfold.wire import ask, bier, bier_mpls, close, fan, feedback, inner, report
+from fanfold.wire import ask, bier, bier_mpls, close, fan, feedback, fold, inner, report
 
 
 class Codec(NamedTuple):
@@ -42,6 +42,7 @@ CATALOG: tuple[Codec, ...] = (
     Codec("ask", ask, ask.decode, ask.encode, ask.FIXED_BYTES, False),
     Codec("report", report, report.decode, report.encode, report.FIXED_BYTES, False),
     Codec("close", close, close.decode, close.encode, close.FIXED_BYTES, False),
+    Codec("fold", fold, fold.decode, fold.encode, fold.FIXED_BYTES, True),
 )
 
 NO_HEADER = frozenset(

@@ -20,7 +20,12 @@ local protos = {
   [3] = "Ethernet", [4] = "IPv4", [5] = "OAM", [6] = "IPv6", [7] = "VXLAN",
   [8] = "NVGRE", [9] = "GENEVE",
 }
-local kinds = { [1] = "DATA", [2] = "FEEDBACK", [3] = "ASK", [4] = "REPORT", [5] = "CLOSE" }
+local kinds = { [1] = "DATA", [2] = "FEEDBACK", [3] = "ASK", [4] = "REPORT", [5] = "CLOSE",
+  [6] = "FOLD up", [7] = "FOLD down" }
+local whats = { [0] = "ARRAY", [1] = "REQUEST", [2] = "HEARD", [3] = "ARM", [4] = "CLOSE" }
+local ops = { [0] = "sum", [1] = "product", [2] = "min", [3] = "max", [4] = "move" }
+local words = { [0] = "32-bit", [1] = "64-bit", [2] = "16-bit", [3] = "bytes" }
+local scopes = { [0] = "all", [1] = "only", [2] = "all but" }
 local states = { [0] = "UNKNOWN", [1] = "CHECKING", [2] = "READY", [3] = "DONE", [4] = "FAILED" }
 local errors = {
   [0] = "none", [1] = "disk_full", [2] = "collision", [3] = "permission", [4] = "bad_path",
@@ -93,6 +98,17 @@ local f = {
   body = ProtoField.bytes("fanfold.body", "Have-map slice"),
   text = ProtoField.string("fanfold.text", "Text"),
   reason = ProtoField.uint8("fanfold.reason", "Reason", base.DEC, reasons),
+  fold_what = ProtoField.uint8("fanfold.fold_what", "What", base.DEC, whats),
+  fold_flags = ProtoField.uint8("fanfold.fold_flags", "Flags", base.HEX),
+  op = ProtoField.uint8("fanfold.op", "Operator", base.DEC, ops),
+  word = ProtoField.uint8("fanfold.word", "Word", base.DEC, words),
+  group = ProtoField.uint32("fanfold.group", "Group", base.HEX),
+  exponent = ProtoField.uint16("fanfold.exponent", "Exponent of the next block"),
+  only = ProtoField.uint16("fanfold.only", "Only BFR-id"),
+  scope = ProtoField.uint8("fanfold.scope", "Scope", base.DEC, scopes),
+  climb = ProtoField.uint8("fanfold.climb", "Climb"),
+  n_slots = ProtoField.uint16("fanfold.n_slots", "Slots"),
+  words = ProtoField.bytes("fanfold.words", "Words"),
 }
 fan.fields = f
 
@@ -292,12 +308,33 @@ local function add_close(tree, buf)
   return 16
 end
 
+local function add_fold(tree, buf)
+  tree:add(f.fold_what, buf(1, 1))
+  tree:add(f.fold_flags, buf(2, 1), buf(2, 1):bitfield(3, 5))
+  tree:add(f.op, buf(3, 1), buf(3, 1):bitfield(0, 4))
+  tree:add(f.word, buf(3, 1), buf(3, 1):bitfield(4, 4))
+  tree:add(f.group, buf(4, 4))
+  tree:add(f.block, buf(8, 4))
+  tree:add(f.exponent, buf(12, 2))
+  tree:add(f.n_merged, buf(14, 2))
+  tree:add(f.only, buf(16, 2))
+  tree:add(f.scope, buf(18, 1))
+  tree:add(f.climb, buf(19, 1))
+  tree:add(f.n_slots, buf(20, 2))
+  if buf:len() > 24 then
+    tree:add(buf(1, 1):uint() == 2 and f.heard or f.words, buf(24))
+  end
+  return buf:len()
+end
+
 local messages = {
   [1] = { fixed = 16, add = add_data },
   [2] = { fixed = 24, add = add_feedback },
   [3] = { fixed = 16, add = add_ask },
   [4] = { fixed = 64, add = add_report },
   [5] = { fixed = 16, add = add_close },
+  [6] = { fixed = 24, add = add_fold },
+  [7] = { fixed = 24, add = add_fold },
 }
 
 -- Port 8139 stands at the destination on the way down and at the source on the way up;

@@ -16,10 +16,12 @@ class Kind(IntEnum):
     ASK = 3
     REPORT = 4
     CLOSE = 5
+    FOLD = 6
+    SPREAD = 7
 
 
-DOWN_KINDS = frozenset({Kind.DATA, Kind.ASK, Kind.CLOSE})
-"""From the BFIR to receivers; the others travel up to the BFIR."""
+DOWN_KINDS = frozenset({Kind.DATA, Kind.ASK, Kind.CLOSE, Kind.SPREAD})
+"""From the BFIR to receivers; the others travel up to the BFIR or to the root of a group."""
 
 
 def first_byte(kind: Kind) -> int:

@@ -9,25 +9,27 @@ from typing import TypeAlias, assert_never
 import msgspec
 
 from fanfold.errors import MisuseError, WireError, WireReason
-from fanfold.wire import ask, bier, bier_mpls, close, fan, feedback, inner, report
+from fanfold.wire import ask, bier, bier_mpls, close, fan, feedback, fold, inner, report
 from fanfold.wire.ask import Ask
 from fanfold.wire.bier import PROTO_IPV4, BierHeader
 from fanfold.wire.bier_mpls import MplsBierHeader
 from fanfold.wire.close import Close
 from fanfold.wire.fan import Data
 from fanfold.wire.feedback import Feedback
+from fanfold.wire.fold import Fold
 from fanfold.wire.inner import FANFOLD_PORT, Inner
 from fanfold.wire.kinds import DOWN_KINDS, Kind, kind_of
 from fanfold.wire.report import Report
 
 HEADER = "packet"
+MAX_WORDS_BYTES = 0xFFFF
 
-Message: TypeAlias = Data | Feedback | Ask | Report | Close
+Message: TypeAlias = Data | Feedback | Ask | Report | Close | Fold
 Layer: TypeAlias = BierHeader | MplsBierHeader | Inner | Message
 
 
 class Packet(msgspec.Struct, frozen=True, gc=False):
-    """One packet taken apart; `payload` follows DATA and is empty for other kinds."""
+    """One packet taken apart; `payload` follows DATA and FOLD, is empty for other kinds."""
 
     header: BierHeader
     inner: Inner
@@ -59,7 +61,7 @@ def build(
         dst: the group on the way down, the BFIR's prefix on the way up.
         flow_port: the push's own UDP port at the BFIR.
         message: what to carry.
-        payload: bytes after DATA; empty for other kinds.
+        payload: bytes after DATA or FOLD; empty for other kinds.
 
     Raises:
         MisuseError: a value does not fit its field.
@@ -110,7 +112,7 @@ def parse_datagram(datagram: Inner) -> tuple[Message, bytes]:
 
 
 def parse_message(buf: bytes) -> tuple[Message, bytes]:
-    """Read one fanfold message and, after DATA, its payload.
+    """Read one fanfold message and, after DATA or FOLD, its payload.
 
     Raises:
         WireError: the message is refused, or a payload longer than its stride.
@@ -130,18 +132,21 @@ def parse_message(buf: bytes) -> tuple[Message, bytes]:
             return report.decode(buf), b""
         case Kind.CLOSE:
             return close.decode(buf), b""
+        case Kind.FOLD | Kind.SPREAD:
+            return fold.decode(buf), buf[fold.FIXED_BYTES :]
         case _:
             assert_never(kind)
 
 
 def encode_message(message: Message, payload: bytes = b"") -> bytes:
-    """Write one fanfold message and, after DATA, its payload.
+    """Write one fanfold message and, after DATA or FOLD, its payload.
 
     Raises:
         MisuseError: a value does not fit its field, or a payload that the kind or the
             stride does not allow.
     """
-    limit = message.stride if isinstance(message, Data) else 0
+    limit = MAX_WORDS_BYTES if isinstance(message, Fold) else 0
+    limit = message.stride if isinstance(message, Data) else limit
     if len(payload) > limit:
         raise MisuseError(f"{HEADER}.payload: got {len(payload)} bytes, allowed: 0..{limit}")
     match message:
@@ -155,6 +160,8 @@ def encode_message(message: Message, payload: bytes = b"") -> bytes:
             return report.encode(message)
         case Close():
             return close.encode(message)
+        case Fold():
+            return fold.encode(message) + payload
         case _:
             assert_never(message)
 
