@@ -15,6 +15,7 @@ from fanfold.wire.bier import BierHeader
 from fanfold.wire.close import Close, CloseReason
 from fanfold.wire.fan import Data, DataFlag
 from fanfold.wire.feedback import Feedback, FeedbackFlag, FeedbackRow
+from fanfold.wire.fold import Fold, FoldFlag, FoldOp, FoldScope, FoldWord
 from fanfold.wire.inner import FANFOLD_PORT, GROUP_ADDRESS, address_text
 from fanfold.wire.kinds import DOWN_KINDS, Kind
 from fanfold.wire.packet import Message, Packet, build, parse
@@ -99,14 +100,54 @@ MESSAGES: tuple[tuple[BierHeader, Message, bytes], ...] = (
         ),
         b"",
     ),
+    (
+        RECEIVERS,
+        Fold(
+            kind=Kind.SPREAD,
+            what=0,
+            group=0xABCD0123,
+            block=77,
+            op=FoldOp.MAX,
+            word=FoldWord.I16,
+            flags=FoldFlag.RETRY | FoldFlag.NOT_FINITE,
+            exponent=133,
+            n_merged=8,
+            only=300,
+            scope=FoldScope.BUT,
+            climb=1,
+            n_slots=128,
+        ),
+        b"words",
+    ),
 )
-COMMON = ("version", "kind", "flow")
+COMMON = ("version", "kind")
 FIELDS: dict[type[Message], tuple[str, ...]] = {
-    Data: ("block", "n_psn", "psn", "round", "first_ttl", "stride"),
-    Ask: ("what", "cursor", "nonce"),
-    Close: ("reason",),
-    Feedback: ("block", "n_psn", "n_rows", "round", "queue", "room", "worst", "n_merged"),
-    Report: ("state", "bfr_id", "cursor", "nonce", "n_have", "error", "body_len", "elapsed_us"),
+    Data: ("flow", "block", "n_psn", "psn", "round", "first_ttl", "stride"),
+    Ask: ("flow", "what", "cursor", "nonce"),
+    Close: ("flow", "reason"),
+    Feedback: (
+        "flow",
+        "block",
+        "n_psn",
+        "n_rows",
+        "round",
+        "queue",
+        "room",
+        "worst",
+        "n_merged",
+    ),
+    Report: (
+        "flow",
+        "state",
+        "bfr_id",
+        "cursor",
+        "nonce",
+        "n_have",
+        "error",
+        "body_len",
+        "elapsed_us",
+    ),
+    Fold: ("op", "word", "group", "block", "exponent", "n_merged", "only", "scope", "climb"),
 }
 KINDS: dict[type[Message], Kind] = {
     Data: Kind.DATA,
@@ -114,6 +155,7 @@ KINDS: dict[type[Message], Kind] = {
     Close: Kind.CLOSE,
     Feedback: Kind.FEEDBACK,
     Report: Kind.REPORT,
+    Fold: Kind.SPREAD,
 }
 BIER_FIELDS = ("ttl", "bsl", "entropy", "oam", "dscp", "proto", "bfir_id", "si", "sub_domain")
 
@@ -215,16 +257,16 @@ def test_fanfold_fields_are_the_codecs(tshark: str, tmp_path: Path, linktype: in
             name: one(cells[f"fanfold.{name}"]) for name in (*COMMON, *FIELDS[type(message)])
         }
         want = {name: getattr(message, name) for name in FIELDS[type(message)]}
-        want |= {"version": 1, "kind": KINDS[type(message)], "flow": message.flow}
+        want |= {"version": 1, "kind": KINDS[type(message)]}
         assert got == want
 
 
 def test_bitstrings_texts_and_flags_are_the_codecs(tshark: str, tmp_path: Path) -> None:
     path = tmp_path / "bodies.pcapng"
     write_capture(path, packets(), LINKTYPE_IPV4)
-    names = "payload poll last repair partial heard done row_psn lacking digest body text"
+    names = "payload poll last repair partial heard done row_psn lacking digest body text words"
     fields = [f"fanfold.{name}" for name in [*names.split(), "bift_id"]]
-    data, _, _, fed, ready, failed = read(tshark, path, fields)
+    data, _, _, fed, ready, failed, folded = read(tshark, path, fields)
     assert data["fanfold.payload"] == [MESSAGES[0][2].hex()]
     flags = [data[f"fanfold.{name}"] for name in ("poll", "last", "repair")]
     assert flags == [["0"], ["1"], ["1"]]
@@ -238,6 +280,7 @@ def test_bitstrings_texts_and_flags_are_the_codecs(tshark: str, tmp_path: Path) 
     assert [int(psn) for psn in fed["fanfold.row_psn"]] == [row.psn for row in ROWS]
     lacking = [bs.to_bytes(row.lacking, 3).hex() for row in ROWS]
     assert fed["fanfold.lacking"] == lacking
+    assert folded["fanfold.words"] == [b"words".hex()]
     assert ready["fanfold.digest"] == [bytes(range(32)).hex()]
     assert ready["fanfold.body"] == ["f800"]
     assert failed["fanfold.text"] == ["disk full"]

@@ -14,7 +14,7 @@ from fanfold.wire.inner import Inner, address_text
 from fanfold.wire.packet import Dissection, Layer, dissect
 
 BITSTRING_FIELDS = frozenset({"bitstring", "heard", "done", "lacking"})
-HEX_FIELDS = frozenset({"bift_id", "label", "flow"})
+HEX_FIELDS = frozenset({"bift_id", "label", "flow", "group"})
 
 
 def decode(

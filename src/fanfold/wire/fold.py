@@ -26,7 +26,7 @@ from struct import Struct
 
 import msgspec
 
-from fanfold.errors import WireError, WireReason
+from fanfold.errors import MisuseError, WireError, WireReason
 from fanfold.wire.kinds import Kind, first_byte, kind_of
 from fanfold.wire.width import fits, pack, within
 
@@ -154,10 +154,9 @@ def encode(fold: Fold) -> bytes:
         MisuseError: a value does not fit its field, or `decode` would refuse it.
     """
     kind = within(HEADER, "kind", fold.kind, Kind.FOLD, Kind.SPREAD)
-    allowed = UP if kind == Kind.FOLD else DOWN
-    within(
-        HEADER, f"what of {', '.join(map(str, sorted(allowed)))}", fold.what in allowed, 1, 1
-    )
+    allowed = sorted(UP if kind == Kind.FOLD else DOWN)
+    if fold.what not in allowed:
+        raise MisuseError(f"{HEADER}.what: got {fold.what}, allowed: {allowed}")
     op = within(HEADER, "op", fold.op, 0, FoldOp.MOVE)
     word = within(HEADER, "word", fold.word, 0, FoldWord.BYTES)
     least = 0 if fold.scope == FoldScope.ALL else 1

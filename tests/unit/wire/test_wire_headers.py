@@ -5,7 +5,7 @@ import pytest
 from wire_oracle import put_bits, seal, sum16
 
 from fanfold.errors import ConfigError, MisuseError, WireError, WireReason
-from fanfold.wire import ask, bier, bier_mpls, close, fan, feedback, inner, kinds, report
+from fanfold.wire import ask, bier, bier_mpls, close, fan, feedback, fold, inner, kinds, report
 from fanfold.wire.catalog import CATALOG
 from fanfold.wire.checksum import internet_checksum
 
@@ -18,6 +18,7 @@ BIER = bier.BierHeader(bift_id=0x10000, ttl=64, bfir_id=1, bitstring=1)
 MPLS = bier_mpls.MplsBierHeader(label=16, bsl=1, ttl=64, bfir_id=1, bitstring=1)
 REPORT = report.Report(state=3, bfr_id=1, flow=2)
 INNER = inner.Inner(src=1, dst=2, sport=3, dport=4, payload=b"")
+FOLD = fold.Fold(kind=6, what=0, group=1)
 TWICE = (ROW, ROW)
 OUTSIDE = (feedback.FeedbackRow(psn=0, lacking=4),)
 
@@ -130,7 +131,7 @@ def test_no_fanfold_version_but_one(codec: object, byte: int, reason: WireReason
     assert refusal(codec.decode, bytes([byte]) + bytes(90)) == reason  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("kind", [0, 6, 15])
+@pytest.mark.parametrize("kind", [0, 8, 15])
 def test_unknown_kind_is_refused(kind: int) -> None:
     assert refusal(kinds.kind_of, bytes([0x10 | kind])) == WireReason.BAD_KIND
 
@@ -173,6 +174,16 @@ def test_failure_text_ends_at_512_bytes() -> None:
         (ask.encode, ask.Ask(flow=1, cursor=0, nonce=0)),
         (ask.encode, ask.Ask(flow=2, cursor=0, nonce=0, what=1)),
         (close.encode, close.Close(flow=2, reason=2)),
+        (fold.encode, msgspec.structs.replace(FOLD, kind=5)),
+        (fold.encode, msgspec.structs.replace(FOLD, what=2)),
+        (fold.encode, msgspec.structs.replace(FOLD, kind=7, what=1)),
+        (fold.encode, msgspec.structs.replace(FOLD, op=5)),
+        (fold.encode, msgspec.structs.replace(FOLD, word=4)),
+        (fold.encode, msgspec.structs.replace(FOLD, flags=32)),
+        (fold.encode, msgspec.structs.replace(FOLD, scope=1)),
+        (fold.encode, msgspec.structs.replace(FOLD, only=1)),
+        (fold.encode, msgspec.structs.replace(FOLD, scope=3, only=1)),
+        (fold.encode, msgspec.structs.replace(FOLD, climb=256)),
         (report.encode, msgspec.structs.replace(REPORT, bfr_id=0)),
         (report.encode, msgspec.structs.replace(REPORT, state=5)),
         (report.encode, msgspec.structs.replace(REPORT, error=-1)),

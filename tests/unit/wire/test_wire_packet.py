@@ -16,6 +16,7 @@ from fanfold.wire.bier import BierHeader
 from fanfold.wire.close import Close, CloseReason
 from fanfold.wire.fan import Data
 from fanfold.wire.feedback import Feedback
+from fanfold.wire.fold import Fold
 from fanfold.wire.inner import FANFOLD_PORT, GROUP_ADDRESS, Inner
 from fanfold.wire.packet import Message, build, dissect, parse, parse_inner
 from fanfold.wire.pcapng import Direction
@@ -32,6 +33,8 @@ MESSAGES = [
     (Close(flow=2), b"", True),
     (FEEDBACK, b"", False),
     (Report(state=0, bfr_id=1, flow=2), b"", False),
+    (Fold(kind=6, what=0, group=9, block=2), b"words...", False),
+    (Fold(kind=7, what=2, group=9, block=2), b"12345678", True),
 ]
 
 
