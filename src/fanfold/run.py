@@ -31,10 +31,12 @@ from fanfold.scenario.scenario import (
     run_id,
 )
 from fanfold.scenario.settings import Settings
+from fanfold.scenario.trees import build_site, with_feedback
 from fanfold.schemes.catalog import CATALOG, FAN_SCHEMES, Scheme
 from fanfold.schemes.options import SchemeOptions
 from fanfold.schemes.program import Fan, Program, build_program
 from fanfold.schemes.program_rules import check_program
+from fanfold.schemes.tree_fans import Site
 from fanfold.sim.fluid import run_fluid
 from fanfold.sim.simulate import Simulation, simulate
 from fanfold.sim.timeline import Step, bytes_of, record_of, start_of, text_of, timeline
@@ -45,9 +47,12 @@ from fanfold.topo.routes import Routes, build_routes
 from fanfold.work.collective import Collective
 
 DRIVER = "sim"
-_SOURCES = ("core", "kernels", "results", "scenario", "schemes", "sim", "topo", "wire", "work")
+_SOURCES = (
+    *("core", "kernels", "results", "scenario", "schemes", "sim", "topo", "trees", "wire"),
+    "work",
+)
 """Packages that can change what a run gives."""
-_OF_A_SCHEME = ("workload", "settings.transport")
+_OF_A_SCHEME = ("workload", "settings.transport", "settings.feedback")
 """Faults that may be one scheme's alone: what it cannot do is told, and others go on."""
 
 Progress = Callable[[str, Choice, Mapping[str, int]], None]
@@ -87,13 +92,14 @@ class Story(NamedTuple):
 class Stage(NamedTuple):
     """A net with its routes, and who is who on it; None instead of ranks for a matrix.
 
-    whole: some scheme of the scenario sends fans, so that all take the loop that can.
+    site: the net as tree protocols see it. whole: some scheme of the scenario sends fans, so that all take the loop that can.
     """
 
     net: Net
     routes: Routes
     work: Collective | None
     whole: bool
+    site: Site
 
 
 class Job(NamedTuple):
@@ -162,7 +168,7 @@ def build_stage(scenario: Scenario) -> Stage:
     workload = scenario.workload
     work = place_ranks(workload, net.n_hosts, scenario.seed) if workload else None
     whole = bool(work) and not FAN_SCHEMES.isdisjoint(scheme_names(scenario))
-    return Stage(net, build_routes(net), work, whole)
+    return Stage(net, build_routes(net), work, whole, build_site(scenario, net))
 
 
 def build_job(scenario: Scenario, name: str, stage: Stage) -> Job:
@@ -175,11 +181,13 @@ def build_job(scenario: Scenario, name: str, stage: Stage) -> Job:
         program = load_matrix(Path(scenario.matrix), stage.net.n_hosts)
         check_program(program, stage.net.n_hosts)
     else:
-        program = _scheme(name).build(stage.work, SchemeOptions(compact=True))
+        program = _scheme(name).build(stage.work, SchemeOptions(compact=True), stage.site)
     settings = scenario.settings
+    program = with_feedback(program, settings)
     choice = choose(scenario.fidelity, stage.net, stage.routes, program, settings)
     if stage.work is not None and choice.rung != "flow" and program.chunks > 1:
-        program = _scheme(name).build(stage.work, SchemeOptions())
+        plain = _scheme(name).build(stage.work, SchemeOptions(), stage.site)
+        program = with_feedback(plain, settings)
     return Job(name, program, choice)
 
 
@@ -317,6 +325,7 @@ def _keep(
         segment_pkts=job.choice.segment_pkts,
         transport=scenario.settings.transport,
         loss_ppb=scenario.settings.loss_ppb,
+        setup=program.setup,
     )
     key = RunKey(name, DRIVER, scenario.seed, code_version())
     kept: dict[str, bytes] = {**files, SCENARIO: write_table(alone).encode()}

@@ -137,7 +137,7 @@ class SimNode:
             self._fill_data(p, pkt, entry.packet.header, message)
             on_fan(*shared, senders.pkt_bits, senders.fans, self.bier, p, self.node)
         else:
-            pkt["kind"] = r.PK_FEEDBACK
+            pkt["kind"], pkt["si"] = r.PK_FEEDBACK, len(entry.octets)
             q[r.N_BODIES] -= 1
             body = pkt["path"] = q[q[r.AT_BODIES] + q[r.N_BODIES]]
             self.bier.bodies[body, : len(entry.octets)] = np.frombuffer(entry.octets, np.uint8)
@@ -151,6 +151,8 @@ class SimNode:
         bits[:-1] = np.frombuffer(header.bitstring.to_bytes(n_bytes, "little"), np.uint64)
         bits[-1] = 1 << message.psn
         pkt["kind"], pkt["si"], pkt["ttl"] = r.PK_FAN, header.bift_id & 0xFF, header.ttl
+        fan = self.sim.senders.fans[pkt["stream"]]
+        pkt["path"] = fan["entropy"] % self.sim.q[r.N_ECMP]
         pkt["again"] = int(message.flags & DataFlag.REPAIR != 0)
         pkt["poll"], pkt["stamp"] = message.flags & DataFlag.POLL, message.round
 

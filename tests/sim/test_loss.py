@@ -7,7 +7,9 @@ from fanfold.kernels.jit import JIT
 from fanfold.results.outcome import NOT_DONE
 from fanfold.scenario.settings import Settings
 from fanfold.schemes.catalog import CATALOG, scheme_of
+from fanfold.schemes.tree_fans import Site
 from fanfold.sim.simulate import Simulation
+from fanfold.trees.settings import TreeSettings
 from fanfold.work.collective import Collective
 
 heavy = pytest.mark.skipif(not JIT, reason="millions of packet hops: for compiled code")
@@ -21,7 +23,8 @@ UNICAST = ("plain", "roce", "ndp")
 def run(name, kind, settings, seed):
     """A collective worked through to its end; what was lost, and the outcome."""
     work = Collective(kind, MIB, tuple(range(N_HOSTS)))
-    return run_program(scheme_of(name).build(work), settings, seed)
+    site = Site(fabric("fat-tree:k=4")[0], TreeSettings())
+    return run_program(scheme_of(name).build(work, site=site), settings, seed)
 
 
 def run_program(program, settings, seed):

@@ -63,7 +63,8 @@ class SendBlock(msgspec.Struct, frozen=True):
     """Send PSNs of one block, each to its own BitString.
 
     flow, block: which. psns: bit p set = send PSN p. bits: BitString of each PSN sent, as
-    integers, one for all when it has one entry. round: written into the packets.
+    integers, one for all when it has one entry. round: written into the packets. by_unicast: to
+    each receiver a packet of its own, which only senders along trees ask for.
     """
 
     flow: int
@@ -74,6 +75,7 @@ class SendBlock(msgspec.Struct, frozen=True):
     is_repair: bool
     is_last: bool
     lane: int
+    by_unicast: bool = False
 
 
 class ReceiverLost(msgspec.Struct, frozen=True):

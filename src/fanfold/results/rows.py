@@ -34,7 +34,8 @@ class Place(NamedTuple):
 class Task(NamedTuple):
     """What was run. hosts: by rank. sources: hosts that the collective starts from.
 
-    fans: source, number of receivers and bytes of each.
+    fans: source, number of receivers and bytes of each. setup: time, messages, bytes, entries
+    and most entries of a router, of the trees that had to be there first.
     """
 
     scheme: str
@@ -49,6 +50,7 @@ class Task(NamedTuple):
     segment_pkts: int
     transport: str
     loss_ppb: int
+    setup: tuple[int, int, int, int, int] = (0, 0, 0, 0, 0)
 
 
 def rows_of(place: Place, task: Task, outcome: Outcome) -> Tables:
@@ -65,6 +67,7 @@ def rows_of(place: Place, task: Task, outcome: Outcome) -> Tables:
 
 def _runs(place: Place, task: Task, outcome: Outcome) -> Mapping[str, Values]:
     complete, partial, unfolded = outcome.n_folds
+    setup_ps, control_msgs, control_bytes, state_entries, most_entries = task.setup
     row: dict[str, int | str] = {
         "scheme": task.scheme,
         "topology": task.topology,
@@ -92,6 +95,11 @@ def _runs(place: Place, task: Task, outcome: Outcome) -> Mapping[str, Values]:
         "n_folds_unfolded": unfolded,
         "n_hops": outcome.n_hops,
         "n_events": outcome.n_events,
+        "setup_ps": setup_ps,
+        "control_msgs": control_msgs,
+        "control_bytes": control_bytes,
+        "state_entries": state_entries,
+        "most_entries": most_entries,
         "n_stuck": len(outcome.stuck),
         "reason": outcome.reason,
     }

@@ -1,6 +1,7 @@
 """A folder of runs: one folder for each, named by its run id, checked before it is believed."""
 
 import json
+import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,6 +17,12 @@ from fanfold.results.writer import RunKey, write_tables
 DIGESTS = "digests.json"
 SCENARIO = "scenario.toml"
 _PREFIX = ".writing-"
+
+
+def results_home() -> Path:
+    """Where runs are kept unless a folder is named."""
+    base = os.environ.get("XDG_STATE_HOME", str(Path.home() / ".local" / "state"))
+    return Path(base) / "fanfold" / "results"
 
 
 class Store:

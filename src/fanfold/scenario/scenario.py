@@ -4,6 +4,7 @@
     [workload]              kind, n_bytes, ranks, order
     [settings]              the timing model, scenario/settings.py
     [[settings.failures]]   at_ps, a, b, up
+    [trees]                 timers of tree protocols, trees/settings.py
 
 The same value stands in a file, behind the flags of `fanfold compare` and in every results
 folder. Its digest names a run.
@@ -22,6 +23,7 @@ from fanfold.errors import ConfigError
 from fanfold.scenario.settings import Settings
 from fanfold.scenario.width import AUTO, WIDTHS
 from fanfold.toml_table import read_table, write_table
+from fanfold.trees.settings import TreeSettings
 from fanfold.work.collective import Kind
 
 Fidelity = Literal["auto", "packet", "train", "flow"]
@@ -62,6 +64,7 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     matrix: str = ""
     workload: Workload | None = None
     settings: Settings = Settings()
+    trees: TreeSettings = TreeSettings()
 
 
 def load_scenario(path: Path) -> Scenario:

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from fanfold.schemes.tree_fans import TreeStart
 from fanfold.units import PPB_ONE
 
 Count = Annotated[int, Meta(ge=0, le=2**40)]
@@ -20,6 +21,13 @@ Chance = Annotated[int, Meta(ge=0, lt=int(PPB_ONE))]
 Transport = Literal["roce", "ndp", "plain"]
 """roce: line rate, an ACK a packet, go-back-N. ndp: first window, then receivers pull; full
 queues cut packets to headers. plain: line rate, an ACK a packet, only what is missing again."""
+Feedback = Literal["auto", "folded", "block", "packet", "nack"]
+"""How receivers of one-to-many schemes other than fanfold speak. block, and auto: each a word a
+block. packet: each an ACK a packet. nack: only of losses, and when polled at the end. folded:
+as fanfold, which trees cannot."""
+TreeRepair = Literal["tree", "unicast"]
+"""What a tree's sender sends again: to everybody on the tree, or to those who lack it, one by
+one."""
 Routing = Literal["ecmp", "spray"]
 """ecmp: one path a message by its hash. spray: all paths in turn, packet by packet."""
 
@@ -43,7 +51,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cut_through: a router passes on after the header, where the next link is not faster.
     switch_ps: of a router. loss_ppb: of every packet on every link, hosts' links included.
     block_psns, n_slots, n_ecmp: of fans. bitstring_bits: 0 = what suits the hosts, width.py.
-    rto_ps: shortest retransmit time.
+    rto_ps: shortest retransmit time. feedback, tree_repair: of one-to-many schemes. tree_start:
+    what happens before a tree is up.
     """
 
     payload_bytes: Size = 4096
@@ -64,3 +73,6 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     n_ecmp: Positive = 4
     rto_ps: Time = 300_000_000
     failures: tuple[Failure, ...] = ()
+    feedback: Feedback = "auto"
+    tree_start: TreeStart = "wait"
+    tree_repair: TreeRepair = "tree"

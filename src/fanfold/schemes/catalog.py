@@ -18,26 +18,40 @@ from fanfold.schemes import (
 from fanfold.schemes.draft import Plan, check_work, spell_out
 from fanfold.schemes.options import MAX_MESSAGES, SchemeOptions
 from fanfold.schemes.program import Program
+from fanfold.schemes.tree_fans import Site, lay
 from fanfold.work.collective import Collective, Kind
 
 DEFAULTS = SchemeOptions()
 
 
+FAN_KINDS: tuple[Kind, ...] = ("broadcast", "all_gather", "all_reduce")
+
+
 class Scheme(NamedTuple):
-    """A name, what it is, the collectives it can do, and the function that plans them."""
+    """A name, what it is, the collectives it can do, and the function that plans them.
+
+    protocol: of the trees that its fans go by (trees/catalog.py), empty for none.
+    """
 
     name: str
     summary: str
     kinds: tuple[Kind, ...]
     plan: Callable[[Collective, SchemeOptions], Plan]
+    protocol: str = ""
 
-    def build(self, work: Collective, options: SchemeOptions = DEFAULTS) -> Program:
+    def build(
+        self, work: Collective, options: SchemeOptions = DEFAULTS, site: Site | None = None
+    ) -> Program:
         """Program of a collective.
+
+        Args:
+            site: net that trees are set up on; a scheme that has none needs none.
 
         Raises:
             ConfigError: a collective that the scheme cannot do, by field.
         """
-        return self.explained(work, options).program
+        program = self.explained(work, options).program
+        return lay(program, self.protocol, site) if self.protocol else program
 
     def explained(self, work: Collective, options: SchemeOptions = DEFAULTS) -> Plan:
         """The same, with what each item carries.
@@ -94,14 +108,28 @@ CATALOG: tuple[Scheme, ...] = (
     Scheme(
         "bier",
         "one copy on each link, feedback of every receiver by itself",
-        ("broadcast", "all_gather", "all_reduce"),
+        FAN_KINDS,
         bier.plan,
     ),
     Scheme(
         "fanfold",
         "one copy on each link, feedback folded on the way up",
-        ("broadcast", "all_gather", "all_reduce"),
+        FAN_KINDS,
         fanfold.plan,
+    ),
+    Scheme("pim-sm", "PIM sparse mode: a tree of each source", FAN_KINDS, bier.plan, "pim-sm"),
+    Scheme("pim-dm", "PIM dense mode: flood and prune", FAN_KINDS, bier.plan, "pim-dm"),
+    Scheme(
+        "bidir-pim", "bidirectional PIM: one shared tree", FAN_KINDS, bier.plan, "bidir-pim"
+    ),
+    Scheme("mldp", "mLDP P2MP: labels, a tree a source", FAN_KINDS, bier.plan, "mldp-p2mp"),
+    Scheme("mldp-mp2mp", "mLDP MP2MP: one shared tree", FAN_KINDS, bier.plan, "mldp-mp2mp"),
+    Scheme(
+        "sr-p2mp",
+        "SR-P2MP: trees of a controller, a tree a source",
+        FAN_KINDS,
+        bier.plan,
+        "sr-p2mp",
     ),
 )
 
@@ -118,5 +146,5 @@ def scheme_of(name: str) -> Scheme:
     raise ConfigError("schemes", name, ", ".join(scheme.name for scheme in CATALOG))
 
 
-FAN_SCHEMES = frozenset({"bier", "fanfold"})
+FAN_SCHEMES = frozenset({"bier", "fanfold"} | {s.name for s in CATALOG if s.protocol})
 """Those whose programs hold fans."""

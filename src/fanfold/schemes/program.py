@@ -36,14 +36,58 @@ ANY = -1
 """Entropy of a fan that takes whatever path comes."""
 
 
+NO_TREE = -1
+"""In place of a tree: the fan goes by the BIFTs of the fabric."""
+
+
 class Fan(NamedTuple):
-    """One message to many: source host, receivers, bytes, earliest start, BIER entropy."""
+    """One message to many: source host, receivers, bytes, earliest start, BIER entropy.
+
+    tree: of the program's, or NO_TREE.
+    """
 
     source: int
     receivers: tuple[int, ...]
     n_bytes: int
     start_ps: int = 0
     entropy: int = ANY
+    tree: int = NO_TREE
+
+
+class Phase(NamedTuple):
+    """Links that a tree has from a time on, the source's own one among them.
+
+    links: directed, each once. labels: bytes that a packet has on each of them for the tree's
+    sake, beside what it has on the source's link.
+    """
+
+    from_ps: int
+    links: tuple[int, ...]
+    labels: tuple[int, ...]
+
+
+class FanTree(NamedTuple):
+    """A tree that was set up for fans of one source: what it is from when on."""
+
+    source: int
+    phases: tuple[Phase, ...]
+
+
+class Setup(NamedTuple):
+    """What it took until all trees of a program were up.
+
+    ps: the slowest. n_messages, n_bytes: of control, on all links. n_entries: state of all
+    routers. most_entries: of the fullest one.
+    """
+
+    ps: int
+    n_messages: int
+    n_bytes: int
+    n_entries: int
+    most_entries: int
+
+
+NO_SETUP = Setup(0, 0, 0, 0, 0)
 
 
 class Program(NamedTuple):
@@ -54,7 +98,9 @@ class Program(NamedTuple):
     n_needs: (I,) items to wait for, I = F + M + P. first_dep, dep: (I + 1,), (D,): who waits
     for item i stands at dep[first_dep[i]:first_dep[i + 1]]. on: RECEIVED or ACKED, when an
     item counts as done for those who wait. chunks: 1, or pieces of each item in the compact
-    form, which only the flow rung takes. pauses_ps: (P,) time of each pause.
+    form, which only the flow rung takes. pauses_ps: (P,) time of each pause. protocol: of
+    trees that the fans are to go by, empty for BIER. trees, setup: those trees, once they were
+    laid on a net (tree_fans.py).
     """
 
     src: I64
@@ -68,7 +114,9 @@ class Program(NamedTuple):
     dep: I64
     on: int
     chunks: int = 1
-
+    protocol: str = ""
+    trees: tuple[FanTree, ...] = ()
+    setup: Setup = NO_SETUP
     pauses_ps: I64 = NO_PAUSES
 
     @property
@@ -174,4 +222,4 @@ def expand(program: Program) -> Program:
         fans=fans,
         folds=program.folds,
         on=program.on,
-    )
+    )._replace(protocol=program.protocol, trees=program.trees, setup=program.setup)

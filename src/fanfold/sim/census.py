@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fanfold.kernels.codes import FOLD_MERGED, FOLD_UNFOLDED
 from fanfold.sim.loop import rows as r
-from fanfold.sim.loop.fans import SIZE
+from fanfold.sim.loop.words import SIZE
 
 if TYPE_CHECKING:
     from fanfold.sim.simulate import Simulation

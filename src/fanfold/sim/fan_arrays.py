@@ -16,26 +16,23 @@ from fanfold.errors import ConfigError
 from fanfold.ids import MAX_BFR_ID
 from fanfold.kernels import collect as c
 from fanfold.kernels.codes import FOLD_COMPLETE, FOLD_PARTIAL, FOLD_UNFOLDED, N_DROPS, N_FOLDS
-from fanfold.kernels.layout import (
-    BITS_AT,
-    FAN_BYTES,
-    FEEDBACK_BYTES,
-    INNER_BYTES,
-    UNDERLAY_BYTES,
-)
+from fanfold.kernels.layout import FEEDBACK_BYTES
 from fanfold.kernels.slots import NEVER_PS, PROBES
 from fanfold.kernels.state import NODE_ROW, SLOT_PLANES, SLOT_ROW, build_fold
 from fanfold.scenario.settings import Settings
-from fanfold.scenario.width import with_width
-from fanfold.schemes.program import Fan, Program, order_of, with_entropy
+from fanfold.schemes.program import NO_TREE, Fan, Phase, Program, order_of, with_entropy
 from fanfold.sim.build import Streams, round_trip
+from fanfold.sim.fan_sizes import fan_head_bytes, feedback_bytes, with_room
+from fanfold.sim.fan_trees import phase_at, write_tree
 from fanfold.sim.loop import rows as r
 from fanfold.sim.loop.fans import Bier, Receivers
 from fanfold.sim.loop.tables import fill_bifts
 from fanfold.topo.net import Net
 from fanfold.topo.routes import FAR, Routes
+from fanfold.units import NEVER
 from fanfold.wire import bitstring
 
+I16 = NDArray[np.int16]
 I64 = NDArray[np.int64]
 Rows = NDArray[np.void]
 LANES = 9
@@ -50,8 +47,13 @@ MAX_ROWS = 60_000_000
 FLOW_PORT = 50_000
 UNDER_WAY = 4
 """Blocks of a fan that may wait for a receiver's link when many fans share it."""
+MAX_TABLES = 2**31
+"""Bytes of the tables of all trees at all routers."""
 MAX_GAPS = 16
 """Rows of missing packets in one FEEDBACK packet; what has more goes in several."""
+
+
+SPEAKS = {"packet": r.PER_PACKET, "nack": r.PER_LOSS}
 
 
 class Part(NamedTuple):
@@ -73,7 +75,7 @@ class FanArrays:
         settings: Settings,
         bfr_ids: I64 | None,
     ) -> None:
-        settings = with_width(settings, net.n_hosts)
+        settings = with_room(settings, program, net.n_hosts)
         self.net, self.routes, self.program, self.settings = net, routes, program, settings
         self.n_bits = settings.bitstring_bits
         self.bsl = bitstring.bsl_of_bits(self.n_bits)
@@ -85,7 +87,11 @@ class FanArrays:
             got = f"{net.n_hosts} hosts in one sub-domain"
             raise ConfigError("fidelity", got, f"flow, above {MAX_BFR_ID} BFR-ids")
         self.n_si = int((self.bfr_ids.max(initial=1) - 1) // self.n_bits + 1) if wide else 1
+        self.n_tables = self._count_tables()
         self.rtt_ps = round_trip(net, routes)
+        self.speaks = SPEAKS.get(settings.feedback, r.PER_BLOCK)
+        if program.folds:
+            self.speaks = r.PER_BLOCK
         self.parts = self._cut()
         self.crowd_ps = self._crowd()
         self.quick = min(max(LIVE_RTT_PS // self.rtt_ps, 1), MAX_SPEED)
@@ -96,14 +102,14 @@ class FanArrays:
     def set_up(self, q: I64, world: r.World, streams: Streams) -> r.Senders:
         """Fill in what fans need; the senders of all hosts."""
         fans = self._build_fans(world)
-        q[r.N_WORDS], q[r.N_SI], q[r.N_ECMP] = self.n_words, self.n_si, self.settings.n_ecmp
+        q[r.N_WORDS], q[r.N_SI], q[r.N_ECMP] = self.n_words, self.n_si, self.n_tables
         q[r.N_BITS] = self.n_bits
         q[r.BIFT_BASE] = bitstring.bift_id(self.bsl, 0, 0)
-        q[r.FAN_HEAD] = UNDERLAY_BYTES + BITS_AT + self.n_bits // 8 + INNER_BYTES + FAN_BYTES
         q[r.N_SLOTS] = self.n_slots
         q[r.AGAIN_PS] = AGAIN_PS // self.speed
         step = self.n_bits // 8
-        body = int(q[r.FAN_HEAD]) + FEEDBACK_BYTES + 2 * step + MAX_GAPS * (4 + step)
+        head = fan_head_bytes(self.settings, is_tree=False)
+        body = head + FEEDBACK_BYTES + 2 * step + MAX_GAPS * (4 + step)
         q[r.FEEDBACK_MTU] = body
         stack = int(q[r.AT_BODIES])
         q[stack : stack + r.MAX_BODIES] = np.arange(r.MAX_BODIES)[::-1]
@@ -136,6 +142,7 @@ class FanArrays:
         block_at = 0
         for m, part in enumerate(self.parts):
             fan = part.fan
+            is_tree = fan.tree != NO_TREE
             shape = Shape(fan.n_bytes, settings.payload_bytes, settings.block_psns)
             tail = shape.last_bytes - (shape.last_n_psn - 1) * settings.payload_bytes
             row = rows[m]
@@ -148,6 +155,9 @@ class FanArrays:
             row["last_n_psn"], row["last_bytes"] = shape.last_n_psn, tail
             row["stride"], row["unreceived"] = settings.payload_bytes, len(fan.receivers)
             row["recv_at"], row["block_at"] = m * n_ids, block_at
+            row["is_tree"], row["speaks"] = is_tree, self.speaks
+            row["head"] = fan_head_bytes(settings, is_tree=is_tree)
+            row["word"] = feedback_bytes(settings, is_tree=is_tree)
             block_at += n_ids * shape.n_blocks
         self.n_rows = block_at
         if block_at > MAX_ROWS:
@@ -170,12 +180,26 @@ class FanArrays:
         for m in order_of(fans):
             fan = fans[m]
             self._check(fan)
+            if fan.tree != NO_TREE:
+                parts.append(Part(n + m, fan, self._root(fan)))
+                continue
             links: dict[int, list[int]] = {}
             for host in fan.receivers:
                 links.setdefault(self._link_to(fan.source, host), []).append(host)
             for nic, hosts in sorted(links.items()):
                 parts.append(Part(n + m, fan._replace(receivers=tuple(hosts)), nic))
         return parts
+
+    def _root(self, fan: Fan) -> int:
+        """The source's link of a tree."""
+        links = (k for phase in self.program.trees[fan.tree].phases for k in phase.links)
+        return next(k for k in links if self.net.src[k] == fan.source)
+
+    def table_of(self, fan: Fan) -> int:
+        """Table of a fan at each BFR, of all its tables."""
+        if fan.tree != NO_TREE:
+            return self.n_ecmp + fan.tree
+        return fan.entropy % self.n_ecmp
 
     def _link_to(self, source: int, host: int) -> int:
         """The source's first link if it leads there, else the nearest one that does."""
@@ -223,10 +247,12 @@ class FanArrays:
         wide = bool(self.program.fans)
         n_routers = net.n_nodes - net.n_hosts if wide else 1
         ports = int(np.diff(net.first_out)[net.n_hosts :].max(initial=1)) if wide else 1
-        n_tables = n_routers * self.n_si * self.settings.n_ecmp
+        n_tables = n_routers * self.n_si * self.n_tables
         small = np.full((n_tables if wide else 1, self.n_bits), -1, np.int16)
         nbr_of = cast("I64", small)  # the same kernels on a quarter of the memory
         f_bm = np.zeros((n_tables if wide else 1, ports + 2, w), np.uint64)
+        n_heads = n_tables if self.program.trees else 1
+        self.labels = np.zeros((n_heads, ports + 2), np.int16)
         bfrs = np.zeros(n_routers, NODE_ROW)
         bfrs["addr"] = np.arange(n_routers)
         bfrs["folds"] = int(self.program.folds)
@@ -247,7 +273,8 @@ class FanArrays:
                 host_of,
                 net.n_hosts,
                 self.n_si,
-                self.settings.n_ecmp,
+                self.n_ecmp,
+                self.n_tables,
                 bool(net.tier.max() <= 1),
                 nbr_of,
                 f_bm,
@@ -256,6 +283,7 @@ class FanArrays:
         return Bier(
             nbr_of,
             f_bm,
+            cast("I64", self.labels),
             bfrs,
             np.zeros(keeps * n_slots, SLOT_ROW),
             np.zeros((keeps * n_slots, SLOT_PLANES, w), np.uint64),
@@ -267,6 +295,44 @@ class FanArrays:
             np.zeros((ports + 2, w), np.uint64),
             np.zeros((r.MAX_BODIES if wide else 1, body_bytes), np.uint8),
         )
+
+    def write_trees(self, now_ps: int) -> int:
+        """Trees as they stand at a time into the tables; when the next one changes, NEVER."""
+        following = int(NEVER)
+        bits = {host: int(self.bfr_ids[host]) - 1 for host in range(self.net.n_hosts)}
+        for number, tree in enumerate(self.program.trees):
+            phase = phase_at(tree, now_ps)
+            later = [p.from_ps for p in tree.phases if p.from_ps > now_ps]
+            following = min([following, *later])
+            if self.stands.get(number) is phase:
+                continue
+            self.stands[number] = phase
+            n_routers = self.net.n_nodes - self.net.n_hosts
+            tables = np.arange(n_routers) * self.n_tables + self.n_ecmp + number
+            mine = {host: bits[host] for host in self.heads_of[number]}
+            write_tree(
+                *(self.net, phase, mine, tables),
+                *(cast("I16", self.bier.nbr_of), self.bier.f_bm, self.labels),
+            )
+        return following
+
+    def _count_tables(self) -> int:
+        """Tables of a BFR and SI: by entropy, and one for each tree."""
+        program, net = self.program, self.net
+        self.stands: dict[int, Phase] = {}
+        self.heads_of: dict[int, tuple[int, ...]] = {}
+        for fan in program.fans:
+            if fan.tree != NO_TREE:
+                self.heads_of[fan.tree] = fan.receivers
+        self.n_ecmp = 1 if program.trees else self.settings.n_ecmp
+        n_tables = self.n_ecmp + len(program.trees)
+        ports = int(np.diff(net.first_out)[net.n_hosts :].max(initial=1)) + 2
+        row = 2 * self.n_bits + ports * self.n_bits // 8
+        size = (net.n_nodes - net.n_hosts) * n_tables * row
+        if program.trees and size > MAX_TABLES:
+            got = f"{len(program.trees)} trees in {size} bytes of tables"
+            raise ConfigError("fidelity", got, f"flow above {MAX_TABLES}")
+        return n_tables
 
     def _idle(self) -> int:
         """When a receiver takes a block that stopped coming for lost: fans take turns there."""

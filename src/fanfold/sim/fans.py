@@ -10,11 +10,13 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from fanfold.core.effects import Effect, ReceiverLost, SendBlock
 from fanfold.core.flight import Shape, members_of
 from fanfold.core.sender import MAIN, TICK_PS, FanSender
+from fanfold.core.tree_sender import TreeSender
 from fanfold.kernels.layout import (
     BITS_AT,
     INNER_BYTES,
@@ -22,11 +24,11 @@ from fanfold.kernels.layout import (
 )
 from fanfold.kernels.slots import NEVER_PS
 from fanfold.scenario.settings import Settings
-from fanfold.schemes.program import Program
+from fanfold.schemes.program import NO_TREE, Program
 from fanfold.sim.by_hand import finish, free, join, push, wake
 from fanfold.sim.fan_arrays import LANES, FanArrays
 from fanfold.sim.loop import rows as r
-from fanfold.sim.loop.fans import SIZE
+from fanfold.sim.loop.words import SIZE
 from fanfold.topo.net import Net
 from fanfold.topo.routes import Routes
 from fanfold.wire import bitstring, feedback
@@ -37,8 +39,21 @@ if TYPE_CHECKING:
 
 I64 = NDArray[np.int64]
 Rows = NDArray[np.void]
+POLL, POLL_OF_GAPS = 1, 2
+"""A packet sent again asks all it is for; down a tree, only those whom it helps."""
 MAX_QUEUED = 2
 """Jobs of a lane that wait at its port: the next block is there when one ends."""
+
+
+def one_by_one(job: SendBlock) -> list[SendBlock]:
+    """The same to each receiver by itself."""
+    psns = members_of(job.psns)
+    rows = job.bits if len(job.bits) > 1 else job.bits * len(psns)
+    mine: dict[int, int] = {}
+    for psn, bits in zip(psns, rows, strict=True):
+        for k in members_of(bits):
+            mine[k] = mine.get(k, 0) | 1 << psn
+    return [replace(job, psns=mine[k], bits=(1 << k,)) for k in sorted(mine)]
 
 
 class Fans(FanArrays):
@@ -56,7 +71,7 @@ class Fans(FanArrays):
         n_jobs = 64 * len(self.parts)
         self.lost: list[str] = []
         self.machines: dict[int, FanSender] = {}
-        self._jobs: dict[int, SendBlock] = {}
+        self._jobs: dict[int, tuple[SendBlock, list[int]]] = {}
         self._free_jobs = deque(range(n_jobs))
         self._free_bits = deque(range(n_jobs))  # rows of BitStrings
         self._free_runs: deque[int] = deque()  # runs of 64 rows
@@ -93,11 +108,14 @@ class Fans(FanArrays):
             self._go_on(sim, m, machine, out)
 
     def _on_sent(self, sim: "Simulation", m: int, j: int, machine: FanSender) -> None:
-        job = self._jobs.pop(j)
+        job, n_left = self._jobs.pop(j)
         row = sim.senders.jobs[j]
         pool = self._free_bits if row["n_rows"] == 1 else self._free_runs
         pool.append(int(row["bits_at"]))
         self._free_jobs.append(j)
+        n_left[0] -= 1
+        if n_left[0]:
+            return
         if not job.is_repair:
             self._queued[m, job.lane] -= 1
         machine.on_sent(int(sim.q[r.NOW]) * self.speed, job)
@@ -116,6 +134,9 @@ class Fans(FanArrays):
         shape = Shape(fan.n_bytes, settings.payload_bytes, settings.block_psns)
         cap = max(int(self.net.bps[self.parts[m].nic]) // self.speed, 1)
         machine = FanSender(2 * m + 1, shape, [bits], cap)
+        if fan.tree != NO_TREE:
+            by_unicast = settings.tree_repair == "unicast"
+            machine = TreeSender(2 * m + 1, shape, [bits], cap, by_unicast=by_unicast)
         pace = machine.lanes[MAIN].pace
         bytes_under_way = cap * self.speed * self.rtt_ps // (8 * 10**12)
         pace.window_bytes = max(pace.window_bytes, 2 * bytes_under_way)
@@ -148,11 +169,7 @@ class Fans(FanArrays):
     def _go_on(self, sim: "Simulation", m: int, machine: FanSender, out: list[Effect]) -> None:
         now = int(sim.q[r.NOW])
         while True:
-            for effect in out:
-                if isinstance(effect, SendBlock):
-                    self._enlist(sim, m, machine, effect)
-                elif isinstance(effect, ReceiverLost):
-                    self._note_lost(m, effect)
+            self._perform(sim, m, machine, out)
             out.clear()
             machine.fill(now * self.speed, out, self._has_room)
             if not out:
@@ -167,6 +184,18 @@ class Fans(FanArrays):
             self._wake_ps[m] = due
             push(sim.q, due, m * r.N_KINDS + r.EV_WAKE)
 
+    def _perform(
+        self, sim: "Simulation", m: int, machine: FanSender, effects: list[Effect]
+    ) -> None:
+        for effect in effects:
+            if isinstance(effect, SendBlock):
+                parts = one_by_one(effect) if effect.by_unicast else [effect]
+                n_left = [len(parts)]
+                for part in parts:
+                    self._enlist(sim, m, machine, part, n_left)
+            elif isinstance(effect, ReceiverLost):
+                self._note_lost(m, effect)
+
     def _has_room(self, flow: int, lane: int) -> bool:
         return self._queued.get((flow >> 1, lane), 0) < MAX_QUEUED
 
@@ -176,8 +205,19 @@ class Fans(FanArrays):
         source, name = self.net.node_name(fan.source), self.net.node_name(host)
         self.lost.append(f"fan from {source}: {name} given up, {effect.reason}")
 
-    def _enlist(self, sim: "Simulation", m: int, machine: FanSender, job: SendBlock) -> None:
-        """Queue a job at its lane's port: repairs before what is sent for the first time."""
+    def _enlist(
+        self,
+        sim: "Simulation",
+        m: int,
+        machine: FanSender,
+        job: SendBlock,
+        n_left: list[int],
+    ) -> None:
+        """Queue a job at its lane's port: repairs before what is sent for the first time.
+
+        Args:
+            n_left: jobs that were made of one, this one included, until they have left.
+        """
         n_rows = len(job.bits)
         self._make_room(sim, n_rows)
         streams, jobs, job_bits = sim.senders.streams, sim.senders.jobs, sim.senders.job_bits
@@ -192,7 +232,10 @@ class Fans(FanArrays):
         row["bits_at"], row["n_rows"] = rows, n_rows
         row["round"], row["again"] = job.round, int(job.is_repair)
         row["si"], row["left"] = self._first_set(job)
-        self._jobs[j] = job
+        fan = self.parts[m].fan
+        row["table"] = 0 if job.by_unicast else self.table_of(fan)
+        row["poll"] = POLL if fan.tree == NO_TREE or job.by_unicast else POLL_OF_GAPS
+        self._jobs[j] = job, n_left
         s = self.lanes_at + m * LANES + job.lane
         st = streams[s]
         rate = max(machine.lane_rate_bps(job.lane) * self.speed, 1)

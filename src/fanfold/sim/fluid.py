@@ -22,6 +22,7 @@ from fanfold.scenario.width import with_width
 from fanfold.schemes.program import ACKED, Program, with_entropy
 from fanfold.schemes.program_rules import check_program
 from fanfold.sim.build import byte_times
+from fanfold.sim.fan_sizes import feedback_bytes
 from fanfold.sim.fluid_counts import count_links
 from fanfold.sim.fluid_flows import (
     Tree,
@@ -30,7 +31,6 @@ from fanfold.sim.fluid_flows import (
     build_tree,
     build_ways,
     build_wires,
-    feedback_bytes,
 )
 from fanfold.sim.fluid_sizes import (
     Sizes,
@@ -188,7 +188,7 @@ def _build_flows(
     acks = np.bincount(wires.of, sizes.pkts[:n], minlength=n_wires) * settings.ack_bytes
     rows["ack"][:n_wires] = acks / np.bincount(wires.of, sizes.wire[:n], minlength=n_wires)
     fans = slice(n, program.n_sent)
-    words = sizes.blocks[fans] * feedback_bytes(settings)
+    words = sizes.words[fans] * feedback_bytes(settings, is_tree=bool(program.trees))
     rows["ack"][n_wires:] = words / sizes.wire[fans]
     if settings.window_pkts and n_wires:
         full = np.full(n_wires, settings.payload_bytes + settings.header_bytes)
@@ -243,7 +243,9 @@ def _outcome(stage: Stage, tally: I64, n_solves: int) -> Outcome:
         due[tree.hosts] += sizes.payload[n + m]
         at = items["sent_ps"][n + m] + stage.rest_of[m]
         host_ps[tree.hosts] = np.maximum(host_ps[tree.hosts], at)
-        heard[n + m] = blocks * (tree.n_sets if program.folds else tree.hosts.size)
+        heard[n + m] = blocks * tree.n_sets
+        if not program.folds:
+            heard[n + m] = int(sizes.words[n + m]) * tree.hosts.size
         if program.folds:
             n_slots += blocks * int(tree.copies[net.dst >= net.n_hosts].sum())
     none = np.zeros(net.n_links, np.int64)

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from fanfold.results.outcome import ACK, DATA, FEEDBACK, N_LINK_CLASSES
 from fanfold.scenario.settings import Settings
 from fanfold.schemes.program import Program
-from fanfold.sim.fluid_flows import Tree, Wires, feedback_bytes, first_links, longest, paths_by
+from fanfold.sim.fan_sizes import feedback_bytes
+from fanfold.sim.fluid_flows import Tree, Wires, first_links, longest, paths_by
 from fanfold.sim.fluid_sizes import Sizes
 from fanfold.sim.loop.tally import (
     FULL,
@@ -50,12 +51,12 @@ def count_links(
         back = _turned(net, routes, ways, wires, settings)
         size = settings.ack_bytes
         out[:, ACK] += _spread(net, routes, ways, back, acks, settings, size)
-    word = feedback_bytes(settings)
+    word = feedback_bytes(settings, is_tree=bool(program.trees))
     for m, tree in enumerate(trees):
         pkts, wire = int(sizes.pkts[n + m]), int(sizes.wire[n + m])
         out[:, DATA, 0] += tree.copies * pkts
-        out[:, DATA, 1] += tree.copies * wire
-        words = tree.words * sizes.blocks[n + m]
+        out[:, DATA, 1] += tree.copies * (wire + tree.labels * pkts)
+        words = tree.words * sizes.words[n + m]
         out[:, FEEDBACK, 0] += words
         out[:, FEEDBACK, 1] += words * word
     return out

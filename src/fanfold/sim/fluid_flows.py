@@ -11,16 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fanfold.errors import ConfigError
-from fanfold.kernels.layout import (
-    BITS_AT,
-    FAN_BYTES,
-    FEEDBACK_BYTES,
-    INNER_BYTES,
-    UNDERLAY_BYTES,
-)
 from fanfold.scenario.settings import Settings
-from fanfold.schemes.program import Fan, Program
+from fanfold.schemes.program import NO_TREE, Fan, Program
 from fanfold.sim.build import byte_times, fill_paths
+from fanfold.sim.fan_sizes import fan_head_bytes
+from fanfold.sim.fan_trees import trace_branches
 from fanfold.sim.loop.maxmin import ENTRY_ROW, NONE
 from fanfold.sim.loop.rows import STREAM_ROW
 from fanfold.sim.loop.ways import Desk, Ways, fan_out, lay, leave_by, walk, worst_load
@@ -41,7 +36,8 @@ class Tree(NamedTuple):
     copies: (L,) of each packet on a link, one for a set. words: (L,) FEEDBACK for a block on a
     link: folded one for each copy the other way, unfolded one for each receiver whose way home
     it is. path: (R, links) of each receiver. hosts: (R,) receivers in that order. n_sets: of
-    them.
+    them. labels: (L,) bytes that a packet has on a link beside those on the source's. is_tree:
+    of a tree protocol, not of BIER.
     """
 
     copies: I64
@@ -49,6 +45,8 @@ class Tree(NamedTuple):
     path: I32
     hosts: I64
     n_sets: int
+    labels: I64
+    is_tree: bool
 
 
 class Wires(NamedTuple):
@@ -178,6 +176,17 @@ def build_tree(
         ConfigError: no path to a receiver.
     """
     hosts, source = np.array(fan.receivers, np.int64), np.array([fan.source])
+    labels = np.zeros(net.n_links, np.int64)
+    if fan.tree != NO_TREE:
+        phase = program.trees[fan.tree].phases[-1]
+        labels[list(phase.links)] = phase.labels
+        path = trace_branches(net, phase, hosts).path
+        if (path[:, 0] < 0).any():
+            refuse_pair(net, fan.source, int(hosts[np.argmax(path[:, 0] < 0)]))
+        copies = np.zeros(net.n_links, np.int64)
+        copies[path[path >= 0]] = 1
+        words = _words_home(net, routes, ways, hosts, source, n_ecmp)
+        return Tree(copies, words, path, hosts, 1, labels, True)
     table = fan.entropy % n_ecmp
     path = np.empty((hosts.size, longest(routes)), np.int32)
     lost = fan_out(ways, source, hosts, table, n_ecmp, path)
@@ -186,12 +195,19 @@ def build_tree(
     copies = _count_copies(path, set_of[hosts], net.n_links)
     words = copies[net.reverse]
     if not program.folds:
-        home = np.empty_like(path)
-        lost = fan_out(ways, hosts, source, 0, n_ecmp, home)
-        if lost != NONE:
-            refuse_pair(net, int(hosts[lost]), fan.source)
-        words = np.bincount(home[home >= 0], minlength=net.n_links)
-    return Tree(copies, words, path, hosts, np.unique(set_of[hosts]).size)
+        words = _words_home(net, routes, ways, hosts, source, n_ecmp)
+    return Tree(copies, words, path, hosts, np.unique(set_of[hosts]).size, labels, False)
+
+
+def _words_home(
+    net: Net, routes: Routes, ways: Ways, hosts: I64, source: I64, n_ecmp: int
+) -> I64:
+    """(L,) receivers whose way home a link is."""
+    home = np.empty((hosts.size, longest(routes)), np.int32)
+    lost = fan_out(ways, hosts, source, 0, n_ecmp, home)
+    if lost != NONE:
+        refuse_pair(net, int(hosts[lost]), int(source[0]))
+    return np.bincount(home[home >= 0], minlength=net.n_links)
 
 
 def _count_copies(path: I32, set_of: I64, n_links: int) -> I64:
@@ -203,18 +219,6 @@ def _count_copies(path: I32, set_of: I64, n_links: int) -> I64:
     is_same[1:] &= (set_of[1:] == set_of[:-1])[:, None]
     shared = np.logical_and.accumulate(is_same, axis=1)
     return np.bincount(path[~shared & (path >= 0)], minlength=n_links).astype(np.int64)
-
-
-def fan_head_bytes(settings: Settings) -> int:
-    """Headers of a fan's packet: underlay, BIER, inner UDP, DATA."""
-    l_bytes = settings.bitstring_bits // 8
-    return UNDERLAY_BYTES + BITS_AT + l_bytes + INNER_BYTES + FAN_BYTES
-
-
-def feedback_bytes(settings: Settings) -> int:
-    """FEEDBACK without rows: the same headers, then ``heard`` and ``done``."""
-    l_bytes = settings.bitstring_bits // 8
-    return UNDERLAY_BYTES + BITS_AT + l_bytes + INNER_BYTES + FEEDBACK_BYTES + 2 * l_bytes
 
 
 def build_entries(
@@ -248,6 +252,8 @@ def build_entries(
     for tree, links in zip(trees, fan_links, strict=True):
         mine = rows[at : at + links.size]
         mine["link"], mine["weight"] = links, tree.copies[links]
+        full = settings.payload_bytes + fan_head_bytes(settings, is_tree=tree.is_tree)
+        mine["weight"] *= 1 + tree.labels[links] / full
         mine["ack_weight"] = tree.words[net.reverse[links]]
         at += links.size
     return first_entry.astype(np.int64), rows

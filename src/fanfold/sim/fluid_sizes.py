@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from fanfold.scenario.settings import Settings
 from fanfold.schemes.program import Program
 from fanfold.sim.build import byte_times
-from fanfold.sim.fluid_flows import Tree, Wires, fan_head_bytes, feedback_bytes
+from fanfold.sim.fan_sizes import fan_head_bytes, feedback_bytes
+from fanfold.sim.fluid_flows import Tree, Wires
 from fanfold.sim.loop.tally import FULL, N_SORTS, SHORT, SHORT_BYTES
 from fanfold.topo.net import Net
 
@@ -23,14 +24,15 @@ class Sizes(NamedTuple):
     """What one copy of each item is.
 
     payload, pkts, wire: (I,) bytes, packets, bytes with headers. blocks: (I,) of packets that
-    fans are heard of together. sorts: (I, N_SORTS) full packets, short ones, bytes of those
-    with headers.
+    BFRs fold the feedback of. words: (I,) of each receiver of a fan. sorts: (I, N_SORTS) full
+    packets, short ones, bytes of those with headers.
     """
 
     payload: I64
     pkts: I64
     wire: I64
     blocks: I64
+    words: I64
     sorts: I64
 
 
@@ -41,7 +43,7 @@ def build_sizes(program: Program, settings: Settings) -> Sizes:
     none = np.zeros_like(program.pauses_ps)
     payload = np.concatenate([program.n_bytes, np.array(fan_bytes, np.int64), none])
     header = np.full(payload.size, settings.header_bytes)
-    header[n:] = fan_head_bytes(settings)
+    header[n:] = fan_head_bytes(settings, is_tree=bool(program.trees))
     sorts = np.zeros((payload.size, N_SORTS), np.int64)
     blocks = np.zeros_like(payload)
     small = payload // c
@@ -52,7 +54,12 @@ def build_sizes(program: Program, settings: Settings) -> Sizes:
         sorts[:, SHORT] += times * (rest > 0)
         sorts[:, SHORT_BYTES] += times * (rest > 0) * (rest + header)
     pkts = sorts[:, FULL] + sorts[:, SHORT]
-    return Sizes(payload, pkts, payload + pkts * header, blocks, sorts)
+    words = blocks
+    if settings.feedback == "packet" and not program.folds:
+        words = pkts
+    elif settings.feedback == "nack" and not program.folds:
+        words = np.ones_like(blocks)
+    return Sizes(payload, pkts, payload + pkts * header, blocks, words, sorts)
 
 
 def last_packet_ps(net: Net, settings: Settings, path: I32, sizes: I64, head: int) -> I64:
@@ -109,13 +116,13 @@ def fan_spans(
     Folded, the last word of the deepest branch comes home alone. Unfolded, the last words of
     all receivers queue up at the source's link.
     """
-    head = fan_head_bytes(settings)
+    head = fan_head_bytes(settings, is_tree=tree.is_tree)
     size = settings.payload_bytes + head
     if sorts[FULL] == 0:
         size = int(sorts[SHORT_BYTES] // max(sorts[SHORT], 1))
     sizes = np.full(tree.hosts.size, size)
     rest = last_packet_ps(net, settings, tree.path, sizes, head)
-    word = feedback_bytes(settings)
+    word = feedback_bytes(settings, is_tree=tree.is_tree)
     last = int(np.argmax(rest))
     back = int(control_ps(net, settings, tree.path[last : last + 1], word)[0])
     if not folds:

@@ -19,6 +19,7 @@ from fanfold.sim.loop.fans import Bier, Receivers
 from fanfold.sim.loop.run import run
 from fanfold.topo.net import Net
 from fanfold.topo.routes import Routes
+from fanfold.units import NEVER
 
 I64 = NDArray[np.int64]
 TURNS = 2_000_000
@@ -52,7 +53,7 @@ class Progress(NamedTuple):
     n_items: int
 
 
-WHAT = ("data", "ack", "nack", "pull", "fan data", "feedback")
+WHAT = ("data", "ack", "nack", "pull", "fan data", "feedback", "ack of fan data")
 
 
 class Simulation:
@@ -105,6 +106,8 @@ class Simulation:
         b.sort_deps(self.world.deps, b.start_ranks(items, streams))
         b.push_starts(q, items, streams)
         self._push_failures()
+        self._stop_ps = self.change_ps = int(NEVER)
+        self._change_trees()
         self.code = r.TURN
 
     def _chain_pkts(self, start: int) -> None:
@@ -132,7 +135,14 @@ class Simulation:
 
     def stop_at(self, stop_ps: int) -> None:
         """Look no further than a time."""
-        self.q[r.STOP_PS] = stop_ps
+        self._stop_ps = stop_ps
+        self.q[r.STOP_PS] = min(stop_ps, self.change_ps)
+
+    def _change_trees(self) -> None:
+        """Trees as they stand from now on; the loop comes back when the next one changes."""
+        now = max(int(self.q[r.NOW]), self.change_ps if self.change_ps < NEVER else 0)
+        self.change_ps = self.fans.write_trees(now)
+        self.q[r.STOP_PS] = min(self._stop_ps, self.change_ps)
 
     def watch(self, item: int, packet: int) -> None:
         """Trace one packet of an item; its time line is ``hops`` afterwards."""
@@ -156,6 +166,8 @@ class Simulation:
                 self.fans.deliver(self)
             elif self.code == r.FULL:
                 self._enlarge()
+            elif self.code == r.LATE and self.change_ps < self._stop_ps:
+                self._change_trees()
             elif self.code != r.TURN:
                 return False
         return True
@@ -278,6 +290,8 @@ def check(settings: Settings, segment_pkts: int, program: Program) -> None:
         raise ConfigError(
             "fidelity", "train", "packet where packets may be lost, trimmed or paused"
         )
+    if program.protocol and program.fans and not program.trees:
+        raise ConfigError("program", f"fans of {program.protocol}", "trees laid on a net")
     if special and program.fans:
         raise ConfigError("settings.transport", settings.transport, "plain or roce with fans")
 

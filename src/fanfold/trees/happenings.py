@@ -68,11 +68,12 @@ class SentRow(NamedTuple):
 
 
 class StateRow(NamedTuple):
-    """State of one router at the end: entries and bytes."""
+    """State of one router at the end: entries and bytes; entries whatever the source."""
 
     node: int
     n_entries: int
     n_bytes: int
+    n_shared: int = 0
 
 
 class PacketRow(NamedTuple):

@@ -43,11 +43,13 @@ class Tree(NamedTuple):
     """Links of a tree, each as often as it carries a packet; copies that reach each host.
 
     n_repeats: times that a router was reached twice the same way; zero without a loop.
+    inner: those of the links on which a copy goes on as unicast, to a router further on.
     """
 
     links: tuple[int, ...]
     hosts: dict[int, int]
     n_repeats: int
+    inner: tuple[int, ...] = ()
 
 
 def to_links(links: set[int]) -> tuple[Out, ...]:
@@ -77,7 +79,7 @@ def walk(
             really takes, empty where it is lost.
     """
     ends, back = net.dst, net.reverse
-    links, hosts = [start], dict[int, int]()
+    links, inner, hosts = [start], list[int](), dict[int, int]()
     todo, seen, n_repeats = [(int(ends[start]), start)], set[tuple[int, int]](), 0
     while todo:
         at = todo.pop()
@@ -91,10 +93,11 @@ def walk(
                 continue
             path = route(out)
             links += path
+            inner += path[:-1]
             if path:
                 end = int(ends[path[-1]])
                 if end < net.n_hosts:
                     hosts[end] = hosts.get(end, 0) + 1
                 else:
                     todo.append((end, TUNNEL if out.is_tunnel else out.links[-1]))
-    return Tree(tuple(sorted(links)), hosts, n_repeats)
+    return Tree(tuple(sorted(links)), hosts, n_repeats, tuple(sorted(inner)))

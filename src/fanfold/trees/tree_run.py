@@ -34,6 +34,8 @@ from fanfold.trees.world import Packet, World
 LEAST_PS, MOST_PS = 0, 2**60
 DEFAULTS = TreeSettings()
 REPORT, QUERY = "membership report", "membership query"
+SHARED = frozenset({"*,G"})
+"""Keys of state that a group has once, however many sources it has."""
 PPB = 10**9
 PS_PER_S = 10**12
 
@@ -46,7 +48,7 @@ class TreeRun(NamedTuple):
     peak_entries: of all routers together. refresh_ppb: messages a second, in billionths, that
     keep the final state. n_no_state: copies dropped for want of state, or that came over a
     link they are not taken from. sent: every message but registers. trees: one for each look,
-    and that of the end.
+    and that of the end. changes: from when on which tree stood, where that was asked for.
     """
 
     protocol: str
@@ -61,6 +63,7 @@ class TreeRun(NamedTuple):
     end_ps: int
     sent: tuple[SentRow, ...]
     trees: tuple[Tree, ...]
+    changes: tuple[tuple[int, Tree], ...] = ()
 
 
 def build_tree(
@@ -71,11 +74,13 @@ def build_tree(
     settings: TreeSettings = DEFAULTS,
     *,
     looks: Sequence[int] = (),
+    keeps_changes: bool = False,
 ) -> TreeRun:
     """Run a protocol until nothing is left to happen.
 
     Args:
-        looks: times, in ps and not before 0, at which the tree is kept.
+        looks: times, in ps and not before 0, at which the tree is kept. keeps_changes: keep
+            every tree that ever stood.
 
     Raises:
         ConfigError: no such protocol, router or host; a time or number out of range; a member
@@ -85,7 +90,7 @@ def build_tree(
     check(net, source, happenings)
     world = World(net, settings)
     world.machine = row.machine(world, source, centre_of(net, row, settings))
-    group = _Group(world, happenings)
+    group = _Group(world, happenings, keeps_changes=keeps_changes)
     world.machine.on_start()
     for number in sorted(range(len(happenings)), key=lambda i: happenings[i].at_ps):
         group.schedule(number)
@@ -94,7 +99,8 @@ def build_tree(
         world.at(time_ps, lambda: trees.append(world.tree()))
     world.run()
     trees.append(world.tree())
-    return _told(row, world, group)._replace(trees=tuple(trees))
+    told = _told(row, world, group)
+    return told._replace(trees=tuple(trees), changes=tuple(group.changes))
 
 
 def centre_of(net: Net, row: TreeRow, settings: TreeSettings) -> int:
@@ -155,8 +161,11 @@ def _cables(net: Net, nodes: tuple[int, int]) -> frozenset[int]:
 class _Group:
     """Members, packets, and who is being waited for."""
 
-    def __init__(self, world: World, happenings: Sequence[Happening]) -> None:
-        self.world, self.happenings = world, happenings
+    def __init__(
+        self, world: World, happenings: Sequence[Happening], *, keeps_changes: bool
+    ) -> None:
+        self.world, self.happenings, self.keeps = world, happenings, keeps_changes
+        self.changes: list[tuple[int, Tree]] = []
         self.machine: Machine = world.machine
         self.members: set[int] = set()
         self.links: dict[int, int] = {}
@@ -242,13 +251,16 @@ class _Group:
 
     def _look_soon(self) -> None:
         """Look once, after all else of this instant."""
-        if not self.is_asked and self.waiting:
+        if not self.is_asked and (self.waiting or self.keeps):
             self.is_asked = True
             self.world.after(0, self._look)
 
     def _look(self) -> None:
         self.is_asked = False
-        reached = self.world.tree().hosts.keys()
+        tree = self.world.tree()
+        reached = tree.hosts.keys()
+        if self.keeps and (not self.changes or self.changes[-1][1] != tree):
+            self.changes.append((self.world.now_ps, tree))
         for number in sorted(self.waiting):
             h = self.happenings[number]
             match h.what:
@@ -283,7 +295,8 @@ def _told(row: TreeRow, world: World, group: _Group) -> TreeRun:
         if table:
             n_bytes = sum(map(world.machine.state_bytes, table.values()))
             n_entries = sum(entry.n_entries for entry in table.values())
-            states.append(StateRow(node, n_entries, n_bytes))
+            shared = [entry.n_entries for key, entry in table.items() if key in SHARED]
+            states.append(StateRow(node, n_entries, n_bytes, sum(shared)))
     refresh = (*world.machine.refresh(), world.machine.refresh_of_members(len(group.members)))
     return TreeRun(
         row.name,

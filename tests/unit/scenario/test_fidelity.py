@@ -12,8 +12,10 @@ from fanfold.scenario.settings import Settings
 from fanfold.schemes.catalog import CATALOG
 from fanfold.schemes.options import SchemeOptions
 from fanfold.schemes.program import Fan, build_program
+from fanfold.schemes.tree_fans import Site
 from fanfold.topo.nets import build_named_net
 from fanfold.topo.routes import build_routes
+from fanfold.trees.settings import TreeSettings
 from fanfold.work.collective import Collective
 
 NET = build_named_net("fat-tree:k=4")
@@ -127,7 +129,8 @@ def test_a_thousand_hosts_and_64_mib_need_no_flow() -> None:
     work = Collective("broadcast", 64 << 20, tuple(range(1024)))
     for scheme in CATALOG:
         if work.kind in scheme.kinds:
-            program = scheme.build(work, SchemeOptions(compact=True))
+            options = SchemeOptions(compact=True)
+            program = scheme.build(work, options, Site(net, TreeSettings()))
             choice = choose("auto", net, routes, program, SETTINGS)
             assert (choice.rung, choice.segment_pkts <= 32) == ("train", True), scheme.name
 

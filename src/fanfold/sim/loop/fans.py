@@ -22,26 +22,22 @@ from fanfold.kernels.collect import (
 from fanfold.kernels.feedback import NOT_TOLD, own_report, whole_block, write_feedback
 from fanfold.kernels.forward import arm_slot, fold_in, set_deadline
 from fanfold.kernels.jit import i64, kernel
-from fanfold.kernels.layout import MAX_PSN, UNDERLAY_BYTES
+from fanfold.kernels.layout import MAX_PSN
 from fanfold.kernels.octets import ZERO
 from fanfold.kernels.replicate import bit, n_bits, replicate
 from fanfold.kernels.slots import NEVER_PS, NO_SLOT, expect, expire
 from fanfold.kernels.state import DONE_BM, I64, U8, U64, Fold
 from fanfold.kernels.tables import NULL_NBR
 from fanfold.sim.loop.events import push
-from fanfold.sim.loop.mail import mail
 from fanfold.sim.loop.ports import free_pkt, send, take_pkt
 from fanfold.sim.loop.rows import (
     AGAIN_PS,
-    AT_BODIES,
     BIFT_BASE,
     CUT_BYTES,
     EV_REPORT,
     EV_SLOTS,
     FEEDBACK_MTU,
-    MAIL_WORD,
     N_BITS,
-    N_BODIES,
     N_ECMP,
     N_HOSTS,
     N_KINDS,
@@ -54,24 +50,25 @@ from fanfold.sim.loop.rows import (
     Row,
     Rows,
 )
+from fanfold.sim.loop.words import SIZE, shrink, take_body, word_pkt
 
 MARKED = 200
 """Queue that FEEDBACK tells of after a marked packet: the sender's window shrinks."""
-SIZE = 1 << 16
-"""Two numbers in one: a packet * SIZE + a size or a port."""
 
 
 class Bier(NamedTuple):
-    """What BFRs know and keep. R = routers, T = R * n_si * n_ecmp tables, B = rows of bytes.
+    """What BFRs know and keep. R = routers, T = R * n_si * all tables, B = rows of bytes.
 
-    nbr_of: (T, bits), f_bm: (T, P + 2, W): kernels/tables.py. bfrs: (R,) NODE_ROW of the
-    kernels. slots, words, events, ready: slot tables of all BFRs side by side, (R * S, ...),
-    (R, ...). drops: (N_DROPS,) bad FEEDBACK. scratch: (4, W). copy_nbr, copy_bits: of one
-    packet. bodies: (B, bytes) of FEEDBACK packets under way.
+    nbr_of: (T, bits), f_bm: (T, P + 2, W): kernels/tables.py. heads: (T, P + 2) bytes of labels
+    by table and neighbour + 1, where there are trees. bfrs: (R,) NODE_ROW of the kernels.
+    slots, words, events, ready: slot tables of all BFRs side by side, (R * S, ...), (R, ...).
+    drops: (N_DROPS,) bad FEEDBACK. scratch: (4, W). copy_nbr, copy_bits: of one packet. bodies:
+    (B, bytes) of FEEDBACK packets under way.
     """
 
     nbr_of: I64
     f_bm: U64
+    heads: I64
     bfrs: Rows
     slots: Rows
     words: U64
@@ -125,7 +122,7 @@ def on_fan(
     if bier.bfrs[r]["folds"] != 0:
         arm_fan(q, links, nodes, pkts, pkt_bits, fans, bier, p, node)
     pkt["ttl"] -= 1
-    table = (r * q[N_SI] + si) * q[N_ECMP] + fan["entropy"] % q[N_ECMP]
+    table = (r * q[N_SI] + si) * q[N_ECMP] + pkt["path"]
     n = replicate(
         pkt_bits[p],
         n_words,
@@ -148,6 +145,8 @@ def on_fan(
         for w in range(n_words):
             pkt_bits[copy, w] = bier.copy_bits[c, w]
         pkt_bits[copy, n_words] = pkt_bits[p, n_words]
+        if fan["is_tree"] != 0:
+            relabel(q, pkts[copy], bier.heads[table, nbr + 1])
         bier.copy_nbr[c] = copy * SIZE + nbr
     for c in range(n):
         if bier.copy_nbr[c] > 0:
@@ -155,6 +154,16 @@ def on_fan(
     if not used:
         nodes[node]["n_dead"] += pkt["n"]
         free_pkt(q, pkts, p)
+
+
+@kernel
+def relabel(q: I64, pkt: Row, n_bytes: int) -> None:
+    """Give every packet of a record so many bytes of labels instead of those it has."""
+    more = n_bytes - pkt["labels"]
+    pkt["bytes"] += more * pkt["n"]
+    if q[CUT_BYTES] == 0:
+        pkt["head"] += more
+    pkt["labels"] = n_bytes
 
 
 @kernel
@@ -241,25 +250,6 @@ def send_up(q: I64, links: Rows, pkts: Rows, bier: Bier, fold: Fold, r: int) -> 
 
 
 @kernel
-def take_body(q: I64) -> int:
-    """A free row of bytes; the loop sees to it that there always are some."""
-    q[N_BODIES] -= 1
-    return q[q[AT_BODIES] + q[N_BODIES]]
-
-
-@kernel
-def word_pkt(q: I64, pkts: Rows, p: int, body: int, fan: int, block: int, size: int) -> None:
-    """Make a row a FEEDBACK packet of a fan; its bytes stand in row ``body`` already."""
-    pkt = pkts[p]
-    pkt["kind"], pkt["stream"], pkt["psn"], pkt["n"] = PK_FEEDBACK, fan, block, 1
-    pkt["bytes"] = size + UNDERLAY_BYTES
-    pkt["head"] = q[CUT_BYTES] if q[CUT_BYTES] > 0 else pkt["bytes"]
-    pkt["ttl"], pkt["stamp"], pkt["path"] = 64, q[NOW], body
-    pkt["span_ps"], pkt["marked"], pkt["trimmed"], pkt["again"] = 0, 0, 0, 0
-    pkt["link"] = NONE
-
-
-@kernel
 def on_word(
     q: I64,
     links: Rows,
@@ -275,24 +265,24 @@ def on_word(
     r = node - q[N_HOSTS]
     fold = fold_of(q, bier, r)
     row = bier.bfrs[r : r + 1]
-    size = pkt["bytes"] - UNDERLAY_BYTES
-    body = bier.bodies[pkt["path"]]
-    if bier.bfrs[r]["folds"] != 0 and fold_in(
-        body,
-        0,
-        size,
-        q[N_WORDS],
-        q[NOW],
-        row,
-        fold,
-        bier.drops,
-        bier.scratch,
-    ):
-        free_pkt(q, pkts, p)
-        if fold.ready[0] > 0:
-            send_up(q, links, pkts, bier, fold, r)
-        return
-    body[3] -= 1  # TTL
+    if pkt["kind"] == PK_FEEDBACK:
+        body = bier.bodies[pkt["path"]]
+        if bier.bfrs[r]["folds"] != 0 and fold_in(
+            body,
+            0,
+            pkt["si"],
+            q[N_WORDS],
+            q[NOW],
+            row,
+            fold,
+            bier.drops,
+            bier.scratch,
+        ):
+            free_pkt(q, pkts, p)
+            if fold.ready[0] > 0:
+                send_up(q, links, pkts, bier, fold, r)
+            return
+        body[3] -= 1  # TTL
     bfir = fans[pkt["stream"]]["bfir_id"] - 1
     table = (r * q[N_SI] + bfir // q[N_BITS]) * q[N_ECMP]
     nbr = bier.nbr_of[table, bfir % q[N_BITS]]
@@ -301,14 +291,6 @@ def on_word(
         free_pkt(q, pkts, p)
         return
     send(q, links, pkts, p, nodes[node]["first_out"] + nbr - 1)
-
-
-@kernel
-def on_word_home(q: I64, pkts: Rows, fans: Rows, p: int) -> None:
-    """FEEDBACK at its BFIR: a letter to the sender, which frees its row."""
-    pkt = pkts[p]
-    fans[pkt["stream"]]["n_feedback"] += 1
-    mail(q, MAIL_WORD, pkt["stream"], p * SIZE + pkt["bytes"] - UNDERLAY_BYTES)
 
 
 @kernel
@@ -344,7 +326,7 @@ def on_fan_data(
         row["round"], row["report_ps"] = pkt["stamp"], now + collect.timing[1]
         push(q, row["report_ps"], b * N_KINDS + EV_REPORT)
     if row["state"] == WHOLE:
-        return b if poll else NONE
+        return b if pkt["poll"] == 1 else NONE
     row["round"] = max(row["round"], pkt["stamp"])
     row["last_ps"] = now
     follow["bfir_addr"] = pkt["link"]
@@ -456,6 +438,8 @@ def speak_up(q: I64, pkts: Rows, fans: Rows, bier: Bier, receivers: Receivers, b
         )
         psn = coded % 128
         word_pkt(q, pkts, p, body, follow["map_at"], block["block"], coded // 128)
+        if fan["is_tree"] != 0:
+            shrink(q, pkts[p], fan["word"])
         pkts[p]["next"] = NONE
         if head == NONE:
             head = p

@@ -16,7 +16,6 @@ from fanfold.sim.loop.rows import (
     CUT_BYTES,
     EV_NIC,
     EV_RETRY,
-    FAN_HEAD,
     HEADER_BYTES,
     I64,
     LOSSY,
@@ -276,8 +275,9 @@ def build_fan(q: I64, links: Rows, pkts: Rows, senders: Senders, s: int) -> int:
     pkt["kind"], pkt["stream"], pkt["n"] = PK_FAN, job["fan"], n
     pkt["psn"], pkt["si"] = job["block"], job["si"]
     senders.pkt_bits[p, n_words] = mask
-    pkt["bytes"] = payload + n * q[FAN_HEAD]
-    pkt["head"] = min(payload, fan["stride"]) + q[FAN_HEAD]
+    pkt["bytes"] = payload + n * fan["head"]
+    pkt["head"] = min(payload, fan["stride"]) + fan["head"]
+    pkt["path"], pkt["labels"] = job["table"], 0
     if q[CUT_BYTES] > 0:
         pkt["head"] = q[CUT_BYTES]
     pkt["span_ps"], pkt["marked"], pkt["trimmed"] = 0, 0, 0
@@ -287,7 +287,9 @@ def build_fan(q: I64, links: Rows, pkts: Rows, senders: Senders, s: int) -> int:
         q[REPAIR_BYTES] += pkt["bytes"]
     st["next_ps"] = max(st["next_ps"], q[NOW]) + pkt["bytes"] * st["gap_ps"]
     job["left"] &= ~mask
-    pkt["poll"] = 1 if job["left"] == ZERO or job["again"] != 0 else 0
+    pkt["poll"] = 1 if job["left"] == ZERO else 0
+    if job["again"] != 0:
+        pkt["poll"] = job["poll"]
     if job["left"] == ZERO and not next_si(q, senders.jobs, senders.job_bits, j):
         st["first_job"] = job["next"]
         if job["next"] == NONE:

@@ -40,6 +40,12 @@ PK_NACK = 2
 PK_PULL = 3
 PK_FAN = 4
 PK_FEEDBACK = 5
+PK_ECHO = 6  # a receiver's ACK of one packet of a fan
+
+# When receivers of a fan speak.
+PER_BLOCK = 0
+PER_PACKET = 1
+PER_LOSS = 2
 
 # Transports of unicast streams.
 ROCE = 0
@@ -107,7 +113,7 @@ PKT_ROW = np.dtype(
         ("at_ps", np.int64),  # when it is at the end of its link
         ("stamp", np.int64),  # when its sender sent it; a fan's round
         ("span_ps", np.int64),  # from its first packet's arrival to its last one's
-        ("path", np.int32),  # of FEEDBACK: the row of its bytes
+        ("path", np.int32),  # of FEEDBACK: the row of its bytes; of a fan's DATA: its table
         ("stream", np.int32),
         ("psn", np.int32),  # record of its stream; a fan's block
         ("link", np.int32),
@@ -116,13 +122,13 @@ PKT_ROW = np.dtype(
         ("head", np.int32),  # of its first packet, all that cut-through waits for
         ("n", np.int16),
         ("ttl", np.int16),
-        ("si", np.int16),  # of a fan's DATA
+        ("si", np.int16),  # of a fan's DATA; of FEEDBACK: its bytes without underlay
         ("kind", np.int8),
         ("marked", np.int8),
         ("trimmed", np.int8),
         ("again", np.int8),
-        ("poll", np.int8),  # a fan's DATA asks for a word
-        ("spare", np.int8),
+        ("poll", np.int8),  # a fan's DATA asks for a word; 2: only of those it helps
+        ("labels", np.int8),  # bytes that it has for the sake of a tree
     ]
 )
 STREAM_ROW = np.dtype(
@@ -190,6 +196,8 @@ JOB_ROW = np.dtype(
         ("si", np.int64),
         ("round", np.int64),
         ("again", np.int64),
+        ("table", np.int64),  # of all ECMP tables and trees
+        ("poll", np.int64),  # of its packets when sent again
     ]
 )
 FAN_ROW = np.dtype(
@@ -212,6 +220,10 @@ FAN_ROW = np.dtype(
         ("block_at", np.int64),  # block row of bit 0, block 0
         ("unreceived", np.int64),  # receivers that lack a block
         ("n_feedback", np.int64),  # packets that reached the source
+        ("head", np.int64),  # bytes of a packet's headers on the source's link
+        ("is_tree", np.int64),  # labels change on the way, words go by unicast
+        ("word", np.int64),  # bytes of a receiver's word without gaps
+        ("speaks", np.int64),  # PER_...
     ]
 )
 CONN_ROW = np.dtype([("now", np.int64), ("first", np.int64), ("last", np.int64)])
@@ -328,14 +340,13 @@ class World(NamedTuple):
     N_ECMP,
     N_BITS,
     BIFT_BASE,
-    FAN_HEAD,
     N_SLOTS,
     SEG,
     AT_MAIL,
     AT_BODIES,
     N_BODIES,
     HEAD_FIELDS,
-) = range(67)
+) = range(66)
 
 # What the slow plane is told: kind, and two numbers.
 MAIL_SENT = 0  # fan, job: its last packet left

@@ -10,7 +10,6 @@ from fanfold.sim.loop.fans import (
     on_report,
     on_slots,
     on_word,
-    on_word_home,
     speak_up,
 )
 from fanfold.sim.loop.mail import mail
@@ -57,6 +56,7 @@ from fanfold.sim.loop.rows import (
     N_SIDE,
     NONE,
     NOW,
+    PER_PACKET,
     PK_DATA,
     PK_FAN,
     STOP_PS,
@@ -76,6 +76,7 @@ from fanfold.sim.loop.unicast import (
     settle,
     start_item,
 )
+from fanfold.sim.loop.words import echo, on_word_home
 
 NEVER_PS = 2**63 - 1
 
@@ -206,7 +207,7 @@ def arrive_fan(
             q, world.nodes, pkts, senders.pkt_bits, senders.fans, receivers, p, node
         )
         finish_fan(q, world, senders, pkt["stream"])
-        free_pkt(q, pkts, p)
+        answer(q, world, senders, p, b)
         if b != NONE:
             say(q, world, senders, bier, receivers, b)
     else:
@@ -291,6 +292,20 @@ def finish_fan(q: I64, world: World, senders: Senders, f: int) -> None:
     if fan["unreceived"] == 0:
         fan["unreceived"] = NONE
         settle(q, world.items, world.deps, fan["item"], 0)
+
+
+@kernel
+def answer(q: I64, world: World, senders: Senders, p: int, b: int) -> None:
+    """A receiver's ACKs of packets, where it sends such; a word on a block is one too."""
+    pkt = world.pkts[p]
+    fan = senders.fans[pkt["stream"]]
+    n = pkt["n"] - (1 if b != NONE else 0)
+    if fan["speaks"] == PER_PACKET and n > 0:
+        at = world.links[pkt["link"]]["reverse"]
+        echo(q, world.pkts, fan, p, n)
+        post(q, world.links, world.pkts, senders, at, p)
+    else:
+        free_pkt(q, world.pkts, p)
 
 
 @kernel

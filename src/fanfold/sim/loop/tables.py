@@ -23,13 +23,15 @@ def fill_bifts(
     n_hosts: int,
     n_si: int,
     n_ecmp: int,
+    stride: int,
     is_flat: bool,
     nbr_of: I64,
     f_bm: U64,
 ) -> None:
     """Fill nbr_of (T, bits) and f_bm (T, P + 2, W) of every router.
 
-    way, hops: (R, G). host_of: (n_si * bits,) host of each BFR-id - 1, or -1.
+    way, hops: (R, G). host_of: (n_si * bits,) host of each BFR-id - 1, or -1. stride: tables
+    of a router and SI; those beyond ``n_ecmp`` are trees.
     """
     n_bits = nbr_of.shape[1]
     for r in range(way.shape[0]):
@@ -38,7 +40,7 @@ def fill_bifts(
             host = host_of[b]
             si, k = b // n_bits, b % n_bits
             for e in range(n_ecmp):
-                table = (r * n_si + si) * n_ecmp + e
+                table = (r * n_si + si) * stride + e
                 nbr = NULL_NBR
                 if host >= 0:
                     nbr = port_to(

@@ -1,0 +1,130 @@
+"""Fans of a program along trees that a protocol sets up: the tree, its labels, its cost.
+
+The protocol runs by its own messages (trees/) on the net and at the ranks' hosts; data then
+takes exactly the links of the tree that stands. Trees of one program are set up side by side,
+each as if it had the routers for itself.
+"""
+
+from collections import Counter
+from typing import Literal, NamedTuple
+
+from fanfold.errors import ConfigError
+from fanfold.schemes.program import FanTree, Phase, Program, Setup
+from fanfold.topo.net import Net
+from fanfold.trees.settings import TreeSettings
+from fanfold.trees.standing import Fail, Standing, stand
+from fanfold.trees.tree import Tree
+
+TreeStart = Literal["wait", "standing", "lost"]
+"""wait: a source starts when its tree is up. standing: all trees were up before. lost: a source
+starts at once, and what the tree does not reach yet is lost."""
+LABEL_BYTES = 4
+"""One MPLS label (RFC 3032 2.1): of mLDP, or a replication SID, or the SID of a node."""
+SHARED = frozenset({"bidir-pim", "mldp-mp2mp"})
+"""Protocols with one tree for all sources of a group."""
+MAX_JOINS = 2**17
+"""Trees times members that are set up message by message: 10 to 60 s."""
+
+
+class Site(NamedTuple):
+    """Where trees are set up.
+
+    settings: of the protocols. start: what happens before a tree is up. fails: cables that go
+    down, at times of the run.
+    """
+
+    net: Net
+    settings: TreeSettings
+    start: TreeStart = "wait"
+    fails: tuple[Fail, ...] = ()
+
+
+def lay(program: Program, protocol: str, site: Site | None) -> Program:
+    """The same program with a tree for each source and its receivers.
+
+    Raises:
+        ConfigError: no net to set trees up on, more trees than there is time for, no path, or
+            hosts that the net has not.
+    """
+    if site is None:
+        raise ConfigError("site", "none", f"a net that {protocol} sets its trees up on")
+    groups = list(dict.fromkeys((fan.source, fan.receivers) for fan in program.fans))
+    n_joins = sum(len(receivers) for _, receivers in groups)
+    if n_joins > MAX_JOINS:
+        raise ConfigError(
+            "workload.ranks",
+            f"{len(groups)} trees, {n_joins} joins",
+            f"at most {MAX_JOINS} joins",
+        )
+    stood = [_stand(protocol, site, source, receivers) for source, receivers in groups]
+    number = {group: i for i, group in enumerate(groups)}
+    trees, starts = [], []
+    for (source, _), tree in zip(groups, stood, strict=True):
+        shift_ps = tree.up_ps if site.start == "standing" else 0
+        starts.append(tree.up_ps if site.start == "wait" else 0)
+        phases = (
+            _phase(site.net, protocol, max(at - shift_ps, 0), stands)
+            for at, stands in tree.phases
+        )
+        trees.append(FanTree(source, tuple(phases)))
+    fans = []
+    for fan in program.fans:
+        at = number[fan.source, fan.receivers]
+        fans.append(fan._replace(tree=at, start_ps=max(fan.start_ps, starts[at])))
+    return program._replace(
+        fans=tuple(fans), protocol=protocol, trees=tuple(trees), setup=_sum(protocol, stood)
+    )
+
+
+def _stand(protocol: str, site: Site, source: int, receivers: tuple[int, ...]) -> Standing:
+    return stand(
+        protocol,
+        site.net,
+        source,
+        receivers,
+        site.settings,
+        fails=site.fails,
+        is_early=site.start == "lost",
+        after_up=site.start == "standing",
+    )
+
+
+def _phase(net: Net, protocol: str, from_ps: int, tree: Tree) -> Phase:
+    """Links once each; hosts speak no MPLS, so labels are between routers only.
+
+    On the way to a replication point further on, the SID of that router is on top of the
+    replication SID, and taken off one link before it.
+    """
+    links = tuple(sorted(set(tree.links)))
+    if protocol.startswith("mldp"):
+        sizes = dict.fromkeys(links, LABEL_BYTES)
+    elif protocol == "sr-p2mp":
+        inner = set(tree.inner)
+        sizes = {k: LABEL_BYTES * (1 + (k in inner)) for k in links}
+    else:
+        return Phase(from_ps, links, (0,) * len(links))
+    hosts = net.n_hosts
+    labels = (0 if net.src[k] < hosts or net.dst[k] < hosts else sizes[k] for k in links)
+    return Phase(from_ps, links, tuple(labels))
+
+
+def _sum(protocol: str, stood: list[Standing]) -> Setup:
+    """What all trees took; what a group has once is counted once."""
+    if not stood:
+        return Setup(0, 0, 0, 0, 0)
+    up_ps = max(tree.up_ps for tree in stood)
+    if protocol in SHARED:
+        most = max(stood, key=lambda tree: (tree.n_messages, sum(tree.entries.values())))
+        entries = most.entries
+        n, n_bytes = most.n_messages, most.n_bytes
+    else:
+        counts: Counter[int] = Counter()
+        for i, tree in enumerate(stood):
+            counts.update(tree.entries)
+            if i:
+                counts.subtract(tree.shared_entries)
+        entries = dict(counts)
+        n = sum(tree.n_messages - tree.n_shared for tree in stood) + stood[0].n_shared
+        n_bytes = sum(tree.n_bytes - tree.shared_bytes for tree in stood)
+        n_bytes += stood[0].shared_bytes
+    return Setup(up_ps, n, n_bytes, sum(entries.values()), max(entries.values(), default=0))

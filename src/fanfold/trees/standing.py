@@ -1,0 +1,135 @@
+"""A tree set up for data: which one stands from when on, and what it took until it was up.
+
+All members join at once. Where data makes state (PIM), the source's first packets follow as
+soon as everybody is reached, and the tree is up when it changes no more: on the source's own
+tree, pruned. Failures come later, and the tree that each moment has is kept.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from fanfold.errors import ConfigError
+from fanfold.topo.net import Net
+from fanfold.trees.catalog import protocol_of
+from fanfold.trees.happenings import NOT_DONE, Happening
+from fanfold.trees.machine import Machine
+from fanfold.trees.settings import TreeSettings
+from fanfold.trees.tree import Tree
+from fanfold.trees.tree_run import REPORT, TreeRun, build_tree
+
+PROBES = (8, 64, 512)
+"""Packets that a source sends ahead; more where the tree still changes."""
+SHARED_KINDS = frozenset({REPORT, "join (*,G)"})
+"""Messages that a group has once, however many sources it has."""
+FABRIC_KINDS = frozenset({"offer", "winner"})
+"""Messages of the fabric, before there is any group: as unicast routing has its own."""
+Fail = tuple[int, tuple[int, int]]
+"""When, and between which nodes."""
+
+
+class Standing(NamedTuple):
+    """One source's tree.
+
+    up_ps: from the joins on until the tree was what it stays. phases: from when on which tree
+    stood; the first is that of ``up_ps``, or all where they were asked for. n_messages,
+    n_bytes: of control, until then; n_shared, shared_bytes: those that a second source of the
+    group would not need. entries, shared_entries: by router.
+    """
+
+    up_ps: int
+    phases: tuple[tuple[int, Tree], ...]
+    n_messages: int
+    n_bytes: int
+    n_shared: int
+    shared_bytes: int
+    entries: dict[int, int]
+    shared_entries: dict[int, int]
+
+
+def stand(
+    protocol: str,
+    net: Net,
+    source: int,
+    members: Sequence[int],
+    settings: TreeSettings,
+    *,
+    fails: Sequence[Fail] = (),
+    is_early: bool = False,
+    after_up: bool = False,
+) -> Standing:
+    """Set one tree up, and let cables fail.
+
+    Args:
+        members: hosts, the source left out. fails: times from the joins on, or with
+            ``after_up`` from when the tree is up. is_early: the source sends from the joins on,
+            and all trees are kept; else those from ``up_ps`` on.
+
+    Raises:
+        ConfigError: no such protocol, no path, no cable to fail, or a tree that never settles.
+    """
+    joins = [Happening(0, "join", host) for host in members if host != source]
+    run = build_tree(protocol, net, source, joins, settings, keeps_changes=True)
+    probes: list[Happening] = []
+    machine = protocol_of(protocol).machine
+    if machine.on_data is not Machine.on_data:
+        reached_ps = max(h.took_ps for h in run.happenings)
+        run, probes = _probed(protocol, net, source, joins, settings, max(reached_ps, 0))
+    up_ps = max(0, run.changes[-1][0]) if run.changes else 0
+    if any(h.took_ps == NOT_DONE for h in run.happenings if h.what == "join"):
+        raise ConfigError("trees", f"{protocol} does not reach every member", "a path to each")
+    phases = [(up_ps, run.trees[-1])]
+    if fails or is_early:
+        shift_ps = up_ps if after_up else 0
+        late = [Happening(at + shift_ps, "fail", nodes=nodes) for at, nodes in fails]
+        early = [_packets(0, settings, probes)] if is_early and probes else []
+        again = [_packets(h.at_ps + _mending_ps(settings), settings, probes) for h in late]
+        happenings = [*joins, *early, *probes, *late, *(again if probes else [])]
+        told = build_tree(protocol, net, source, happenings, settings, keeps_changes=True)
+        is_first = is_early or any(h.at_ps <= up_ps for h in late)
+        kept = [(max(at, 0), tree) for at, tree in told.changes if is_first or at > up_ps]
+        phases = kept if is_first else [*phases, *kept]
+    return _summed(run, up_ps, phases)
+
+
+def _probed(
+    protocol: str,
+    net: Net,
+    source: int,
+    joins: list[Happening],
+    settings: TreeSettings,
+    at_ps: int,
+) -> tuple[TreeRun, list[Happening]]:
+    """The run with so many packets ahead that the last one goes by a tree that stays."""
+    for n in PROBES:
+        gap_ps = 2 * (settings.install_ps + settings.process_ps)
+        probes = [Happening(at_ps, "send", n=n, gap_ps=gap_ps)]
+        run = build_tree(protocol, net, source, [*joins, *probes], settings, keeps_changes=True)
+        if run.changes[-1][0] < at_ps + (n - 1) * gap_ps:
+            return run, probes
+    raise ConfigError("trees", f"{protocol} changes on and on", "delays that let it settle")
+
+
+def _packets(at_ps: int, settings: TreeSettings, probes: list[Happening]) -> Happening:
+    n = probes[0].n if probes else 1
+    gap_ps = 2 * (settings.install_ps + settings.process_ps)
+    return Happening(at_ps, "send", n=n, gap_ps=gap_ps)
+
+
+def _mending_ps(settings: TreeSettings) -> int:
+    """From a failure to new paths, and to the tables that they lead to."""
+    return settings.detect_ps + settings.reroute_ps + 2 * settings.install_ps
+
+
+def _summed(run: TreeRun, up_ps: int, phases: Sequence[tuple[int, Tree]]) -> Standing:
+    messages = [m for m in run.messages if m.kind not in FABRIC_KINDS]
+    shared = [m for m in messages if m.kind in SHARED_KINDS]
+    return Standing(
+        up_ps,
+        tuple(phases),
+        sum(m.n for m in messages),
+        sum(m.n_bytes for m in messages),
+        sum(m.n for m in shared),
+        sum(m.n_bytes for m in shared),
+        {row.node: row.n_entries for row in run.states},
+        {row.node: row.n_shared for row in run.states},
+    )
