@@ -20,7 +20,10 @@ from fanfold.errors import ExitCode, FanfoldError
 ClickError: type[Exception] = typer.BadParameter.__mro__[2]
 
 PREFIX = "FANFOLD"
-STUDY = ("topo", "trees", "compare", "explain", "report", "sim-bench", "study", "vat", "workload")
+STUDY = (
+    *("topo", "trees", "compare", "explain", "report", "sim-bench", "study", "vat"),
+    "workload",
+)
 """Verbs that need the simulator, half a second of imports: only where one of them is meant."""
 TRUE = ("1", "true", "yes", "on", "t", "y")
 

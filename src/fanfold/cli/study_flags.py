@@ -1,11 +1,11 @@
 """Flags of `fanfold compare` as a scenario; where results lie."""
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from fanfold.errors import ConfigError
+from fanfold.results import store
 from fanfold.scenario.scenario import Scenario, load_scenario, read_scenario
 from fanfold.units import PPB_ONE, parse_probability, parse_size
 
@@ -21,6 +21,8 @@ _FLAG_OF = {
     "workload.order": "--order",
     "settings.transport": "--transport",
 }
+
+results_home = store.results_home
 
 
 def scenario_of(file: Path | None, flags: Mapping[str, str | int]) -> Scenario:
@@ -49,12 +51,6 @@ def by_flag(error: ConfigError) -> ConfigError:
     """The same error, with the flag in the place of the scenario's key."""
     field = _FLAG_OF.get(error.field, error.field)
     return ConfigError(field, error.got, error.allowed)
-
-
-def results_home() -> Path:
-    """Where runs are kept unless a folder is named."""
-    base = os.environ.get("XDG_STATE_HOME", str(Path.home() / ".local" / "state"))
-    return Path(base) / "fanfold" / "results"
 
 
 def _table(flags: Mapping[str, str | int]) -> dict[str, Any]:

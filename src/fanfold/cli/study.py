@@ -1,0 +1,127 @@
+"""`fanfold study`: an AI workload by every scheme, what it costs, and what to choose."""
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+from fanfold.cli.study_flags import results_home
+from fanfold.cli.study_view import Line, show_key_rows
+from fanfold.errors import ConfigError, ExitCode
+from fanfold.study.api import asks_of, run_all
+from fanfold.study.catalog import CATALOG
+from fanfold.study.result import Study
+from fanfold.study.workers import CLUSTERS, Submit, cores, here, on_cluster
+
+KINDS = " | ".join([*(row.name for row in CATALOG), "all"])
+MICRO = 10**6
+
+
+def study(
+    kind: Annotated[str, typer.Argument(help=KINDS, show_default=False)],
+    *,
+    model: Annotated[
+        str | None, typer.Option(help="a preset, or a config.json of Hugging Face")
+    ] = None,
+    gpus: Annotated[int | None, typer.Option(help="GPUs, one host port each")] = None,
+    topology: Annotated[
+        str | None, typer.Option(help="such as fat-tree:k=8; default: by the GPUs")
+    ] = None,
+    schemes: Annotated[str, typer.Option(help="all, or names by commas")] = "all",
+    sweep: Annotated[
+        list[str] | None,
+        typer.Option(help="KEY=VALUE,VALUE,... ; several times; one value sets a key"),
+    ] = None,
+    loss: Annotated[
+        str | None, typer.Option(help="of a packet on a link, such as 0.1%")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="of all that is drawn", min=0)] = 1,
+    jobs: Annotated[
+        int | None, typer.Option(help="processes at once; default: the cores")
+    ] = None,
+    price: Annotated[
+        str | None, typer.Option(help="USD for a GB that leaves the source")
+    ] = None,
+    pj_per_bit: Annotated[
+        int, typer.Option("--pj-per-bit", help="energy of a bit on a link, in pJ", min=0)
+    ] = 0,
+    watts: Annotated[int, typer.Option(help="of a GPU that waits", min=0)] = 0,
+    submit: Annotated[
+        str | None, typer.Option(help=f"hand the runs to {', '.join(CLUSTERS)}")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="folder of results")] = None,
+    no_cache: Annotated[bool, typer.Option("--no-cache", help="run again")] = False,
+    keys: Annotated[bool, typer.Option("--keys", help="list what can be swept")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
+) -> None:
+    """Study a workload: every scheme on one fabric, costs, and what to choose."""
+    if keys:
+        show_key_rows(kind, as_json=as_json)
+        return
+    given = {"model": model, "gpus": gpus, "topology": topology, "loss": loss}
+    asks = asks_of(
+        kind,
+        {name: str(value) for name, value in given.items() if value is not None},
+        schemes=tuple(name.strip() for name in schemes.split(",")),
+        sweep=read_sweep(sweep or []),
+        seed=seed,
+        prices=(micro_usd(price), pj_per_bit, watts),
+    )
+    if submit is not None and jobs is not None:
+        raise ConfigError("--jobs", jobs, "none beside --submit: the cluster decides")
+    how: Submit = on_cluster(submit) if submit else here(jobs if jobs is not None else cores())
+    with Line(is_shown=not as_json) as line:
+        made = run_all(
+            asks,
+            out if out is not None else results_home(),
+            command=f"fanfold {shlex.join(sys.argv[1:])}",
+            submit=how,
+            use_cache=not no_cache,
+            tell=line.tell,
+            told=None if as_json else line.show,
+        )
+    _finish(made, as_json=as_json)
+
+
+def read_sweep(texts: list[str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Keys and their values, as they were given.
+
+    Raises:
+        ConfigError: not of the form KEY=VALUE,VALUE.
+    """
+    sweep = []
+    for text in texts:
+        name, is_pair, values = text.partition("=")
+        if not is_pair or not name.strip():
+            raise ConfigError("--sweep", text, "KEY=VALUE,VALUE,...")
+        sep = ";" if ";" in values else ","
+        sweep.append((name.strip(), tuple(v.strip() for v in values.split(sep))))
+    return tuple(sweep)
+
+
+def micro_usd(text: str | None) -> int:
+    """Price of a GB in millionths of a USD.
+
+    Raises:
+        ConfigError: no amount.
+    """
+    if text is None:
+        return 0
+    allowed = "USD a GB in steps of a millionth, such as 0.02"
+    whole, _, parts = text.strip().removeprefix("$").partition(".")
+    is_number = (whole + parts).isascii() and (whole + parts).isdigit()
+    if not is_number or len(whole) > 9 or len(parts) > 6:
+        raise ConfigError("--price", text, allowed)
+    return int(whole or "0") * MICRO + int((parts + "000000")[:6])
+
+
+def _finish(made: list[Study], *, as_json: bool) -> None:
+    if as_json:
+        value = made[0] if len(made) == 1 else made
+        print(msgspec.json.encode(value).decode())
+    refused = sum(bool(row.refusal) for study in made for row in study.rows)
+    if refused and refused == sum(len(study.rows) for study in made):
+        raise typer.Exit(ExitCode.PARTIAL)

@@ -1,0 +1,60 @@
+"""All tasks of a request, those that are not kept yet run; then the whole as a Study.
+
+What was stopped goes on where it was: a task whose row is in the folder is not run again.
+"""
+
+from collections.abc import Callable
+
+from fanfold.errors import CheckFailed, ConfigError
+from fanfold.study.ask import Ask
+from fanfold.study.keep import Shelf
+from fanfold.study.result import Row, Study
+from fanfold.study.summary import build_study
+from fanfold.study.sweep import tasks_of
+from fanfold.study.task import Fault, task_id
+from fanfold.study.workers import Submit
+
+Tell = Callable[[int, int, str], None]
+"""Called with how many tasks are done, of how many, and which was the last."""
+
+
+def run_study(
+    ask: Ask,
+    shelf: Shelf,
+    command: str,
+    *,
+    submit: Submit,
+    use_cache: bool = True,
+    tell: Tell | None = None,
+) -> Study:
+    """Run what is not kept yet, and put the study on the shelf.
+
+    Args:
+        command: that prints the same again. submit: of study/workers.py.
+
+    Raises:
+        ConfigError: the first fault of the request.
+        CheckFailed: a run that gave nothing.
+    """
+    tasks = tasks_of(ask)
+    shelf.check()
+    names = [task_id(task) for task in tasks]
+    rows: list[Row | None] = [shelf.row(name) if use_cache else None for name in names]
+    left = [i for i, row in enumerate(rows) if row is None]
+    n_done = len(tasks) - len(left)
+    if tell:
+        tell(n_done, len(tasks), "")
+    for place, got in submit([tasks[i] for i in left], shelf.folder) if left else ():
+        task = tasks[left[place]]
+        if isinstance(got, Fault):
+            raise ConfigError(got.field, got.got, got.allowed)
+        rows[left[place]] = got
+        n_done += 1
+        if tell:
+            tell(n_done, len(tasks), " ".join([task.scheme, *task.point.values()]))
+    whole = [row for row in rows if row is not None]
+    if len(whole) < len(tasks):
+        raise CheckFailed(f"{len(tasks) - len(whole)} of {len(tasks)} runs gave nothing")
+    study = build_study(ask, tasks, whole, command)
+    shelf.put_study(study)
+    return study
