@@ -138,4 +138,10 @@ PLANTS: tuple[tuple[str, str, str, str], ...] = (
         'if item["unacked"] > 1:',
         "tests/sim/test_by_hand.py::test_finish",
     ),
+    (
+        "src/fanfold/topo/rail.py",
+        "leaf[pod * gpus + which], line",
+        "leaf[(which + server) % leaf.size], line",
+        "tests/sim/test_validation_shapes.py::test_a_ring_on_its_rail_is_faster_than_over_spines",
+    ),
 )
