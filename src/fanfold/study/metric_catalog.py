@@ -74,6 +74,13 @@ CATALOG: tuple[Metric, ...] = (
         "reliability",
         "payload over the time until the source knows that all have all",
     ),
+    Metric(
+        "goodput_ppm",
+        "ppm",
+        "more",
+        "reliability",
+        "goodput with the loss asked for, of that without",
+    ),
     Metric("drops", "packets", "less", "reliability", "lost on links and in queues"),
     Metric("repair_bytes", "bytes", "less", "reliability", "that sources sent again"),
     Metric(
@@ -83,13 +90,20 @@ CATALOG: tuple[Metric, ...] = (
         "reliability",
         "repairs on links below which no receiver lacked the packet",
     ),
+    Metric(
+        "healthy_repair_ppm",
+        "ppm",
+        "less",
+        "reliability",
+        "of data on all links, when one receiver's link loses as many as all links together",
+    ),
     Metric("detect_ps", "ps", "less", "reliability", "from a fault until it is noticed"),
     Metric(
         "recover_ps",
         "ps",
         "less",
         "reliability",
-        "from a fault until all whom it cut off can be reached again",
+        "time since detection in which somebody whom a fault cut off cannot be reached",
     ),
     Metric(
         "gap_receivers",
@@ -99,6 +113,13 @@ CATALOG: tuple[Metric, ...] = (
         "receivers that a fault and its mending made miss a packet",
     ),
     Metric("behind_receivers", "", "", "reliability", "receivers whose path held the fault"),
+    Metric(
+        "domain_ppm",
+        "ppm",
+        "less",
+        "reliability",
+        "receivers with a gap, of those behind the fault",
+    ),
     Metric(
         "setup_ps",
         "ps",
@@ -111,7 +132,21 @@ CATALOG: tuple[Metric, ...] = (
         "ps",
         "less",
         "dynamics",
-        "from a member's wish until a packet of the source can reach it; median",
+        "from a member's wish until a packet of the source can reach it; the longest of some",
+    ),
+    Metric(
+        "leave_ps",
+        "ps",
+        "less",
+        "dynamics",
+        "from a member's wish until none reaches it; the longest of some",
+    ),
+    Metric(
+        "change_gap_ps",
+        "ps",
+        "less",
+        "dynamics",
+        "that a change adds where one follows the other, done as they come",
     ),
     Metric("change_msgs", "messages", "less", "dynamics", "of control, for one join or leave"),
     Metric(
@@ -132,11 +167,31 @@ CATALOG: tuple[Metric, ...] = (
         "the same as a share of the payload of a packet",
     ),
     Metric(
+        "far_header_ppm", "ppm", "less", "sparseness", "the same for members among 65,536 hosts"
+    ),
+    Metric(
         "extra_copies_ppm",
         "ppm",
         "less",
         "sparseness",
-        "link crossings of a packet beyond those of the smallest tree of shortest paths",
+        "link crossings beyond those of the ideal tree: shortest paths, each link once",
+    ),
+    Metric(
+        "far_copies_ppm", "ppm", "less", "sparseness", "the same for members among 65,536 hosts"
+    ),
+    Metric(
+        "lost_saving_ppm",
+        "ppm",
+        "less",
+        "sparseness",
+        "of the link crossings that the ideal tree saves over copies by unicast",
+    ),
+    Metric(
+        "far_lost_saving_ppm",
+        "ppm",
+        "less",
+        "sparseness",
+        "the same for members among 65,536 hosts",
     ),
     Metric(
         "idle_state_entries",
@@ -144,6 +199,13 @@ CATALOG: tuple[Metric, ...] = (
         "less",
         "sparseness",
         "for the group, in routers that lie on no path to a member",
+    ),
+    Metric(
+        "idle_state_ppm",
+        "ppm",
+        "less",
+        "sparseness",
+        "the same as a share of all entries of the group",
     ),
     Metric("control_msgs", "messages", "less", "simplicity", "to set up one group"),
     Metric("message_kinds", "", "less", "simplicity", "of messages that a group needs"),
