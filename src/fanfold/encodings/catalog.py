@@ -7,9 +7,15 @@ from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from typing import NamedTuple
 
+from fanfold.encodings.elmo import Elmo
 from fanfold.encodings.encoder import Encoder
 from fanfold.encodings.flat_bier import FlatBier
 from fanfold.encodings.ground import Ground
+from fanfold.encodings.hierarchical_bier import HierarchicalBier
+from fanfold.encodings.id_list import IdList
+from fanfold.encodings.prefix_blocks import PrefixBlocks
+from fanfold.encodings.rbs import Rbs
+from fanfold.encodings.rts import Rts
 from fanfold.encodings.sub_domains import SubDomains
 from fanfold.encodings.unicast import Unicast
 from fanfold.errors import ConfigError
@@ -83,6 +89,55 @@ CATALOG: tuple[EncodingKind, ...] = (
         "a sub-domain for each pod",
         "RFC 8279 section 2",
         lengths=(256,),
+    ),
+    EncodingKind(
+        "bier-h",
+        lambda order: HierarchicalBier(order.ground, order.limit_bits, order.n_bits),
+        "bits for pods, new headers imposed at their borders",
+        "seed 001; layout ours",
+        lengths=(256,),
+    ),
+    EncodingKind(
+        "rbs",
+        lambda order: Rbs(order.ground, order.limit_bits),
+        "the tree: a BitString of each switch's ports",
+        "draft-eckert-bier-rbs-00",
+    ),
+    EncodingKind(
+        "rts",
+        lambda order: Rts(order.ground, order.limit_bits),
+        "the tree: nested units of SIDs or BitStrings",
+        "draft-eckert-pim-rts-forwarding-01",
+    ),
+    EncodingKind(
+        "id-list",
+        lambda order: IdList(order.ground, order.limit_bits),
+        "the numbers of the receivers",
+        "layout ours",
+    ),
+    EncodingKind(
+        "elmo",
+        lambda order: Elmo(order.ground, order.limit_bits, is_stored=False),
+        "bitmaps for layers of a Clos, the rest by default bitmap",
+        "Elmo, SIGCOMM 2019",
+    ),
+    EncodingKind(
+        "elmo-s",
+        lambda order: Elmo(order.ground, order.limit_bits, is_stored=True),
+        "bitmaps for layers of a Clos, the rest in tables",
+        "Elmo, SIGCOMM 2019",
+    ),
+    EncodingKind(
+        "peel",
+        lambda order: PrefixBlocks(order.ground, order.limit_bits, is_covering=False),
+        "blocks of a power of two, exact",
+        "PEEL, HotNets 2025; layout ours",
+    ),
+    EncodingKind(
+        "peel-c",
+        lambda order: PrefixBlocks(order.ground, order.limit_bits, is_covering=True),
+        "blocks of a power of two, covering",
+        "PEEL, HotNets 2025; layout ours",
     ),
 )
 

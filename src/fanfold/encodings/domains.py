@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 from fanfold.topo.net import Net
 
 I64 = NDArray[np.int64]
+OUTSIDE = -1
 
 
 def places_of(net: Net) -> I64:
@@ -16,3 +17,19 @@ def places_of(net: Net) -> I64:
     number[np.argsort(at)] = np.arange(at.size)
     found: I64 = number[inverse.reshape(-1)]
     return found
+
+
+def domains_of(net: Net, place: I64) -> I64:
+    """(N,) domain of each node: that of all nodes below it, or OUTSIDE where they differ."""
+    domain = np.full(net.n_nodes, OUTSIDE, np.int64)
+    domain[: net.n_hosts] = place
+    for tier in range(1, int(net.tier.max()) + 1):
+        is_down = (net.tier[net.src] == tier) & (net.tier[net.dst] < tier)
+        node, below = net.src[is_down], domain[net.dst[is_down]]
+        low = np.full(net.n_nodes, np.iinfo(np.int64).max)
+        high = np.full(net.n_nodes, OUTSIDE, np.int64)
+        np.minimum.at(low, node, below)
+        np.maximum.at(high, node, below)
+        is_one = (low == high) & (net.tier == tier)
+        domain[is_one] = low[is_one]
+    return domain

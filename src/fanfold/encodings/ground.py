@@ -35,6 +35,7 @@ class Ground:
         self.net = net
         self.routes = routes
         self._down: dict[int, tuple[I64, I64]] = {}
+        self._trees: dict[int, Tree] = {}
 
     @cached_property
     def dst(self) -> list[int]:
@@ -82,6 +83,26 @@ class Ground:
 
     def tree_of(self, source: int) -> Tree:
         """Shortest paths from a source; of equal ones each node takes its lowest link."""
+        if source not in self._trees:
+            self._trees[source] = self._search(source)
+        return self._trees[source]
+
+    def branches(self, into: I64, members: Iterable[int]) -> Branches:
+        """Links of a tree that lead to members, by the node they leave."""
+        found: Branches = {}
+        seen: set[int] = set()
+        for member in members:
+            node = member
+            while node not in seen and into[node] != NO_LINK:
+                seen.add(node)
+                link = int(into[node])
+                node = int(self.net.src[link])
+                found.setdefault(node, []).append(link)
+        for links in found.values():
+            links.sort()
+        return found
+
+    def _search(self, source: int) -> Tree:
         net = self.net
         into = np.full(net.n_nodes, NO_LINK, np.int64)
         hops = np.zeros(net.n_nodes, np.int64)
@@ -99,21 +120,6 @@ class Ground:
             front[:] = False
             front[nodes[nodes >= net.n_hosts]] = True
         return Tree(into, hops)
-
-    def branches(self, into: I64, members: Iterable[int]) -> Branches:
-        """Links of a tree that lead to members, by the node they leave."""
-        found: Branches = {}
-        seen: set[int] = set()
-        for member in members:
-            node = member
-            while node not in seen and into[node] != NO_LINK:
-                seen.add(node)
-                link = int(into[node])
-                node = int(self.net.src[link])
-                found.setdefault(node, []).append(link)
-        for links in found.values():
-            links.sort()
-        return found
 
     def _links_of_host(self, host: int, to: I64) -> I64:
         """Of several links the first whose router is nearest."""
