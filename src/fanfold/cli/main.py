@@ -21,7 +21,17 @@ ClickError: type[Exception] = typer.BadParameter.__mro__[2]
 
 PREFIX = "FANFOLD"
 STUDY = (
-    *("topo", "trees", "compare", "explain", "report", "sim-bench", "study", "vat"),
+    *(
+        "topo",
+        "trees",
+        "encodings",
+        "compare",
+        "explain",
+        "report",
+        "sim-bench",
+        "study",
+        "vat",
+    ),
     "workload",
 )
 """Verbs that need the simulator, half a second of imports: only where one of them is meant."""

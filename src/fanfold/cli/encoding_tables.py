@@ -1,0 +1,138 @@
+"""Tables of `fanfold encodings`."""
+
+from collections.abc import Sequence
+
+import msgspec
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from fanfold.encodings.catalog import BASELINE, EncodingKind
+from fanfold.encodings.encoding_row import EncodingRow
+from fanfold.encodings.planner import Plan
+from fanfold.encodings.size_sweep import Sweep
+from fanfold.units import format_size
+
+_COLUMNS = (
+    *("packets", "header B", "on links", "link bytes", "header share", "of unicast"),
+    *("of tree", "rows read", "at most", "rows kept", "of group", "spurious"),
+)
+MEANING = (
+    "header B: longest at the source; on links: mean; of unicast, of tree: bytes on links "
+    "against one copy each, and against the shortest-path tree without headers; rows read: per "
+    "packet and switch, and of one packet at most; rows kept: in the fullest switch; of group: "
+    "in all switches, for this group alone; spurious: copies at hosts that are no receivers"
+)
+
+
+def show_catalog(kinds: Sequence[EncodingKind], as_json: bool) -> None:
+    """Print one row for each encoding."""
+    if as_json:
+        rows = [
+            {"name": k.name, "lengths": k.lengths, "summary": k.summary, "source": k.source}
+            for k in kinds
+        ]
+        print(msgspec.json.encode(rows).decode())
+        return
+    table = Table("ENCODING", "is", "from", box=SIMPLE)
+    for kind in kinds:
+        lengths = f"-{kind.lengths[0]}" if len(kind.lengths) == 1 else "-64 to -4096"
+        table.add_row(kind.name + (lengths if kind.lengths else ""), kind.summary, kind.source)
+    Console().print(table)
+
+
+def show_rows(title: str, rows: Sequence[EncodingRow]) -> None:
+    """One row for each encoding, then what the columns mean."""
+    console = Console(highlight=False, soft_wrap=True)
+    payload = max(row.payload_bytes for row in rows)
+    console.print(f"[bold]{escape(title)}[/], {format_size(payload)} each")
+    console.print(_rows(rows))
+    _tell_refusals(console, rows)
+    console.print(MEANING, style="dim")
+
+
+def show_plan(title: str, plan: Plan) -> None:
+    """Candidates, best first, and what spoke against each."""
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(f"[bold]{escape(title)}[/]")
+    best = plan.picked
+    placed = f", BFR-ids by {best.placement}" if best.placement else ""
+    console.print(f"[bold]pick: {best.encoding}{placed}[/]")
+    table = Table("encoding", "BFR-ids", box=SIMPLE)
+    for column in ("packets", "header B", "link bytes", "at most", "state"):
+        table.add_column(column, justify="right")
+    table.add_column("verdict", no_wrap=True)
+    for candidate in plan.candidates:
+        row = candidate.row
+        numbers = ["", "", "", "", ""]
+        if not row.refusal:
+            numbers = [f"{row.n_packets:,}", f"{row.header_bytes:,}", f"{row.link_bytes:,}"]
+            numbers += [f"{row.most_lookups:,}", format_size(row.state_bytes)]
+        table.add_row(row.encoding, row.placement, *numbers, escape(candidate.verdict))
+    console.print(table)
+
+
+def show_sweep(title: str, sweep: Sweep) -> None:
+    """Bytes on links against unicast copies, by size of the group."""
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(f"[bold]up to {escape(title)}[/]: bytes on links, unicast copies are 100")
+    table = Table("encoding", box=SIMPLE)
+    for size_row in sweep.sizes:
+        table.add_column(f"{size_row.n_members:,}", justify="right")
+    table.add_column("pays from", justify="right")
+    for at, first in enumerate(sweep.sizes[-1].rows):
+        cells = []
+        for size_row in sweep.sizes:
+            row = size_row.rows[at]
+            text = "-" if row.refusal else _ratio(row.link_bytes * 100, row.unicast_link_bytes)
+            cells.append(f"[bold]{text}[/]" if size_row.cheapest == row.encoding else text)
+        least = sweep.beats.get(first.encoding, 0)
+        pays = "" if first.encoding == BASELINE else f"{least:,}" if least else "never"
+        table.add_row(first.encoding, *cells, pays)
+    console.print(table)
+    _tell_refusals(console, sweep.sizes[-1].rows)
+    console.print(
+        "bold: fewest bytes; pays from: smallest of these sizes from which on it costs no more "
+        "than unicast",
+        style="dim",
+    )
+
+
+def _rows(rows: Sequence[EncodingRow]) -> Table:
+    table = Table("encoding", box=SIMPLE)
+    for column in _COLUMNS:
+        table.add_column(column, justify="right")
+    for row in rows:
+        if not row.refusal:
+            table.add_row(row.encoding, *_cells(row))
+    return table
+
+
+def _cells(row: EncodingRow) -> tuple[str, ...]:
+    return (
+        f"{row.n_packets:,}",
+        f"{row.header_bytes:,}",
+        _ratio(row.link_header_bytes, row.n_copies),
+        f"{row.link_bytes:,}",
+        f"{_ratio(row.link_header_bytes * 100, row.link_bytes)} %",
+        f"{_ratio(row.link_bytes * 100, row.unicast_link_bytes)} %",
+        f"{_ratio(row.link_bytes * 100, row.tree_bytes)} %",
+        _ratio(row.n_lookups, row.n_visits),
+        f"{row.most_lookups:,}",
+        f"{row.entries:,}",
+        f"{row.group_entries:,}",
+        f"{row.spurious:,}",
+    )
+
+
+def _ratio(part: int, whole: int) -> str:
+    """Quotient with one decimal, half rounds up."""
+    tenths = (part * 20 + whole) // (2 * whole) if whole else 0
+    return f"{tenths // 10:,}.{tenths % 10}"
+
+
+def _tell_refusals(console: Console, rows: Sequence[EncodingRow]) -> None:
+    for row in rows:
+        if row.refusal:
+            console.print(f"{row.encoding}: cannot: {escape(row.refusal)}")
