@@ -26,6 +26,10 @@ MAX_LOSSY_RECORDS = 200_000_000
 """Where packets cannot move as trains: 40 s of one scheme, rather than nothing about loss."""
 MAX_WORDS = 400_000
 """Feedback packets that reach a source: each is heard by a sender's machine, 20 to 60 us."""
+MAX_TREE_HOSTS = 4096
+"""Bits of the longest BitString: a tree knows no sets of receivers."""
+MAX_TREE_ENTRIES = 50_000_000
+"""Routers times hosts times trees: some four to forty bytes each."""
 MAX_SEGMENT_PKTS = 64
 """The longest train: a block of a fan, so that its feedback comes as often as with packets."""
 _CONTROL = {"plain": 1, "roce": 1, "ndp": 2}
@@ -61,6 +65,8 @@ def choose(
 def _by_work(work: "Work", n_hops: int, are_trains: bool) -> tuple[Rung, str]:
     hops = f"about {n_hops:,} packet hops"
     limit = MAX_RECORDS if are_trains else MAX_LOSSY_RECORDS
+    if program_has_no_room(work.program, work.net):
+        return "flow", f"{hops}, trees over more than {MAX_TREE_HOSTS:,} hosts"
     if work.words > MAX_WORDS:
         return "flow", f"{hops}, {work.words:,} words to sources, over {MAX_WORDS:,}"
     if n_hops <= limit:
@@ -79,6 +85,14 @@ def are_trains_exact(settings: Settings) -> bool:
     return not (is_held or settings.loss_ppb or settings.queue_bytes)
 
 
+def program_has_no_room(program: Program, net: Net) -> bool:
+    """Trees whose receivers, or whose tables at all routers, are too many for packets."""
+    n_entries = (net.n_nodes - net.n_hosts) * net.n_hosts * len(program.trees)
+    return bool(program.trees) and (
+        net.n_hosts > MAX_TREE_HOSTS or n_entries > MAX_TREE_ENTRIES
+    )
+
+
 class Work:
     """Records of a program by the length of its trains; an estimate, without loss.
 
@@ -87,13 +101,15 @@ class Work:
     """
 
     def __init__(self, net: Net, routes: Routes, program: Program, settings: Settings) -> None:
-        self.program, self.settings = program, settings
+        self.program, self.settings, self.net = program, settings, net
         self.hops = distances(net, routes, program.src, program.dst)
         folds = program.folds and len(program.fans) <= settings.n_slots
         trees = [_links_of(net, routes, fan, folds) for fan in program.fans]
         self.tree_links = np.array(trees, np.int64).reshape(-1, 2)
         self.sizes = np.array([fan.n_bytes for fan in program.fans], np.int64)
         self.blocks = _trains(self.sizes, program.chunks, settings, settings.block_psns)
+        is_each = settings.feedback == "packet" and not program.folds
+        self.echo_links = self.tree_links[:, 1] * is_each
         heard = [1 if folds else len(fan.receivers) for fan in program.fans]
         self.words = int((self.blocks * np.array(heard, np.int64)).sum())
 
@@ -103,6 +119,7 @@ class Work:
         trains = _trains(self.program.n_bytes, n_chunks, settings, segment_pkts)
         total = int((trains * self.hops).sum()) * (1 + _CONTROL[settings.transport])
         data = _trains(self.sizes, n_chunks, settings, segment_pkts)
+        total += int((data * self.echo_links).sum())
         return total + int((np.column_stack([data, self.blocks]) * self.tree_links).sum())
 
     def segment(self, limit: int) -> int:

@@ -6,13 +6,14 @@ each as if it had the routers for itself.
 """
 
 from collections import Counter
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from fanfold.errors import ConfigError
 from fanfold.schemes.program import FanTree, Phase, Program, Setup
 from fanfold.topo.net import Net
+from fanfold.trees.many import stand_all
 from fanfold.trees.settings import TreeSettings
-from fanfold.trees.standing import Fail, Standing, stand
+from fanfold.trees.standing import SHARED, Fail, Standing, stand
 from fanfold.trees.tree import Tree
 
 TreeStart = Literal["wait", "standing", "lost"]
@@ -20,23 +21,32 @@ TreeStart = Literal["wait", "standing", "lost"]
 starts at once, and what the tree does not reach yet is lost."""
 LABEL_BYTES = 4
 """One MPLS label (RFC 3032 2.1): of mLDP, or a replication SID, or the SID of a node."""
-SHARED = frozenset({"bidir-pim", "mldp-mp2mp"})
-"""Protocols with one tree for all sources of a group."""
 MAX_JOINS = 2**17
 """Trees times members that are set up message by message: 10 to 60 s."""
+MAX_BRANCHES = 2**21
+"""Trees times members in all."""
 
 
-class Site(NamedTuple):
+Group = tuple[int, tuple[int, ...]]
+"""A source and its receivers."""
+
+
+class Site:
     """Where trees are set up.
 
     settings: of the protocols. start: what happens before a tree is up. fails: cables that go
-    down, at times of the run.
+    down, at times of the run. memo: trees that were set up here before.
     """
 
-    net: Net
-    settings: TreeSettings
-    start: TreeStart = "wait"
-    fails: tuple[Fail, ...] = ()
+    def __init__(
+        self,
+        net: Net,
+        settings: TreeSettings,
+        start: TreeStart = "wait",
+        fails: tuple[Fail, ...] = (),
+    ) -> None:
+        self.net, self.settings, self.start, self.fails = net, settings, start, fails
+        self.memo: dict[tuple[str | Group, ...], list[Standing]] = {}
 
 
 def lay(program: Program, protocol: str, site: Site | None) -> Program:
@@ -49,14 +59,9 @@ def lay(program: Program, protocol: str, site: Site | None) -> Program:
     if site is None:
         raise ConfigError("site", "none", f"a net that {protocol} sets its trees up on")
     groups = list(dict.fromkeys((fan.source, fan.receivers) for fan in program.fans))
-    n_joins = sum(len(receivers) for _, receivers in groups)
-    if n_joins > MAX_JOINS:
-        raise ConfigError(
-            "workload.ranks",
-            f"{len(groups)} trees, {n_joins} joins",
-            f"at most {MAX_JOINS} joins",
-        )
-    stood = [_stand(protocol, site, source, receivers) for source, receivers in groups]
+    stood = site.memo.get((protocol, *groups))
+    if stood is None:
+        stood = site.memo[protocol, *groups] = _stand(protocol, site, groups)
     number = {group: i for i, group in enumerate(groups)}
     trees, starts = [], []
     for (source, _), tree in zip(groups, stood, strict=True):
@@ -76,17 +81,28 @@ def lay(program: Program, protocol: str, site: Site | None) -> Program:
     )
 
 
-def _stand(protocol: str, site: Site, source: int, receivers: tuple[int, ...]) -> Standing:
-    return stand(
-        protocol,
-        site.net,
-        source,
-        receivers,
-        site.settings,
-        fails=site.fails,
-        is_early=site.start == "lost",
-        after_up=site.start == "standing",
-    )
+def _stand(protocol: str, site: Site, groups: list[Group]) -> list[Standing]:
+    """All trees; of many sources of one group only some are set up message by message."""
+    n_joins = sum(len(receivers) for _, receivers in groups)
+    hosts = {tuple(sorted((source, *receivers))) for source, receivers in groups}
+    is_plain = len(hosts) == 1 and not site.fails and site.start != "lost"
+    most = MAX_BRANCHES if is_plain else MAX_JOINS
+    if n_joins > most:
+        got = f"{len(groups)} trees to {n_joins} members in all"
+        raise ConfigError("workload.ranks", got, f"at most {most} with {protocol}")
+    if is_plain:
+        (members,) = hosts
+        sources = [source for source, _ in groups]
+        return stand_all(protocol, site.net, members, sources, site.settings)
+    return [
+        stand(
+            *(protocol, site.net, source, receivers, site.settings),
+            fails=site.fails,
+            is_early=site.start == "lost",
+            after_up=site.start == "standing",
+        )
+        for source, receivers in groups
+    ]
 
 
 def _phase(net: Net, protocol: str, from_ps: int, tree: Tree) -> Phase:

@@ -37,6 +37,7 @@ from fanfold.sim.fluid_sizes import (
     build_sizes,
     control_ps,
     fan_spans,
+    implosion_ps,
     last_packet_ps,
     message_spans,
 )
@@ -112,7 +113,7 @@ def run_fluid(
     first, entries = build_entries(net, routes, ways, wires, trees, settings)
     sizes = build_sizes(program, settings)
     items, rest_of = _build_items(net, program, settings, sizes, wires, trees)
-    flows = _build_flows(net, program, settings, sizes, wires, first)
+    flows = _build_flows(net, program, settings, sizes, wires, trees, first)
     stage = Stage(
         net,
         program,
@@ -159,7 +160,7 @@ def _build_items(
     )
     rest_of = []
     for m, tree in enumerate(trees):
-        rest, back = fan_spans(net, settings, tree, sizes.sorts[n + m], folds=program.folds)
+        rest, back = fan_spans(net, settings, tree, sizes, n + m, folds=program.folds)
         rows["rest_ps"][n + m], rows["back_ps"][n + m] = rest.max(), back
         rest_of.append(rest)
     rows["start_ps"][:n] = program.start_ps
@@ -176,6 +177,7 @@ def _build_flows(
     settings: Settings,
     sizes: Sizes,
     wires: Wires,
+    trees: list[Tree],
     first: I64,
 ) -> Rows:
     """FLOW_ROW of each connection and fan, idle."""
@@ -190,6 +192,11 @@ def _build_flows(
     fans = slice(n, program.n_sent)
     words = sizes.words[fans] * feedback_bytes(settings, is_tree=bool(program.trees))
     rows["ack"][n_wires:] = words / sizes.wire[fans]
+    if settings.feedback == "packet" and not program.folds:
+        rows["limit"][n_wires:] = [
+            sizes.wire[n + m] / max(implosion_ps(net, settings, tree, sizes, n + m), 1)
+            for m, tree in enumerate(trees)
+        ]
     if settings.window_pkts and n_wires:
         full = np.full(n_wires, settings.payload_bytes + settings.header_bytes)
         there = last_packet_ps(net, settings, wires.path, full, settings.header_bytes)

@@ -20,6 +20,10 @@ I64 = NDArray[np.int64]
 I32 = NDArray[np.int32]
 
 
+WINDOW = 16
+"""Blocks that a sender has under way, about, where nothing was lost."""
+
+
 class Sizes(NamedTuple):
     """What one copy of each item is.
 
@@ -109,23 +113,44 @@ def message_spans(
 
 
 def fan_spans(
-    net: Net, settings: Settings, tree: Tree, sorts: I64, *, folds: bool
+    net: Net, settings: Settings, tree: Tree, sizes: Sizes, item: int, *, folds: bool
 ) -> tuple[I64, int]:
     """From the last copy sent to each receiver of a fan, and from the last of them back.
 
     Folded, the last word of the deepest branch comes home alone. Unfolded, the last words of
     all receivers queue up at the source's link.
     """
+    sorts = sizes.sorts[item]
     head = fan_head_bytes(settings, is_tree=tree.is_tree)
     size = settings.payload_bytes + head
     if sorts[FULL] == 0:
         size = int(sorts[SHORT_BYTES] // max(sorts[SHORT], 1))
-    sizes = np.full(tree.hosts.size, size)
-    rest = last_packet_ps(net, settings, tree.path, sizes, head)
+    each = np.full(tree.hosts.size, size)
+    rest = last_packet_ps(net, settings, tree.path, each, head)
     word = feedback_bytes(settings, is_tree=tree.is_tree)
     last = int(np.argmax(rest))
     back = int(control_ps(net, settings, tree.path[last : last + 1], word)[0])
     if not folds:
-        home = net.reverse[tree.path[0, 0]]
-        back += (tree.hosts.size - 1) * word * int(byte_times(net)[home])
+        one = word * int(byte_times(net)[net.reverse[tree.path[0, 0]]])
+        waits = (tree.hosts.size - 1) * one
+        gone = max(
+            implosion_ps(net, settings, tree, sizes, item), _sent_ps(net, tree, sizes, item)
+        )
+        total = tree.hosts.size * int(sizes.words[item]) * one
+        back += max(waits, total - gone)
     return rest, back
+
+
+def implosion_ps(net: Net, settings: Settings, tree: Tree, sizes: Sizes, item: int) -> int:
+    """How long a fan takes at least that waits for its words at its source's link.
+
+    The words of the last WINDOW blocks may still be on their way when all is sent.
+    """
+    word = feedback_bytes(settings, is_tree=tree.is_tree)
+    one = word * int(byte_times(net)[net.reverse[tree.path[0, 0]]])
+    n_words = max(int(sizes.words[item]) - WINDOW * settings.block_psns, 0)
+    return tree.hosts.size * n_words * one
+
+
+def _sent_ps(net: Net, tree: Tree, sizes: Sizes, item: int) -> int:
+    return int(sizes.wire[item]) * int(byte_times(net)[tree.path[0, 0]])

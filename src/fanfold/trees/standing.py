@@ -19,6 +19,8 @@ from fanfold.trees.tree_run import REPORT, TreeRun, build_tree
 
 PROBES = (8, 64, 512)
 """Packets that a source sends ahead; more where the tree still changes."""
+SHARED = frozenset({"bidir-pim", "mldp-mp2mp"})
+"""Protocols with one tree for all sources of a group."""
 SHARED_KINDS = frozenset({REPORT, "join (*,G)"})
 """Messages that a group has once, however many sources it has."""
 FABRIC_KINDS = frozenset({"offer", "winner"})
