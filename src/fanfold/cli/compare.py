@@ -36,6 +36,15 @@ def compare(
     seed: Annotated[int | None, typer.Option(help="of all that is drawn; default 1")] = None,
     fidelity: Annotated[str | None, typer.Option(help="auto, packet, train or flow")] = None,
     transport: Annotated[str | None, typer.Option(help="plain, roce or ndp")] = None,
+    feedback: Annotated[
+        str | None, typer.Option(help="folded, block, packet or nack; fanfold always folds")
+    ] = None,
+    tree_start: Annotated[
+        str | None, typer.Option(help="before a tree is up: wait, standing or lost")
+    ] = None,
+    tree_repair: Annotated[
+        str | None, typer.Option(help="along a tree: tree (to everybody) or unicast")
+    ] = None,
     out: Out = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="run again")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
@@ -51,6 +60,9 @@ def compare(
         "--seed": seed,
         "--fidelity": fidelity,
         "--transport": transport,
+        "--feedback": feedback,
+        "--tree-start": tree_start,
+        "--tree-repair": tree_repair,
     }
     asked = scenario_of(scenario, {k: v for k, v in flags.items() if v is not None})
     store = Store(out if out is not None else results_home())

@@ -20,6 +20,9 @@ _FLAG_OF = {
     "workload.ranks": "--gpus",
     "workload.order": "--order",
     "settings.transport": "--transport",
+    "settings.feedback": "--feedback",
+    "settings.tree_start": "--tree-start",
+    "settings.tree_repair": "--tree-repair",
 }
 
 results_home = store.results_home
@@ -73,6 +76,9 @@ def _table(flags: Mapping[str, str | int]) -> dict[str, Any]:
         ("--seed", table, "seed"),
         ("--fidelity", table, "fidelity"),
         ("--transport", settings, "transport"),
+        ("--feedback", settings, "feedback"),
+        ("--tree-start", settings, "tree_start"),
+        ("--tree-repair", settings, "tree_repair"),
     ):
         if flag in flags:
             where[key] = flags[flag]

@@ -25,6 +25,7 @@ _COLUMNS = (
     "data hops\nall hops\nall bytes\n",
     "feedback\ndrops\nrepairs\nrepair bytes",
 )
+_SETUP = "set-up\nmessages\nentries\nmost"
 """Lines of a cell: what is asked first stands first."""
 
 
@@ -90,12 +91,14 @@ def show_comparison(rows: Sequence[Row], runs: Sequence[Run]) -> None:
         console = Console(width=WIDTH)
     table = Table(box=SIMPLE, title=_title(rows[0]) if rows else None, title_justify="left")
     table.show_lines = True
-    for name in _COLUMNS:
+    has_trees = any(row["setup_ps"] for row in rows)
+    for name in (*_COLUMNS, _SETUP) if has_trees else _COLUMNS:
         is_text = name.startswith("scheme")
         table.add_column(name, justify="left" if is_text else "right", overflow="fold")
     by_id = {run.run_id: run for run in runs}
     for row in rows:
-        table.add_row(*_cells(row, by_id[row["run_id"]]))
+        cells = _cells(row, by_id[row["run_id"]])
+        table.add_row(*cells, *([_setup(row)] if has_trees else []))
     console.print(table)
     for row in rows:
         console.print(f"{row['scheme']}: {_why(row)}", highlight=False)
@@ -148,6 +151,14 @@ def _cells(row: Row, run: Run) -> list[str]:
         (*(f"{n:,}" for n in counts), format_size(row["repair_bytes"])),
     )
     return ["\n".join(cell) for cell in cells]
+
+
+def _setup(row: Row) -> str:
+    """What trees took before the first packet, empty where there are none."""
+    if not row["setup_ps"]:
+        return ""
+    counts = (row["control_msgs"], row["state_entries"], row["most_entries"])
+    return "\n".join([format_duration(row["setup_ps"]), *(f"{n:,}" for n in counts)])
 
 
 def _time(ps: int | None) -> str:
