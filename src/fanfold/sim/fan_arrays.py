@@ -93,7 +93,7 @@ class FanArrays:
         if program.folds:
             self.speaks = r.PER_BLOCK
         self.parts = self._cut()
-        self.crowd_ps = self._crowd()
+        self.crowd_ps = max(self._crowd(), self._implosion())
         self.quick = min(max(LIVE_RTT_PS // self.rtt_ps, 1), MAX_SPEED)
         self.speed = min(self.quick, max(WAIT_PS // max(2 * self.crowd_ps, 1), 1))
         self.n_slots = self._count_slots()
@@ -355,6 +355,17 @@ class FanArrays:
             return 0
         down = self.net.reverse[self.net.first_out[: self.net.n_hosts]]
         return int((inbound * (8 * 10**12 // self.net.bps[down])).max())
+
+    def _implosion(self) -> int:
+        """How long the ACKs of all packets under way take the busiest source's link, in ps."""
+        inbound = np.zeros(self.net.n_links, np.int64)
+        if self.speaks == r.PER_PACKET:
+            most = UNDER_WAY * self.settings.block_psns
+            for part in self.parts:
+                n_pkts = min(-(-part.fan.n_bytes // self.settings.payload_bytes), most)
+                word = feedback_bytes(self.settings, is_tree=part.fan.tree != NO_TREE)
+                inbound[part.nic] += n_pkts * len(part.fan.receivers) * word
+        return int((inbound * (8 * 10**12 // self.net.bps)).max(initial=0))
 
     def enlarge(self, senders: r.Senders, n_pkts: int) -> r.Senders:
         """Room for BitStrings and FEEDBACK of ``n_pkts`` packets."""
