@@ -73,7 +73,7 @@ class Example(msgspec.Struct, frozen=True):
 class Gap(msgspec.Struct, frozen=True):
     """The whole table.
 
-    schemes: rows, in order; variants: rows below them, each with the name of its scheme and
+    schemes: rows, in order; variants: rows below them: name, name of their scheme,
     what is different. cells: of both, by requirement and then scheme. command: prints it again.
     """
 
@@ -86,7 +86,7 @@ class Gap(msgspec.Struct, frozen=True):
     n_members: int
     loss_ppb: int
     schemes: tuple[str, ...]
-    variants: tuple[tuple[str, str], ...]
+    variants: tuple[tuple[str, str, str], ...]
     limits: tuple[Limit, ...]
     cells: tuple[Cell, ...]
     examples: tuple[Example, ...]

@@ -99,6 +99,13 @@ CATALOG: tuple[Metric, ...] = (
     ),
     Metric("detect_ps", "ps", "less", "reliability", "from a fault until it is noticed"),
     Metric(
+        "named_ps",
+        "ps",
+        "less",
+        "reliability",
+        "from a fault until the source's feedback has told it whom it cut off",
+    ),
+    Metric(
         "recover_ps",
         "ps",
         "less",

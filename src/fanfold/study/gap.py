@@ -1,0 +1,160 @@
+"""Five requirements by scheme: measured numbers, and the words that limits make of them.
+
+    gap = build_gap("leaf-spine:leaves=16,spines=8,hosts=256,rate=400Gbps")
+    cell_of(gap, "dynamics", "bier").word
+
+Everything is measured on one fabric: by tree protocols' own messages, by the packet simulator,
+by headers sent hop by hop. docs/metrics.md defines each number.
+"""
+
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from fanfold import __version__
+from fanfold.results.outcome import Outcome
+from fanfold.study.gap_examples import build_examples
+from fanfold.study.gap_ground import (
+    LOSS_PPB,
+    MEMBERS,
+    MESSAGE_BYTES,
+    ROWS,
+    TOPOLOGY,
+    Ground,
+    Numbers,
+    SchemeRow,
+    build_ground,
+)
+from fanfold.study.gap_sim import play, program_of, settings_of
+from fanfold.study.gap_table import Cell, Gap, Limit
+from fanfold.study.gap_words import SEED_WORDS, build_defaults, why_of
+from fanfold.study.measure_dynamics import measure_dynamics
+from fanfold.study.measure_faults import measure_faults
+from fanfold.study.measure_feedback import measure_feedback
+from fanfold.study.measure_loss import measure_loss
+from fanfold.study.measure_simplicity import measure_simplicity
+from fanfold.study.measure_sparseness import Sparse, build_sparse, measure_sparseness
+from fanfold.study.thresholds import build_limits, numbers_of, worst_word
+
+REQUIREMENTS = ("interactivity", "reliability", "dynamics", "sparseness", "simplicity")
+"""In the order of draft seed 000, section 3."""
+Progress = Callable[[str, int, int], None]
+"""Called with what is being measured, how many rows are done, and of how many."""
+
+
+def build_gap(
+    topology: str = TOPOLOGY,
+    *,
+    n_receivers: int = 0,
+    n_members: int = MEMBERS,
+    loss_ppb: int = LOSS_PPB,
+    seed: int = 1,
+    variants: bool = True,
+    examples: bool = True,
+    progress: Progress | None = None,
+) -> Gap:
+    """Measure all rows, or those of no variant.
+
+    Args:
+        n_receivers: of the large group, 0 for all hosts but one. n_members: of the sparse one.
+        loss_ppb: of a packet on a link.
+
+    Raises:
+        ConfigError: no such topology, groups that it has no hosts for, or no path.
+    """
+    ground = build_ground(
+        topology,
+        n_receivers=n_receivers,
+        n_members=n_members,
+        loss_ppb=loss_ppb,
+        seed=seed,
+    )
+    rows = [row for row in ROWS if variants or not row.variant_of]
+    tell = progress or (lambda what, done, n: None)
+    tell("groups", 0, len(rows))
+    bench = Bench(ground)
+    limits = build_limits(ground)
+    cells: list[Cell] = []
+    for number, row in enumerate(rows):
+        tell(row.name, number, len(rows))
+        cells += _cells(row, limits, bench.numbers(row))
+    tell("examples", len(rows), len(rows))
+    return Gap(
+        command=_command(ground),
+        seed=seed,
+        version=__version__,
+        topology=topology,
+        n_hosts=ground.net.n_hosts,
+        n_receivers=len(ground.receivers),
+        n_members=n_members,
+        loss_ppb=loss_ppb,
+        schemes=tuple(row.name for row in rows if not row.variant_of),
+        variants=tuple((r.name, r.variant_of, r.what) for r in rows if r.variant_of),
+        limits=limits,
+        cells=tuple(sorted(cells, key=lambda cell: REQUIREMENTS.index(cell.requirement))),
+        examples=build_examples() if examples else (),
+        defaults=build_defaults(),
+    )
+
+
+class Bench:
+    """What rows share: runs of the same program and feedback, and the sparse groups."""
+
+    def __init__(self, ground: Ground) -> None:
+        self.ground = ground
+        self.sparse: Sparse = build_sparse(ground)
+        self._bases: dict[tuple[str, str], Outcome] = {}
+        self._moved: dict[tuple[str, str], Numbers] = {}
+
+    def numbers(self, row: SchemeRow) -> Numbers:
+        """All numbers of a row."""
+        ground, key = self.ground, (row.program, row.feedback)
+        if key not in self._bases:
+            base = self._bases[key] = self._run(row, 0)
+            lossy = None if _is_like_parent(row) else self._run(row, ground.loss_ppb)
+            self._moved[key] = {
+                **measure_feedback(ground, row, base),
+                **measure_loss(ground, row, base, lossy),
+            }
+        return {
+            **self._moved[key],
+            **measure_faults(ground, row),
+            **measure_dynamics(ground, row),
+            **measure_sparseness(row, self.sparse),
+            **measure_simplicity(ground, row, self.sparse, self._bases[key]),
+        }
+
+    def _run(self, row: SchemeRow, loss_ppb: int) -> Outcome:
+        """The large group gets one message."""
+        settings = msgspec.structs.replace(settings_of(row), loss_ppb=loss_ppb)
+        size = MESSAGE_BYTES // 4 if _is_like_parent(row) else MESSAGE_BYTES
+        program = program_of(self.ground, row, self.ground.receivers, size)
+        return play(self.ground, program, settings)
+
+
+def _is_like_parent(row: SchemeRow) -> bool:
+    """A variant whose trees carry packets as its parent's do, which was measured with loss."""
+    return bool(row.variant_of) and row.feedback == "packet"
+
+
+def _cells(row: SchemeRow, limits: tuple[Limit, ...], values: Numbers) -> Iterable[Cell]:
+    for place, requirement in enumerate(REQUIREMENTS):
+        numbers = numbers_of(limits, requirement, values)
+        word = worst_word(numbers)
+        if not word:
+            continue
+        seed_word = SEED_WORDS[row.name][place] if row.name in SEED_WORDS else ""
+        why = why_of(requirement, limits, numbers, word, seed_word)
+        yield Cell(requirement, row.name, word, seed_word, why, numbers)
+
+
+def _command(ground: Ground) -> str:
+    parts = [
+        "fanfold gap",
+        f"--topology {ground.topology}",
+        f"--receivers {len(ground.receivers)}",
+        f"--members {len(ground.members)}",
+        f"--loss {ground.loss_ppb}ppb",
+        f"--seed {ground.seed}",
+    ]
+    return " ".join(parts)

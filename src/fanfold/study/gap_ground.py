@@ -1,0 +1,178 @@
+"""Where the gap table is measured: one fabric, a large group, a sparse group, rows of schemes.
+
+The large group shows what grows with receivers, the sparse one what a group of an MoE layer
+costs: DeepSeek-V3 has 256 experts and sends a token to 9 of them.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from fanfold.errors import ConfigError
+from fanfold.scenario.settings import Feedback
+from fanfold.streams import stream
+from fanfold.study.gap_table import NEVER_HERE
+from fanfold.topo.net import Net
+from fanfold.topo.nets import build_named_net
+from fanfold.topo.routes import Routes, build_routes
+from fanfold.trees.settings import TreeSettings
+
+TOPOLOGY = "leaf-spine:leaves=16,spines=8,hosts=256,rate=400Gbps,delay=500ns"
+SOURCE = 0
+MEMBERS = 9
+LOSS_PPB = 100_000
+"""One packet of 10,000 on each link: 2 to 3 % of all packets miss somebody of 255."""
+MESSAGE_BYTES = 8 << 20
+TOKEN_BYTES = 7392
+"""A token of DeepSeek-V3: 7,168 values of one octet and 224 octets of scales."""
+SECOND_PS = 10**12
+PPM = 10**6
+
+
+Numbers = dict[str, int]
+"""Values of one row of the table by name of the metric."""
+
+
+class SchemeRow(NamedTuple):
+    """A row of the table.
+
+    name: as asked for. variant_of: row that it is a variant of, empty for a row of its own.
+    what: what is different in a variant. protocol: row of ``trees/catalog.py``, empty where no
+    tree protocol is needed. program: row of ``schemes/catalog.py`` that moves the data.
+    tree: settings of the protocol. feedback: how receivers speak; no standard says it of trees
+    and BIER, where each acknowledges each packet, as transports of hosts do. is_doubled: two
+    trees over different links. is_planned: receivers are named by the encoding that costs
+    least there, not by BitStrings alone.
+    """
+
+    name: str
+    variant_of: str
+    what: str
+    protocol: str
+    program: str
+    tree: TreeSettings = TreeSettings()
+    feedback: Feedback = "auto"
+    is_doubled: bool = False
+    is_planned: bool = False
+
+
+_PLAIN = TreeSettings()
+_SLOW = TreeSettings(local_repair=False)
+_TOLD = TreeSettings(n_last_member_queries=0)
+"""Members leave at once: nobody has to ask whether others are left."""
+
+
+def _tree(
+    name: str,
+    variant_of: str,
+    what: str,
+    protocol: str,
+    program: str,
+    tree: TreeSettings = _PLAIN,
+) -> SchemeRow:
+    return SchemeRow(name, variant_of, what, protocol, program, tree, "packet")
+
+
+PIM, MLDP = ("pim-sm", "pim-sm"), ("mldp-p2mp", "mldp")
+ROWS: tuple[SchemeRow, ...] = (
+    SchemeRow("unicast", "", "", "", "unicast"),
+    SchemeRow("ring", "", "", "", "ring"),
+    SchemeRow("binary-tree", "", "", "", "binary-tree"),
+    _tree("pim-sm", "", "", *PIM),
+    _tree("pim-dm", "pim-sm", "dense mode", "pim-dm", "pim-dm"),
+    _tree("bidir-pim", "pim-sm", "bidirectional", "bidir-pim", "bidir-pim"),
+    _tree("pim-sm+tracking", "pim-sm", "routers know each member", *PIM, _TOLD),
+    _tree("pim-sm+mofrr", "pim-sm", "two trees, RFC 7431 and 9860", *PIM)._replace(
+        is_doubled=True
+    ),
+    _tree("pim-sm+nack", "pim-sm", "only losses are told", *PIM)._replace(feedback="nack"),
+    _tree("mldp", "", "", *MLDP),
+    _tree("mldp-mp2mp", "mldp", "both ways", "mldp-mp2mp", "mldp-mp2mp"),
+    _tree("mldp+tracking", "mldp", "routers know each member", *MLDP, _TOLD),
+    _tree(
+        "mldp+bypass",
+        "mldp",
+        "round a dead link, RFC 7715",
+        *MLDP,
+        TreeSettings(link_bypass=True),
+    ),
+    _tree("sr-p2mp", "", "", "sr-p2mp", "sr-p2mp", _TOLD),
+    _tree("sr-p2mp+igmp", "sr-p2mp", "leaves by IGMP", "sr-p2mp", "sr-p2mp"),
+    SchemeRow("bier", "", "", "", "bier", feedback="packet"),
+    SchemeRow("bier+igp", "bier", "no detour before new paths", "", "bier", _SLOW, "packet"),
+    SchemeRow("bier+words", "bier", "a word a block from each", "", "bier", feedback="block"),
+    SchemeRow("fanfold", "", "", "", "fanfold"),
+    SchemeRow(
+        "fanfold+encodings",
+        "fanfold",
+        "the encoding that costs least; BFRs carry BitStrings only",
+        "",
+        "fanfold",
+        is_planned=True,
+    ),
+)
+"""Rows in the order of the table, each followed by its variants.
+
+SR-P2MP's leaves are given to the controller with the policy, which needs no query of members.
+"""
+
+
+class Ground(NamedTuple):
+    """One fabric and two groups on it; hosts by index in the net.
+
+    receivers: the large group, spread evenly. members: the sparse one, drawn. others: hosts in
+    neither of source and members, in an order that is drawn.
+    """
+
+    topology: str
+    net: Net
+    routes: Routes
+    seed: int
+    loss_ppb: int
+    receivers: tuple[int, ...]
+    members: tuple[int, ...]
+    others: tuple[int, ...]
+
+
+def build_ground(
+    topology: str = TOPOLOGY,
+    *,
+    n_receivers: int = 0,
+    n_members: int = MEMBERS,
+    loss_ppb: int = LOSS_PPB,
+    seed: int = 1,
+) -> Ground:
+    """Net, routes and groups.
+
+    Args:
+        n_receivers: of the large group, 0 for all hosts but the source.
+
+    Raises:
+        ConfigError: no such topology, or more receivers or members than it has hosts.
+    """
+    net = build_named_net(topology, seed)
+    most = net.n_hosts - 1
+    if not 0 <= n_receivers <= most:
+        raise ConfigError("receivers", n_receivers, f"1..{most}, hosts but the source")
+    if not 1 <= n_members < most:
+        allowed = f"1..{most - 1}: a member and one that joins later, not the source"
+        raise ConfigError("members", n_members, allowed)
+    n = n_receivers or most
+    drawn = 1 + stream(seed, "gap/members").permutation(most)
+    return Ground(
+        topology,
+        net,
+        build_routes(net),
+        seed,
+        loss_ppb,
+        tuple(1 + i * most // n for i in range(n)),
+        tuple(np.sort(drawn[:n_members]).tolist()),
+        tuple(drawn[n_members:].tolist()),
+    )
+
+
+def worst_of(times: Iterable[int]) -> int:
+    """The longest; never where one of them never comes."""
+    known = list(times)
+    return NEVER_HERE if NEVER_HERE in known else max(known)

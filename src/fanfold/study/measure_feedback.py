@@ -1,0 +1,76 @@
+"""Interactivity: what a source hears, how late, how soon it knows of a queue.
+
+The large group gets one message. A slow line in front of one receiver makes the queue.
+"""
+
+from fanfold.results.outcome import DATA, Outcome
+from fanfold.schemes.program import Program
+from fanfold.sim.simulate import Simulation
+from fanfold.study.gap_ground import MESSAGE_BYTES, SOURCE, Ground, Numbers, SchemeRow
+from fanfold.study.gap_sim import program_of, settings_of
+from fanfold.study.gap_table import NEVER_HERE
+
+SLOWER = 4
+MARK_BYTES = 1 << 16
+TURNS = 256
+"""Events between two looks at queue and senders."""
+
+
+def measure_feedback(ground: Ground, row: SchemeRow, base: Outcome) -> Numbers:
+    """Feedback at the source for its data, its delay, reaction to a queue."""
+    program = program_of(ground, row, ground.receivers, MESSAGE_BYTES)
+    first = ground.net.first_out
+    mine = slice(int(first[SOURCE]), int(first[SOURCE + 1]))
+    n_data = int(base.link_pkts[mine, DATA].sum())
+    n_heard = int(base.feedback_at_source[_items_of(program)].sum())
+    last_ps = int(base.host_ps.max())
+    return {
+        "feedback_pkts": n_heard,
+        "feedback_per_kpkt": 1000 * n_heard // n_data,
+        "feedback_ps": NEVER_HERE if base.stuck else base.end_ps - last_ps,
+        **_reaction(ground, row, program),
+    }
+
+
+def _reaction(ground: Ground, row: SchemeRow, program: Program) -> Numbers:
+    """From the first mark until a sender of a fan cuts its window.
+
+    Empty for messages from host to host, whose senders do not react in this simulator.
+    """
+    if not program.fans:
+        return {}
+    sim = Simulation(
+        ground.net,
+        ground.routes,
+        program,
+        settings_of(row),
+        seed=ground.seed,
+        whole=True,
+    )
+    link = sim.world.links[last_link(ground)]
+    link["byte_ps"] *= SLOWER
+    link["mark_ps"] = MARK_BYTES * link["byte_ps"]
+    marked_ps = NEVER_HERE
+    going = True
+    while going:
+        going = sim.step(TURNS)
+        now_ps = sim.progress().now_ps
+        if marked_ps == NEVER_HERE and link["peak_ps"] > link["mark_ps"]:
+            marked_ps = now_ps
+        senders = sim.fans.machines.values()
+        if any(lane.pace.n_cuts for sender in senders for lane in sender.lanes):
+            return {"reaction_ps": max(now_ps - marked_ps, 0)}
+    return {"reaction_ps": NEVER_HERE}
+
+
+def _items_of(program: Program) -> list[int]:
+    """Items that the source itself sends."""
+    sent = [i for i, src in enumerate(program.src.tolist()) if src == SOURCE]
+    n = program.src.size
+    return sent + [n + i for i, fan in enumerate(program.fans) if fan.source == SOURCE]
+
+
+def last_link(ground: Ground) -> int:
+    """Link to the last receiver from a router that it hangs on."""
+    net = ground.net
+    return int(net.reverse[net.first_out[ground.receivers[-1]]])

@@ -1,0 +1,81 @@
+"""Reliability, the part of lost packets: goodput, and repairs for those who lack nothing."""
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from fanfold.results.outcome import DATA, REPAIR, Outcome
+from fanfold.scenario.fidelity import distances
+from fanfold.sim.simulate import Simulation
+from fanfold.study.gap_ground import PPM, Ground, Numbers, SchemeRow
+from fanfold.study.gap_sim import play, program_of, settings_of
+from fanfold.study.gap_table import NEVER_HERE
+from fanfold.study.measure_faults import domain_of
+from fanfold.study.measure_feedback import last_link
+from fanfold.topo.routes import FAR
+from fanfold.trees.settings import TreeSettings
+from fanfold.units import PPB_ONE, PS_PER_SECOND
+
+GRAY_BYTES = 4 << 20
+MOST_PPB = int(PPB_ONE) // 10
+"""Loss of the bad cable, at most."""
+
+
+def measure_loss(
+    ground: Ground, row: SchemeRow, base: Outcome, lossy: Outcome | None
+) -> Numbers:
+    """Goodput with and without loss, drops, repairs; repairs beside one bad cable.
+
+    Args:
+        lossy: the same message with loss on all links, None where that was not run.
+    """
+    numbers = dict(_gray(ground, row))
+    if lossy is not None:
+        kept = PPM * base.end_ps // lossy.end_ps
+        numbers |= {
+            "goodput_bps": 8 * int(lossy.due_bytes.max()) * PS_PER_SECOND // lossy.end_ps,
+            "goodput_ppm": NEVER_HERE if lossy.stuck else min(kept, PPM),
+            "drops": int(lossy.link_drops.sum()),
+            "repair_bytes": int(lossy.link_bytes[:, REPAIR].sum()),
+        }
+    return numbers
+
+
+def _gray(ground: Ground, row: SchemeRow) -> Numbers:
+    """One receiver's cable loses as many packets as all links would at the loss asked for."""
+    program = program_of(ground, row, ground.receivers, GRAY_BYTES)
+    settings = msgspec.structs.replace(settings_of(row), loss_ppb=1)
+    told = play(ground, program, settings, lambda sim: _spoil(ground, sim))
+    healthy = np.ones(ground.net.n_links, np.bool_)
+    victim = ground.receivers[-1]
+    senders = program.src[program.dst == victim].tolist() or [program.fans[0].source]
+    for sender in sorted(set(senders)):
+        healthy &= ~on_ways(ground, sender, victim)
+    data = int(told.link_bytes[:, DATA].sum())
+    spilt = int(told.link_bytes[healthy, REPAIR].sum())
+    return {"healthy_repair_bytes": spilt, "healthy_repair_ppm": PPM * spilt // data}
+
+
+def _spoil(ground: Ground, sim: Simulation) -> None:
+    """Move the loss of all links of the large group's tree to one cable."""
+    tree = domain_of(ground, TreeSettings()).tree()
+    links = sim.world.links
+    links["loss_ppb"] = 0
+    links["loss_ppb"][last_link(ground)] = min(ground.loss_ppb * len(tree.links), MOST_PPB)
+
+
+def on_ways(ground: Ground, sender: int, victim: int) -> NDArray[np.bool_]:
+    """(L,) links on shortest paths from a host to another."""
+    net, routes = ground.net, ground.routes
+    up, down = (_hops_to(ground, host) for host in (sender, victim))
+    shortest = int(distances(net, routes, np.array([sender]), np.array([victim]))[0])
+    found: NDArray[np.bool_] = up[net.src] + 1 + down[net.dst] == shortest
+    return found
+
+
+def _hops_to(ground: Ground, host: int) -> NDArray[np.int64]:
+    """(N,) links from each router to a host; other hosts are far from everything."""
+    hops = np.full(ground.net.n_nodes, FAR, np.int64)
+    hops[ground.net.n_hosts :] = ground.routes.hops[:, ground.routes.group[host]]
+    hops[host] = 0
+    return hops

@@ -1,0 +1,100 @@
+"""What makes Good, Moderate and Poor of a number, for all schemes alike.
+
+A requirement is met as well as its worst number is. Limits stand on what a fabric or its hosts
+do anyway: a token's time on the source's link, an acknowledgement for each packet, the 50 ms in
+which protected lines are restored; none of them mentions a scheme.
+"""
+
+from collections.abc import Mapping
+from typing import Literal
+
+from fanfold.study.gap_ground import TOKEN_BYTES, Ground
+from fanfold.study.gap_table import NEVER_HERE, Limit, Number, Word
+from fanfold.study.metric_catalog import metric_of
+from fanfold.units import PS_PER_US
+
+MS = 1000 * PS_PER_US
+SECOND = 1000 * MS
+PERCENT = 10_000
+"""In parts per million."""
+ORDER: tuple[Word, ...] = ("Good", "Moderate", "Poor")
+
+
+def build_limits(ground: Ground) -> tuple[Limit, ...]:
+    """Limits of all deciding metrics on a fabric; only dynamics depend on its rate."""
+    net = ground.net
+    bps = int(net.bps[net.first_out[0]])
+    token_ps = 8 * TOKEN_BYTES * SECOND // bps
+    fresh = "one token on the source's link; what a person does not notice: 100 ms"
+    return (
+        Limit(
+            "feedback_per_kpkt",
+            100,
+            1000,
+            "a tenth of, and as much as, a sender of unicast hears: an ACK for each packet",
+        ),
+        Limit(
+            "feedback_ps", 10 * PS_PER_US, MS, "microseconds, as the fabric; sub-millisecond"
+        ),
+        Limit("reaction_ps", 100 * PS_PER_US, MS, "some round trips; sub-millisecond (FANN)"),
+        Limit("goodput_ppm", 90 * PERCENT, 50 * PERCENT, "a tenth lost; half lost"),
+        Limit(
+            "healthy_repair_ppm", 1000, 10 * PERCENT, "lost in the noise; a tenth of the fabric"
+        ),
+        Limit("detect_ps", 10 * MS, SECOND, "BFD in hardware, 3 x 3.3 ms; a hello protocol"),
+        Limit("recover_ps", MS, 50 * MS, "switched locally; a protected line, 50 ms"),
+        Limit(
+            "domain_ppm",
+            100 * PERCENT,
+            200 * PERCENT,
+            "nobody but those behind the fault; twice as many",
+        ),
+        Limit("join_ps", token_ps, 100 * MS, fresh),
+        Limit("leave_ps", token_ps, 100 * MS, fresh),
+        Limit("change_gap_ps", token_ps, SECOND, "a change for each token; one a second"),
+        Limit("header_ppm", PERCENT, 10 * PERCENT, "a hundredth, a tenth of a token"),
+        Limit("far_header_ppm", PERCENT, 10 * PERCENT, "the same"),
+        Limit("lost_saving_ppm", 10 * PERCENT, 50 * PERCENT, "a tenth, half of what it is for"),
+        Limit("far_lost_saving_ppm", 10 * PERCENT, 50 * PERCENT, "the same"),
+        Limit("idle_state_ppm", 10 * PERCENT, 50 * PERCENT, "a tenth, half of the state"),
+        Limit("message_kinds", 1, 4, "one at most; a question and an answer on two sides"),
+        Limit("state_kinds", 1, 2, "one table; two that must agree"),
+        Limit("spread_ppm", 10 * PERCENT, 100 * PERCENT, "a tenth later; twice as late"),
+    )
+
+
+def word_of(limit: Limit, value: int) -> Word:
+    """Word of one number."""
+    if value == NEVER_HERE:
+        return "Poor"
+    if metric_of(limit.metric).better == "more":
+        value, good, moderate = -value, -limit.good, -limit.moderate
+    else:
+        good, moderate = limit.good, limit.moderate
+    if value <= good:
+        return "Good"
+    return "Moderate" if value <= moderate else "Poor"
+
+
+def numbers_of(
+    limits: tuple[Limit, ...], requirement: str, values: Mapping[str, int]
+) -> tuple[Number, ...]:
+    """Numbers of a requirement: the deciding ones in the order of the limits, then others."""
+    deciding = [
+        Number(limit.metric, values[limit.metric], word_of(limit, values[limit.metric]))
+        for limit in limits
+        if limit.metric in values and metric_of(limit.metric).requirement == requirement
+    ]
+    known = {number.metric for number in deciding}
+    others = [
+        Number(name, value)
+        for name, value in values.items()
+        if name not in known and metric_of(name).requirement == requirement
+    ]
+    return (*deciding, *others)
+
+
+def worst_word(numbers: tuple[Number, ...]) -> Word | Literal[""]:
+    """Word of the worst number; empty where none decides."""
+    words = [number.word for number in numbers if number.word]
+    return max(words, key=ORDER.index) if words else ""
