@@ -21,7 +21,7 @@ from fanfold.results.store import SCENARIO, Store
 from fanfold.results.writer import RunKey
 from fanfold.scenario.fidelity import Choice, choose
 from fanfold.scenario.matrix import load_matrix
-from fanfold.scenario.ranks import place_ranks, sources_of
+from fanfold.scenario.ranks import place_ranks, place_trace, sources_of
 from fanfold.scenario.scenario import (
     ALL,
     MATRIX_SCHEME,
@@ -36,7 +36,8 @@ from fanfold.schemes.catalog import CATALOG, FAN_SCHEMES, Scheme
 from fanfold.schemes.options import SchemeOptions
 from fanfold.schemes.program import Fan, Program, build_program
 from fanfold.schemes.program_rules import check_program
-from fanfold.schemes.tree_fans import Site
+from fanfold.schemes.traced import build_traced
+from fanfold.schemes.tree_fans import Site, lay
 from fanfold.sim.fluid import run_fluid
 from fanfold.sim.simulate import Simulation, simulate
 from fanfold.sim.timeline import Step, bytes_of, record_of, start_of, text_of, timeline
@@ -45,6 +46,8 @@ from fanfold.topo.net import Net
 from fanfold.topo.nets import build_named_net
 from fanfold.topo.routes import Routes, build_routes
 from fanfold.work.collective import Collective
+from fanfold.work.trace import Trace, busy_ps
+from fanfold.work.trace_files import load_trace
 
 DRIVER = "sim"
 _SOURCES = (
@@ -92,7 +95,8 @@ class Story(NamedTuple):
 class Stage(NamedTuple):
     """A net with its routes, and who is who on it; None instead of ranks for a matrix.
 
-    site: the net as tree protocols see it. whole: some scheme of the scenario sends fans, so that all take the loop that can.
+    site: the net as tree protocols see it. whole: some scheme of the scenario sends fans, so
+    that all take the loop that can. trace, hosts: instead of work, host by rank.
     """
 
     net: Net
@@ -100,14 +104,20 @@ class Stage(NamedTuple):
     work: Collective | None
     whole: bool
     site: Site
+    trace: Trace | None = None
+    hosts: tuple[int, ...] = ()
 
 
 class Job(NamedTuple):
-    """One scheme, ready to run; the program in the compact form at flow fidelity only."""
+    """One scheme, ready to run; the program in the compact form at flow fidelity only.
+
+    stand_ins: who did what the scheme cannot do of a trace, in words.
+    """
 
     scheme: str
     program: Program
     choice: Choice
+    stand_ins: str = ""
 
 
 def run_scenario(
@@ -167,8 +177,16 @@ def build_stage(scenario: Scenario) -> Stage:
     net = build_named_net(scenario.topology, scenario.seed)
     workload = scenario.workload
     work = place_ranks(workload, net.n_hosts, scenario.seed) if workload else None
-    whole = bool(work) and not FAN_SCHEMES.isdisjoint(scheme_names(scenario))
-    return Stage(net, build_routes(net), work, whole, build_site(scenario, net))
+    trace, hosts = None, tuple[int, ...]()
+    if (asked := scenario.trace) is not None:
+        trace = load_trace(asked.form, Path(asked.path), asked.skip_unknown, asked.ops_per_s)
+        if all(phase.kind == "compute" for phase in trace.phases):
+            raise ConfigError("trace.path", "nothing that is sent", "a trace that communicates")
+        order = asked.order
+        hosts = place_trace(order, trace.n_ranks, net.n_hosts, scenario.seed)
+    whole = not scenario.matrix and not FAN_SCHEMES.isdisjoint(scheme_names(scenario))
+    site = build_site(scenario, net)
+    return Stage(net, build_routes(net), work, whole, site, trace, hosts)
 
 
 def build_job(scenario: Scenario, name: str, stage: Stage) -> Job:
@@ -177,7 +195,14 @@ def build_job(scenario: Scenario, name: str, stage: Stage) -> Job:
     Raises:
         ConfigError: the scheme cannot do the collective.
     """
-    if stage.work is None:
+    stand_ins = ""
+    if stage.trace is not None:
+        scheme = _scheme(name)
+        made = build_traced(stage.trace, stage.hosts, scheme)
+        program, stand_ins = made.program, made.note
+        if scheme.protocol:
+            program = lay(program, scheme.protocol, stage.site)
+    elif stage.work is None:
         program = load_matrix(Path(scenario.matrix), stage.net.n_hosts)
         check_program(program, stage.net.n_hosts)
     else:
@@ -188,7 +213,7 @@ def build_job(scenario: Scenario, name: str, stage: Stage) -> Job:
     if stage.work is not None and choice.rung != "flow" and program.chunks > 1:
         plain = _scheme(name).build(stage.work, SchemeOptions(), stage.site)
         program = with_feedback(plain, settings)
-    return Job(name, program, choice)
+    return Job(name, program, choice, stand_ins)
 
 
 def simulate_job(
@@ -311,13 +336,20 @@ def _keep(
         *(net.src, net.dst, net.bps, net.prop_ps, net.plane),
         net.node_name,
     )
-    sources = sources_of(work) if work else tuple(np.unique(program.src).tolist())
+    sources = sources_of(work) if work else _sources(program)
+    kind, n_bytes = MATRIX_SCHEME, int(program.n_bytes.sum())
+    hosts, busy = stage.hosts, 0
+    if work is not None:
+        kind, n_bytes, hosts = work.kind, work.n_bytes, work.hosts
+    elif scenario.trace is not None and stage.trace is not None:
+        kind, busy = scenario.trace.form, max(busy_ps(stage.trace))
+        n_bytes = sum(phase.n_bytes for phase in stage.trace.phases)
     task = Task(
         scheme=job.scheme,
         topology=alone.topology,
-        workload=work.kind if work else MATRIX_SCHEME,
-        n_bytes=work.n_bytes if work else int(program.n_bytes.sum()),
-        hosts=work.hosts if work else (),
+        workload=kind,
+        n_bytes=n_bytes,
+        hosts=hosts,
         sources=sources,
         n_messages=program.src.size,
         fans=tuple((f.source, len(f.receivers), f.n_bytes) for f in program.fans),
@@ -326,10 +358,17 @@ def _keep(
         transport=scenario.settings.transport,
         loss_ppb=scenario.settings.loss_ppb,
         setup=program.setup,
+        stand_ins=job.stand_ins,
+        busy_ps=busy,
     )
     key = RunKey(name, DRIVER, scenario.seed, code_version())
     kept: dict[str, bytes] = {**files, SCENARIO: write_table(alone).encode()}
     store.put(key, rows_of(place, task, outcome), kept)
+
+
+def _sources(program: Program) -> tuple[int, ...]:
+    fans = [fan.source for fan in program.fans]
+    return tuple(np.unique([*program.src.tolist(), *fans]).tolist())
 
 
 def _scheme(name: str) -> Scheme:

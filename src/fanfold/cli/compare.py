@@ -45,6 +45,12 @@ def compare(
     tree_repair: Annotated[
         str | None, typer.Option(help="along a tree: tree (to everybody) or unicast")
     ] = None,
+    skip_unknown: Annotated[
+        bool, typer.Option("--skip-unknown", help="count what a trace has and none can model")
+    ] = False,
+    ops_rate: Annotated[
+        int | None, typer.Option(help="10^12 a second of a GPU, for a trace's num_ops")
+    ] = None,
     out: Out = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="run again")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
@@ -63,6 +69,8 @@ def compare(
         "--feedback": feedback,
         "--tree-start": tree_start,
         "--tree-repair": tree_repair,
+        "--skip-unknown": skip_unknown or None,
+        "--ops-rate": ops_rate,
     }
     asked = scenario_of(scenario, {k: v for k, v in flags.items() if v is not None})
     store = Store(out if out is not None else results_home())

@@ -8,8 +8,10 @@ from fanfold.errors import ConfigError
 from fanfold.results import store
 from fanfold.scenario.scenario import Scenario, load_scenario, read_scenario
 from fanfold.units import PPB_ONE, parse_probability, parse_size
+from fanfold.work.trace_files import form_of
 
-WORKLOAD = "KIND:SIZE, such as broadcast:256MiB"
+WORKLOAD = "KIND:SIZE, such as broadcast:256MiB, or chakra:FOLDER, goal:FILE"
+TERA = 10**12
 _FLAG_OF = {
     "topology": "--topology",
     "schemes": "--schemes",
@@ -19,6 +21,9 @@ _FLAG_OF = {
     "workload.n_bytes": "--workload",
     "workload.ranks": "--gpus",
     "workload.order": "--order",
+    "trace.path": "--workload",
+    "trace.order": "--order",
+    "trace.ops_per_s": "--ops-rate",
     "settings.transport": "--transport",
     "settings.feedback": "--feedback",
     "settings.tree_start": "--tree-start",
@@ -57,17 +62,11 @@ def by_flag(error: ConfigError) -> ConfigError:
 
 
 def _table(flags: Mapping[str, str | int]) -> dict[str, Any]:
-    kind, has_size, size = str(flags["--workload"]).partition(":")
-    if not has_size:
-        raise ConfigError("--workload", kind, WORKLOAD)
-    workload: dict[str, Any] = {
-        "kind": kind.replace("-", "_"),
-        "n_bytes": int(parse_size(size, "--workload")),
-    }
     settings: dict[str, Any] = {}
+    key, workload = _workload(flags)
     table: dict[str, Any] = {
         "topology": flags["--topology"],
-        "workload": workload,
+        key: workload,
         "settings": settings,
     }
     for flag, where, key in (
@@ -87,6 +86,28 @@ def _table(flags: Mapping[str, str | int]) -> dict[str, Any]:
     if "--loss" in flags:
         settings["loss_ppb"] = _loss(str(flags["--loss"]))
     return table
+
+
+def _workload(flags: Mapping[str, str | int]) -> tuple[str, dict[str, Any]]:
+    """Key in a scenario, and its table."""
+    text = str(flags["--workload"])
+    if (found := form_of(text)) is not None:
+        if "--gpus" in flags:
+            raise ConfigError("--gpus", flags["--gpus"], "none beside a trace, which has ranks")
+        trace: dict[str, Any] = {"form": found[0], "path": str(found[1])}
+        if "--skip-unknown" in flags:
+            trace["skip_unknown"] = bool(flags["--skip-unknown"])
+        if "--ops-rate" in flags:
+            trace["ops_per_s"] = int(flags["--ops-rate"]) * TERA
+        return "trace", trace
+    for flag in ("--skip-unknown", "--ops-rate"):
+        if flag in flags:
+            raise ConfigError(flag, flags[flag], "a trace as --workload")
+    kind, has_size, size = text.partition(":")
+    if not has_size:
+        raise ConfigError("--workload", kind, WORKLOAD)
+    n_bytes = int(parse_size(size, "--workload"))
+    return "workload", {"kind": kind.replace("-", "_"), "n_bytes": n_bytes}
 
 
 def _loss(text: str) -> int:

@@ -175,4 +175,11 @@ def _why(row: Row) -> str:
         "train": "trains of packets",
         "flow": "shares of links",
     }
-    return f"{labels[row['fidelity']]}: {row['fidelity_why']}"
+    told = [f"{labels[row['fidelity']]}: {row['fidelity_why']}"]
+    if row["stand_ins"]:
+        told.append(row["stand_ins"])
+    if row["busy_ps"] and row["end_ps"]:
+        share = row["busy_ps"] * 1000 // row["end_ps"]
+        busy = format_duration(row["busy_ps"])
+        told.append(f"the busiest rank computes {busy}, {share // 10}.{share % 10} %")
+    return "; ".join(told)

@@ -51,6 +51,8 @@ class Task(NamedTuple):
     transport: str
     loss_ppb: int
     setup: tuple[int, int, int, int, int] = (0, 0, 0, 0, 0)
+    busy_ps: int = 0
+    stand_ins: str = ""
 
 
 def rows_of(place: Place, task: Task, outcome: Outcome) -> Tables:
@@ -100,6 +102,8 @@ def _runs(place: Place, task: Task, outcome: Outcome) -> Mapping[str, Values]:
         "control_bytes": control_bytes,
         "state_entries": state_entries,
         "most_entries": most_entries,
+        "busy_ps": task.busy_ps,
+        "stand_ins": task.stand_ins,
         "n_stuck": len(outcome.stuck),
         "reason": outcome.reason,
     }

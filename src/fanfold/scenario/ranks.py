@@ -21,6 +21,18 @@ def place_ranks(workload: Workload, n_hosts: int, seed: int) -> Collective:
     return Collective(workload.kind, workload.n_bytes, tuple(hosts))
 
 
+def place_trace(order: Order, n_ranks: int, n_hosts: int, seed: int) -> tuple[int, ...]:
+    """Host of each rank of a trace.
+
+    Raises:
+        ConfigError: more ranks than hosts.
+    """
+    if n_ranks > n_hosts:
+        got = f"{n_ranks} ranks"
+        raise ConfigError("trace.path", got, f"up to {n_hosts}, the hosts of the topology")
+    return tuple(_hosts(order, n_ranks, n_hosts, seed))
+
+
 def _hosts(order: Order, n: int, n_hosts: int, seed: int) -> Sequence[int]:
     match order:
         case "packed":

@@ -2,6 +2,7 @@
 
     name, topology, schemes, fidelity, seed, matrix
     [workload]              kind, n_bytes, ranks, order
+    [trace]                 form, path, order, skip_unknown, ops_per_s: instead of a workload
     [settings]              the timing model, scenario/settings.py
     [[settings.failures]]   at_ps, a, b, up
     [trees]                 timers of tree protocols, trees/settings.py
@@ -25,6 +26,7 @@ from fanfold.scenario.width import AUTO, WIDTHS
 from fanfold.toml_table import read_table, write_table
 from fanfold.trees.settings import TreeSettings
 from fanfold.work.collective import Kind
+from fanfold.work.trace_files import TraceForm, bundle_trace
 
 Fidelity = Literal["auto", "packet", "train", "flow"]
 """packet: exact. train: runs of packets as one record. flow: shares of links, no packets."""
@@ -37,8 +39,8 @@ MATRIX_SCHEME = "matrix"
 """The one scheme of a scenario with a matrix file: its messages, as they stand there."""
 ID_DIGITS = 16
 _IMPORT = "import:"
-_MATRIX, _NET = "matrix.cm", "net"
-"""Names of a matrix and an imported net beside a scenario that is kept."""
+_MATRIX, _NET, _TRACE = "matrix.cm", "net", "trace"
+"""Names of a matrix, an imported net and a trace beside a scenario that is kept."""
 
 
 class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -53,8 +55,23 @@ class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     order: Order = "packed"
 
 
+class TraceFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A recorded program of all ranks.
+
+    path: chakra: a folder of PREFIX.RANK.et, or FOLDER/PREFIX; goal: a text file. skip_unknown:
+    count what cannot be modelled instead of refusing it. ops_per_s: of a GPU, for computations
+    of which the trace knows no time.
+    """
+
+    form: TraceForm
+    path: str
+    order: Order = "packed"
+    skip_unknown: bool = False
+    ops_per_s: Annotated[int, Meta(ge=0, le=10**18)] = 0
+
+
 class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One run for each scheme. Either a workload, or a matrix: a file of messages."""
+    """One run for each scheme. A workload, a trace, or a matrix: a file of messages."""
 
     topology: str
     name: str = ""
@@ -63,6 +80,7 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     seed: Annotated[int, Meta(ge=0, le=MAX_SEED)] = 1
     matrix: str = ""
     workload: Workload | None = None
+    trace: TraceFile | None = None
     settings: Settings = Settings()
     trees: TreeSettings = TreeSettings()
 
@@ -80,9 +98,12 @@ def load_scenario(path: Path) -> Scenario:
     except ValueError as err:  # not TOML, with its line; or not UTF-8
         raise ConfigError(str(path), str(err), "TOML") from err
     scenario = read_scenario(table, f"{path}: ")
-    changes = {}
+    changes: dict[str, Any] = {}
     if scenario.matrix:
         changes["matrix"] = str(path.parent / scenario.matrix)
+    if scenario.trace is not None:
+        at = str(path.parent / scenario.trace.path)
+        changes["trace"] = msgspec.structs.replace(scenario.trace, path=at)
     if (imported := _imported(scenario.topology)) is not None:
         changes["topology"] = f"{_IMPORT}{path.parent / imported[0]}{imported[1]}"
     return msgspec.structs.replace(scenario, **changes)
@@ -104,9 +125,10 @@ def check_scenario(scenario: Scenario, prefix: str = "") -> None:
     """What no single field shows."""
     if not scenario.topology:
         raise ConfigError(f"{prefix}topology", "", "a topology, such as fat-tree:k=8")
-    if (scenario.workload is None) == (not scenario.matrix):
-        got = "both" if scenario.matrix else "neither"
-        raise ConfigError(f"{prefix}workload", got, "either [workload] or a matrix file")
+    given = [scenario.workload is not None, scenario.trace is not None, bool(scenario.matrix)]
+    if sum(given) != 1:
+        got = "both" if any(given) else "neither"
+        raise ConfigError(f"{prefix}workload", got, "one of [workload], [trace], a matrix file")
     if not scenario.schemes or len(set(scenario.schemes)) < len(scenario.schemes):
         allowed = '"all", or names of schemes, each once'
         raise ConfigError(f"{prefix}schemes", list(scenario.schemes), allowed)
@@ -131,10 +153,15 @@ def bundle(scenario: Scenario, scheme: str) -> Bundle:
     Raises:
         ConfigError: a file that cannot be read.
     """
-    files, changes = {}, {}
+    files: dict[str, bytes] = {}
+    changes: dict[str, Any] = {}
     if scenario.matrix:
         changes["matrix"] = _MATRIX
         files[_MATRIX] = _content(Path(scenario.matrix))
+    if scenario.trace is not None:
+        name, held = bundle_trace(scenario.trace.form, Path(scenario.trace.path), _TRACE)
+        changes["trace"] = msgspec.structs.replace(scenario.trace, path=name)
+        files |= {file: _content(at) for file, at in held.items()}
     if (imported := _imported(scenario.topology)) is not None:
         path, tail = imported
         changes["topology"] = f"{_IMPORT}{_NET}{path.suffix}{tail}"
