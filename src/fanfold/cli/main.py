@@ -27,6 +27,7 @@ STUDY = (
         "encodings",
         "compare",
         "explain",
+        "gap",
         "report",
         "sim-bench",
         "study",

@@ -9,7 +9,13 @@ def amount(metric: str, value: int) -> str:
     """Such as 1.2 ms, 3.2 %, 255,000 packets; never for what does not come about."""
     if value == NEVER_HERE:
         return "never"
-    match metric_of(metric).unit:
+    unit = metric_of(metric).unit
+    return f"{value:,}" if metric.startswith("feedback_per") else format_value(unit, value)
+
+
+def format_value(unit: str, value: int) -> str:
+    """A value with its unit."""
+    match unit:
         case "ps":
             return format_duration(value)
         case "bytes":
@@ -17,6 +23,7 @@ def amount(metric: str, value: int) -> str:
         case "bit/s":
             return format_rate(value)
         case "ppm":
-            return f"{value // 10_000}.{value % 10_000 // 100:02} %"
-        case unit:
-            return f"{value:,} {unit}".rstrip()
+            whole = f"{value // 10_000}.{value % 10_000 // 100:02}"
+            return f"{whole.rstrip('0').rstrip('.')} %"
+        case _:
+            return f"{value:,}"
