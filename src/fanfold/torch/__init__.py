@@ -1,0 +1,46 @@
+"""A backend of torch.distributed: collectives of unmodified PyTorch programs on a fabric.
+
+``import fanfold.torch``, or the entry point that PyTorch loads by itself, registers
+``backend="fanfold"`` for tensors in memory. Where the fabric and this rank's host are found
+is in ``seat``. Needs the extra ``fanfold[torch]``.
+"""
+
+from datetime import timedelta
+from typing import Any
+
+import torch.distributed as dist
+
+from fanfold.torch.seat import FanfoldOptions
+
+NAME = "fanfold"
+
+__all__ = ["NAME", "FanfoldOptions", "counters", "register"]
+
+
+def register() -> None:
+    """Make ``backend="fanfold"`` known; a second call changes nothing."""
+    if dist.is_available() and NAME not in dist.Backend.backend_list:
+        dist.Backend.register_backend(NAME, _create, extended_api=True, devices=["cpu"])
+
+
+def counters(group: Any = None) -> dict[str, int]:
+    """What the group's communicator counted so far, and ``all_gathered``: host algorithms.
+
+    Args:
+        group: a process group of this backend, or None for the default one.
+    """
+    found: dict[str, int] = (group or dist.group.WORLD).counters()
+    return found
+
+
+def _create(options: Any, own: FanfoldOptions | None) -> Any:
+    from fanfold.torch.group import create_group  # noqa: PLC0415 - loads numba; only when used
+
+    ranks = list(options.global_ranks_in_group) or list(range(options.group_size))
+    timeout = options.timeout or timedelta(minutes=30)
+    return create_group(
+        options.store, options.group_rank, ranks, timeout, str(options.group_id), own
+    )
+
+
+register()

@@ -1,0 +1,195 @@
+"""How the ranks of a group find each other: by a few keys of the group's store, without a wait.
+
+A rank writes where it stands and asks again and again who has written; it never blocks in the
+store, which all groups of a process share. So groups may be created in any order, on any
+rank. A rank that fails says so, and all others fail with its words. Nobody sends before all
+are built.
+"""
+
+import secrets
+from collections.abc import Callable, Sequence
+from threading import Event
+from typing import Protocol
+
+import msgspec
+
+from fanfold.errors import EnvironmentLack, FanfoldError
+from fanfold.group.communicator import Communicator, GroupError
+from fanfold.live.clock import now_ps
+from fanfold.topo.fabric import Fabric
+from fanfold.torch.seat import (
+    WHERE,
+    FanfoldOptions,
+    digest_of,
+    environment,
+    find_fabric,
+    find_host,
+)
+
+FIRST_WAIT_S, LONGEST_WAIT_S = 0.001, 0.05
+HERE, PLACE, BUILT = "here", "place", "built"
+"""Steps; each rank writes STEP/RANK."""
+FABRIC, NUMBER, FAILED = "fabric", "number", "failed"
+MAX_NUMBERS = 8
+"""Numbers, and so ports, that a group tries."""
+
+
+class Store(Protocol):
+    """What is used of a store of torch.distributed."""
+
+    def set(self, key: str, value: str) -> None:
+        """Write."""
+
+    def get(self, key: str) -> bytes:
+        """Read; waits where nothing is written."""
+
+    def check(self, keys: list[str]) -> bool:
+        """All are written."""
+
+
+Build = Callable[[Fabric, list[str], int, int, int], Communicator]
+"""fabric, members by rank, rank, number of the group, timeout_ps"""
+
+
+class Meeting:
+    """One rank's part in the meeting of a group.
+
+    deadline_ps: when it fails, asked again at each look; None where nobody waits for it yet.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        rank: int,
+        ranks: Sequence[int],
+        name: str,
+        deadline_ps: Callable[[], int | None],
+    ) -> None:
+        self._store, self.rank, self.ranks, self.name = store, rank, ranks, name
+        self._deadline_ps = deadline_ps
+        self._nap = Event()
+
+    def hold(self, own: FanfoldOptions | None, build: Build, timeout_ps: int) -> Communicator:
+        """Build the communicator as soon as all ranks are here.
+
+        Raises:
+            GroupError: a rank failed, or did not come in time.
+        """
+        try:
+            return self._hold(own, build, timeout_ps)
+        except GroupError:
+            raise  # the others know it, or find it out as this rank did
+        except Exception as error:
+            text = str(error) if isinstance(error, FanfoldError) else repr(error)
+            self._store.set(FAILED, msgspec.json.encode((self.rank, text)).decode())
+            raise self._error(f"rank {self.rank}: {text}", [self.rank]) from error
+
+    def leave(self) -> None:
+        """Wake up and end."""
+        self._nap.set()
+
+    def _hold(self, own: FanfoldOptions | None, build: Build, timeout_ps: int) -> Communicator:
+        env = environment()
+        fabric = find_fabric(own, env)
+        self._say(HERE, digest_of(fabric) if fabric else "")
+        agreed = self._agree(fabric, self._hear(HERE))
+        self._say(PLACE, find_host(agreed, own, env, self.ranks[self.rank]))
+        members = self._hear(PLACE)
+        self._refuse_twice(members)
+        busy: list[str] = []
+        for attempt in range(MAX_NUMBERS):
+            number = self._number(attempt)
+            try:
+                made = build(agreed, members, self.rank, number, timeout_ps)
+                self._say(f"{BUILT}{attempt}", "")
+            except EnvironmentLack as error:  # another group has the port of this number
+                made = None
+                self._say(f"{BUILT}{attempt}", str(error))
+            busy = [words for words in self._built(made, attempt) if words]
+            if made is not None and not busy:
+                return made
+            if made is not None:
+                made.close()
+        raise self._error(busy[0], [])
+
+    def _number(self, attempt: int) -> int:
+        """The group's number, which its first rank draws."""
+        key = f"{NUMBER}{attempt}"
+        if self.rank == 0:
+            self._store.set(key, str(secrets.randbits(32)))
+        self._wait_for([key], [0])
+        return int(self._store.get(key))
+
+    def _built(self, made: Communicator | None, attempt: int) -> list[str]:
+        try:
+            return self._hear(f"{BUILT}{attempt}")
+        except GroupError:
+            if made is not None:
+                made.close()
+            raise
+
+    def _agree(self, mine: Fabric | None, digests: list[str]) -> Fabric:
+        """The one fabric of all ranks; those that know it tell those that do not."""
+        tellers = [rank for rank, digest in enumerate(digests) if digest]
+        if not tellers:
+            raise self._error(f"no rank was told of a fabric: {WHERE}", range(len(digests)))
+        others = [rank for rank in tellers if digests[rank] != digests[tellers[0]]]
+        if others:
+            text = f"ranks {tellers[0]} and {others[0]} were told of different fabrics"
+            raise self._error(text, [tellers[0], *others])
+        if mine is None:
+            self._wait_for([FABRIC], tellers[:1])
+            return msgspec.json.decode(self._store.get(FABRIC), type=Fabric)
+        if self.rank == tellers[0] and len(tellers) < len(digests):
+            self._store.set(FABRIC, msgspec.json.encode(mine).decode())
+        return mine
+
+    def _refuse_twice(self, members: list[str]) -> None:
+        first = {host: rank for rank, host in reversed(list(enumerate(members)))}
+        for rank, host in enumerate(members):
+            if first[host] != rank:
+                text = f"ranks {first[host]} and {rank} are both on host {host}"
+                raise self._error(f"{text}; allowed is one rank a host", [first[host], rank])
+
+    def _say(self, step: str, value: str) -> None:
+        self._store.set(f"{step}/{self.rank}", value)
+
+    def _hear(self, step: str) -> list[str]:
+        """What all ranks said at a step."""
+        keys = [f"{step}/{rank}" for rank in range(len(self.ranks))]
+        self._wait_for(keys, range(len(keys)))
+        return [self._store.get(key).decode() for key in keys]
+
+    def _wait_for(self, keys: list[str], ranks: Sequence[int]) -> None:
+        """Return when all keys are written; look more and more seldom.
+
+        Raises:
+            GroupError: a rank failed, the deadline is over, or the group was closed.
+        """
+        wait_s = FIRST_WAIT_S
+        while not self._store.check(keys):
+            if self._store.check([FAILED]):
+                rank, text = msgspec.json.decode(self._store.get(FAILED), type=tuple[int, str])
+                raise self._error(f"rank {rank}: {text}", [rank])
+            deadline_ps = self._deadline_ps()
+            if deadline_ps is not None and now_ps() > deadline_ps:
+                pairs = zip(ranks, keys, strict=True)
+                late = [rank for rank, key in pairs if not self._store.check([key])]
+                text = f"waited in vain for {said_ranks(late)}"
+                raise self._error(text, late, is_deadline=True)
+            if self._nap.wait(wait_s):
+                raise self._error("the group was closed", [])
+            wait_s = min(2 * wait_s, LONGEST_WAIT_S)
+
+    def _error(
+        self, text: str, ranks: Sequence[int], *, is_deadline: bool = False
+    ) -> GroupError:
+        told = f"group {self.name!r} did not form: {text}"
+        return GroupError(told, op="meeting", ranks=ranks, is_deadline=is_deadline)
+
+
+def said_ranks(ranks: Sequence[int]) -> str:
+    """Ranks for people: the first of them."""
+    shown = ", ".join(map(str, ranks[:8]))
+    more = f" and {len(ranks) - 8} more" if len(ranks) > 8 else ""
+    return f"rank{'s' if len(ranks) != 1 else ''} {shown}{more}"

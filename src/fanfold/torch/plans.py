@@ -1,0 +1,136 @@
+"""What an operation of PyTorch becomes: flat arrays, calls of a communicator, copies."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.distributed import ReduceOp
+
+from fanfold.errors import ConfigError
+from fanfold.group.communicator import Communicator, GroupError, Op
+from fanfold.torch.runner import Ends
+from fanfold.torch.tensors import Flat, summed
+
+OPS: dict[Any, Op] = {
+    ReduceOp.SUM: Op.SUM,
+    ReduceOp.PRODUCT: Op.PRODUCT,
+    ReduceOp.MIN: Op.MIN,
+    ReduceOp.MAX: Op.MAX,
+    ReduceOp.AVG: Op.AVG,
+}
+Start = Callable[[Communicator, int], Sequence[Ends]]
+"""Begins an operation, with its deadline in ps."""
+
+
+class Plan:
+    """What an operation does. backs: what is copied back at its end; after: done then."""
+
+    def __init__(
+        self,
+        tensors: list[Tensor],
+        start: Start,
+        backs: Sequence[Flat],
+        after: Callable[[], Any] | None = None,
+    ) -> None:
+        self.tensors, self.start = tensors, start
+        self._backs, self._after = backs, after
+
+    def finish(self) -> None:
+        """Put outcomes where the caller expects them."""
+        for flat in self._backs:
+            flat.copy_back()
+        if self._after is not None:
+            self._after()
+
+
+def op_of(opts: Any) -> Any:
+    """Operator of some options, as a member of ``ReduceOp.RedOpType``."""
+    if opts is None:
+        return ReduceOp.SUM
+    op = opts.reduceOp
+    return getattr(op, "op", op)
+
+
+def fabric_op(op: Any, flat: Flat) -> Op:
+    """The same operator of the fabric."""
+    if op not in OPS:
+        known = ", ".join(sorted(own.name for own in OPS.values()))
+        raise ConfigError("op", str(op), f"{known}; BAND, BOR and BXOR in all_reduce")
+    if flat.source.is_complex() and op not in (ReduceOp.SUM, ReduceOp.AVG):
+        raise ConfigError("op", str(op), "SUM or AVG of complex numbers")
+    return OPS[op]
+
+
+def parts_of(room: Flat, outputs: Any) -> list[Flat]:
+    """Pieces of one flat tensor, each to be copied into an output."""
+    sizes = [out.numel() for out in outputs]
+    pieces = room.source.split(sizes)
+    return [
+        Flat(room.array, room.kind, piece.view(out.shape), out)
+        for piece, out in zip(pieces, outputs, strict=True)
+    ]
+
+
+def packed(tensors: list[Tensor]) -> tuple[list[Flat], list[Flat]]:
+    """Tensors of one dtype as one; and where their pieces go."""
+    flats, backs = [], []
+    for dtype in dict.fromkeys(tensor.dtype for tensor in tensors):
+        mine = [tensor for tensor in tensors if tensor.dtype == dtype]
+        flat = summed(torch.cat([tensor.detach().reshape(-1) for tensor in mine]))
+        flats.append(flat)
+        backs += parts_of(flat, mine)
+    return flats, backs
+
+
+def refuse_tag(tag: int) -> None:
+    """Raise ConfigError for a message that is to be matched by more than its place."""
+    if tag:
+        raise ConfigError("tag", tag, "0: messages of a pair of ranks come in their order")
+
+
+def width_of(tensor: Tensor) -> int:
+    """Numbers of the flat array for each element."""
+    return 2 if tensor.is_complex() else 1
+
+
+def split_of(tensor: Tensor, parts: Any, n: int) -> list[int]:
+    """Numbers for each of n ranks: parts of the first dimension, equal where none are named.
+
+    Raises:
+        ConfigError: parts that do not add up, or rows that cannot be dealt out equally.
+    """
+    rows = tensor.shape[0] if tensor.dim() else 0
+    if not len(parts):
+        if rows % n:
+            raise ConfigError("rows", rows, f"a multiple of {n}, the ranks")
+        parts = [rows // n] * n
+    if len(parts) != n or sum(parts) != rows:
+        raise ConfigError("splits", list(parts), f"{n} that add up to {rows}")
+    row = tensor.numel() // max(rows, 1) * width_of(tensor)
+    return [int(part) * row for part in parts]
+
+
+def exchange(out: Flat, source: Flat, gives: list[int], takes: list[int]) -> Start:
+    """An all_to_all whose ranks first tell each other how much they give and take.
+
+    Args:
+        gives, takes: numbers to and from each rank.
+    """
+    n = len(gives)
+    mine = np.array([gives, takes], np.int64).reshape(-1)
+
+    def start(comm: Communicator, timeout_ps: int) -> Sequence[Ends]:
+        table = np.zeros(2 * n * n, np.int64)
+        comm.all_gather(table, mine, timeout_ps=timeout_ps).wait()
+        given, taken = np.moveaxis(table.reshape(n, 2, n), 1, 0)
+        wrong = np.argwhere(given != taken.T)
+        if wrong.size:
+            i, j = wrong[0].tolist()
+            text = f"rank {i} gives rank {j} {given[i, j]} numbers, which takes {taken[j, i]}"
+            raise GroupError(f"all_to_all: {text}", op="all_to_all", ranks=[i, j])
+        counts = given.tolist()
+        return [comm.all_to_all_v(out.array, source.array, counts, timeout_ps=timeout_ps)]
+
+    return start

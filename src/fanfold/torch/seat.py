@@ -1,0 +1,97 @@
+"""Which fabric a rank is on, and which host of it the rank is.
+
+The fabric: ``pg_options=FanfoldOptions(fabric=...)``; or FANFOLD_FABRIC, a TOML file; or
+FANFOLD_LAB, a lab of this machine; or what another rank of the group found by these, which it
+says through the group's store. The host: ``FanfoldOptions(host=...)``; or FANFOLD_HOST; or
+FANFOLD_HOSTS, a node list by global rank; or, of the hosts whose addresses this machine has,
+the one at LOCAL_RANK in the order of BFR-ids. Nobody is put on a loopback address of another
+machine: ranks that found different fabrics are refused.
+"""
+
+import os
+import socket
+from collections.abc import Mapping
+from hashlib import blake2b
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from fanfold.errors import ConfigError
+from fanfold.ids import expand_nodes
+from fanfold.live.lab import Lab
+from fanfold.topo.fabric import Fabric, load_fabric
+
+FABRIC, LAB = "FANFOLD_FABRIC", "FANFOLD_LAB"
+HOST, HOSTS = "FANFOLD_HOST", "FANFOLD_HOSTS"
+WHERE = f"{FABRIC}=FILE.toml, {LAB}=NAME or pg_options=FanfoldOptions(...) on one rank or more"
+
+
+class FanfoldOptions(NamedTuple):
+    """``pg_options`` of a process group; what is empty is looked for in the environment."""
+
+    fabric: Fabric | Path | str | None = None
+    host: str = ""
+
+
+def find_fabric(own: FanfoldOptions | None, env: Mapping[str, str]) -> Fabric | None:
+    """The fabric that this process was told of, None where it was told of none.
+
+    Raises:
+        ConfigError: a file that is no fabric. EnvironmentLack: a lab that is not up.
+    """
+    if own and own.fabric is not None:
+        return own.fabric if isinstance(own.fabric, Fabric) else load_fabric(Path(own.fabric))
+    if env.get(FABRIC):
+        return load_fabric(Path(env[FABRIC]))
+    return Lab(env[LAB]).fabric() if env.get(LAB) else None
+
+
+def find_host(
+    fabric: Fabric, own: FanfoldOptions | None, env: Mapping[str, str], rank: int
+) -> str:
+    """Name of the host that a rank is.
+
+    Args:
+        rank: global.
+
+    Raises:
+        ConfigError: no such host, or this machine has too few.
+    """
+    hosts = [node.name for node in fabric.by_bfr_id.values() if node.role == "host"]
+    named = (own.host if own else "") or env.get(HOST, "")
+    if named:
+        if named not in hosts:
+            raise ConfigError(HOST, named, f"a host of the fabric: {', '.join(hosts[:8])}")
+        return named
+    if env.get(HOSTS):
+        listed = expand_nodes(env[HOSTS], hosts, HOSTS)
+        if rank >= len(listed):
+            raise ConfigError(HOSTS, env[HOSTS], f"a host for each rank, also for {rank}")
+        return listed[rank]
+    mine = [name for name in hosts if _is_mine(fabric.by_name[name].address)]
+    place = int(env.get("LOCAL_RANK") or rank)
+    if place >= len(mine):
+        found = f"{len(mine)} of {len(hosts)} hosts have an address of this machine"
+        raise ConfigError(HOST, found, f"one for each local rank, also for {place}")
+    return mine[place]
+
+
+def environment() -> Mapping[str, str]:
+    """What torchrun and the operator set."""
+    return os.environ
+
+
+def digest_of(fabric: Fabric) -> str:
+    """The same for equal fabrics only."""
+    return blake2b(msgspec.json.encode(fabric), digest_size=16).hexdigest()
+
+
+def _is_mine(address: str) -> bool:
+    """Whether a socket of this machine can have an address."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.bind((address, 0))
+        except OSError:
+            return False
+    return True

@@ -1,0 +1,101 @@
+"""One operation as PyTorch sees it: a Work whose future fails as its wait does.
+
+Three traps of PyTorch 2.13 set its form. An exception set on a future from Python is stored
+as a value, which DistributedDataParallel then takes for tensors; a work made from a future
+returns True though the future failed; DistributedDataParallel waits on the future and never
+on the work. So the future here is a callback of another one, which raises.
+"""
+
+from collections.abc import Callable
+from datetime import timedelta
+from threading import Event
+from typing import Any
+
+import torch
+from torch.distributed import Work
+
+from fanfold.group.communicator import GroupError
+
+
+class _Outcome:
+    """What the future's callback tells; apart from the Work, so that nothing holds itself."""
+
+    def __init__(self, tensors: list[Any]) -> None:
+        self.tensors = tensors
+        self.error: Exception | None = None
+
+    def tell(self, _: Any) -> list[Any]:
+        if self.error is not None:
+            raise self.error
+        return self.tensors
+
+
+class FanfoldWork(Work):
+    """One operation; ``finish`` is called once, by the thread that saw it end."""
+
+    def __init__(self, name: str, tensors: list[Any], timeout_ps: int) -> None:
+        super().__init__()
+        self.name, self.timeout_ps = name, timeout_ps
+        self._over = Event()
+        self._outcome = _Outcome(tensors)
+        self._raw: Any = torch.futures.Future()
+        self._future: Any = self._raw.then(self._outcome.tell)
+
+    def finish(self, error: Exception | None) -> None:
+        """It is over, well or badly."""
+        self._outcome.error = error
+        self._over.set()
+        self._raw.set_result(None)
+
+    def wait(self, timeout: timedelta = timedelta(0)) -> bool:
+        """Return True when it went well.
+
+        Args:
+            timeout: longest wait here, where it is more than zero.
+
+        Raises:
+            DistBackendError: it failed, or ``timeout`` is over.
+        """
+        seconds = timeout.total_seconds()
+        if not self._over.wait(seconds if seconds > 0 else None):
+            text = f"{self.name}: not done after {seconds} s of wait; it goes on"
+            raise torch.distributed.DistBackendError(text)
+        if self._outcome.error is not None:
+            raise self._outcome.error
+        return True
+
+    def get_future(self) -> Any:
+        """Future of the tensors; it raises where ``wait`` does."""
+        return self._future
+
+    def is_completed(self) -> bool:
+        """Over, well or badly."""
+        return self._over.is_set()
+
+    def is_success(self) -> bool:
+        """Over, and well."""
+        return self._over.is_set() and self._outcome.error is None
+
+    def exception(self) -> Exception | None:
+        """Why it failed."""
+        return self._outcome.error
+
+    def result(self) -> list[Any]:
+        """Tensors of the outcome, when it is over."""
+        self.wait()
+        return self._outcome.tensors
+
+    def synchronize(self) -> None:
+        """The same as ``wait``: there is no stream of a device."""
+        self.wait()
+
+
+def as_torch(error: Exception, name: str) -> Exception:
+    """An error as PyTorch's programs catch it: a RuntimeError that names the operation."""
+    text = str(error) if isinstance(error, GroupError) else f"{name}: {error}"
+    told = torch.distributed.DistBackendError(text)
+    told.__cause__ = error
+    return told
+
+
+Finish = Callable[[], None]

@@ -1,0 +1,189 @@
+"""How ranks of a group find fabric, hosts and each other, through a store."""
+
+from datetime import timedelta
+from threading import Barrier
+
+import pytest
+from torch_need import need_torch
+
+need_torch()
+
+import torch  # noqa: E402
+import torch.distributed as dist  # noqa: E402
+from torch_world import Twin, run_ranks  # noqa: E402
+
+import fanfold.torch  # noqa: E402
+from fanfold.errors import ConfigError, EnvironmentLack  # noqa: E402
+from fanfold.topo.clos import leaf_spine  # noqa: E402
+from fanfold.topo.fabric import save_fabric  # noqa: E402
+from fanfold.torch import seat  # noqa: E402
+from fanfold.torch.group import FanfoldGroup  # noqa: E402
+from fanfold.torch.seat import FanfoldOptions, find_fabric, find_host  # noqa: E402
+
+FABRIC = leaf_spine(2, 1, 4)
+
+
+def meet(owns, seconds=20.0):
+    """Words of each rank: of its failure, or the sum of a first all_reduce."""
+    store, n = dist.HashStore(), len(owns)
+
+    def action(rank):
+        timeout = timedelta(seconds=seconds)
+        group = FanfoldGroup(store, rank, range(n), timeout, "g", owns[rank], Twin.make)
+        tensor = torch.tensor([rank + 1])
+        try:
+            group.allreduce([tensor]).wait()
+        except RuntimeError as error:
+            return str(error)
+        finally:
+            group.shutdown()
+        return tensor.item()
+
+    return run_ranks(n, action)
+
+
+@pytest.fixture(autouse=True)
+def bare(monkeypatch):
+    monkeypatch.setattr(seat, "environment", dict)
+    monkeypatch.setattr("fanfold.torch.meeting.environment", dict)
+
+
+def test_one_rank_that_was_told_tells_the_others():
+    assert meet([FanfoldOptions(host="h2"), FanfoldOptions(FABRIC, "h1"), None]) == [6] * 3
+
+
+def test_without_a_word_of_a_fabric_all_are_told_how_to_name_one():
+    for words in meet([None, None]):
+        assert "FANFOLD_FABRIC" in words
+        assert "FANFOLD_LAB" in words
+
+
+def test_different_fabrics_are_refused_on_all_ranks():
+    other = leaf_spine(2, 1, 4, prefix=1)
+    for words in meet([FanfoldOptions(FABRIC), FanfoldOptions(other), FanfoldOptions(FABRIC)]):
+        assert "ranks 0 and 1 were told of different fabrics" in words
+
+
+def test_two_ranks_on_one_host_are_refused_on_all_ranks():
+    owns = [FanfoldOptions(FABRIC, host) for host in ("h1", "h2", "h1")]
+    for words in meet(owns):
+        assert "ranks 0 and 2 are both on host h1" in words
+
+
+def test_what_fails_on_one_rank_is_told_on_all(tmp_path):
+    owns = [FanfoldOptions(FABRIC, "h1"), FanfoldOptions(tmp_path / "none.toml")]
+    for words in meet(owns):
+        assert "none.toml" in words
+    for words in meet([FanfoldOptions(FABRIC, "h1"), FanfoldOptions(FABRIC, "leaf1")]):
+        assert "rank 1" in words
+        assert "'leaf1'" in words
+
+
+def test_another_number_is_drawn_where_a_port_is_taken(monkeypatch):
+    """The first two numbers are taken on rank 1 alone; all ranks end with the third."""
+    numbers = []
+
+    def build(fabric, members, rank, number, timeout_ps):
+        numbers.append((rank, number))
+        if rank == 1 and sum(who == 1 for who, _ in numbers) < 3:
+            raise EnvironmentLack("port: in use")
+        return Twin.build(fabric, members, rank, number, timeout_ps)
+
+    monkeypatch.setattr(Twin, "make", staticmethod(build))
+    assert meet([FanfoldOptions(FABRIC)] * 2) == [3, 3]
+    assert len({number for _, number in numbers}) == 3
+    assert len(numbers) == 6
+
+
+def test_ports_that_are_all_taken_are_told(monkeypatch):
+    def build(fabric, members, rank, number, timeout_ps):
+        raise EnvironmentLack("port: in use")
+
+    monkeypatch.setattr(Twin, "make", staticmethod(build))
+    for words in meet([FanfoldOptions(FABRIC)] * 2):
+        assert "port: in use" in words
+
+
+def test_a_rank_that_does_not_come_is_named_at_the_deadline():
+    own = FanfoldOptions(FABRIC, "h1")
+    store = dist.HashStore()
+    group = FanfoldGroup(store, 0, range(3), timedelta(seconds=0.2), "g", own, Twin.build)
+    with pytest.raises(RuntimeError, match=r"all_reduce.*did not form.*ranks 1, 2"):
+        group.allreduce([torch.ones(1)]).wait()
+    group.shutdown()
+
+
+def test_groups_made_in_different_orders_do_not_wait_for_each_other():
+    """Each rank makes three groups of two in its own order, and only then uses them."""
+    store, made = dist.HashStore(), Barrier(3)
+    pairs = [(0, 1), (1, 2), (0, 2)]
+
+    def action(rank):
+        mine = [pair for pair in pairs[rank:] + pairs[:rank] if rank in pair]
+        groups = {}
+        for pair in mine:
+            own = FanfoldOptions(FABRIC, f"h{rank + 1}")
+            prefix = dist.PrefixStore(str(pair), store)
+            groups[pair] = FanfoldGroup(
+                prefix,
+                pair.index(rank),
+                pair,
+                timedelta(seconds=20),
+                str(pair),
+                own,
+                Twin.build,
+            )
+        made.wait(20)
+        tensors = {pair: torch.tensor([10**rank]) for pair in mine}
+        works = [groups[pair].allreduce([tensors[pair]]) for pair in mine]
+        for work in works:
+            work.wait()
+        for group in groups.values():
+            group.shutdown()
+        return {pair: tensor.item() for pair, tensor in tensors.items()}
+
+    found = run_ranks(3, action)
+    assert found[0] == {(0, 1): 11, (0, 2): 101}
+    assert found[1] == {(0, 1): 11, (1, 2): 110}
+    assert found[2] == {(1, 2): 110, (0, 2): 101}
+
+
+def test_where_fabric_and_host_are_looked_for(tmp_path):
+    file = tmp_path / "rack.toml"
+    save_fabric(FABRIC, file)
+    other = leaf_spine(1, 1, 2)
+    env = {"FANFOLD_FABRIC": str(file), "FANFOLD_LAB": "nowhere"}
+    assert find_fabric(None, env) == FABRIC
+    assert find_fabric(FanfoldOptions(other), env) == other
+    assert find_fabric(FanfoldOptions(file), {}) == FABRIC
+    assert find_fabric(None, {}) is None
+    assert find_host(FABRIC, FanfoldOptions(host="h3"), {"FANFOLD_HOST": "h2"}, 0) == "h3"
+    assert find_host(FABRIC, None, {"FANFOLD_HOST": "h2", "FANFOLD_HOSTS": "h4"}, 0) == "h2"
+    assert find_host(FABRIC, None, {"FANFOLD_HOSTS": "h[2-4]"}, 2) == "h4"
+    assert find_host(FABRIC, None, {"LOCAL_RANK": "1"}, 3) == "h2"
+    assert find_host(FABRIC, None, {}, 3) == "h4"
+    with pytest.raises(ConfigError, match="FANFOLD_HOSTS"):
+        find_host(FABRIC, None, {"FANFOLD_HOSTS": "h1"}, 1)
+    with pytest.raises(ConfigError, match="FANFOLD_HOST"):
+        find_host(FABRIC, None, {}, 5)
+
+
+def test_addresses_of_other_machines_are_nobodys_here():
+    nodes = tuple(
+        type(node)(
+            node.name,
+            f"192.0.2.{i + 1}" if node.name == "h1" else node.address,
+            node.role,
+            node.bfr_id,
+        )
+        for i, node in enumerate(FABRIC.nodes)
+    )
+    fabric = type(FABRIC)(FABRIC.name, nodes, FABRIC.links)
+    assert find_host(fabric, None, {}, 0) == "h2"
+
+
+def test_the_backend_is_known_by_its_name_for_memory_only():
+    fanfold.torch.register()
+    assert dist.Backend("fanfold") == "fanfold"
+    assert dist.Backend.backend_capability["fanfold"] == ["cpu"]
+    assert dist.Backend.backend_list.count("fanfold") == 1
