@@ -15,15 +15,17 @@ from fanfold.encodings.size_sweep import Sweep
 from fanfold.units import format_size
 
 _COLUMNS = (
-    *("packets", "header B", "on links", "link bytes", "header share", "of unicast"),
-    *("of tree", "rows read", "at most", "rows kept", "of group", "spurious"),
+    *("packets", "header\nfirst B", "header\nmean B", "bytes on\nlinks", "header\n%"),
+    *("% of\nunicast", "% of\ntree", "rows read\nmean/most", "rows\nkept"),
+    *("of the\ngroup", "spurious"),
 )
 MEANING = (
-    "header B: longest at the source; on links: mean; of unicast, of tree: bytes on links "
-    "against one copy each, and against the shortest-path tree without headers; rows read: per "
-    "packet and switch, and of one packet at most; rows kept: in the fullest switch; of group: "
-    "in all switches, for this group alone; spurious: copies at hosts that are no receivers"
+    "header: the longest at the source, the mean of all links, the share of all bytes",
+    "% of: bytes on links against a copy for each, and against the bare shortest-path tree",
+    "rows read: of tables, per packet and switch; kept: in the fullest switch, for all groups;",
+    "of the group: for this one alone, in all switches; spurious: copies at other hosts",
 )
+MAX_WIDTH = 400
 
 
 def show_catalog(kinds: Sequence[EncodingKind], as_json: bool) -> None:
@@ -39,7 +41,7 @@ def show_catalog(kinds: Sequence[EncodingKind], as_json: bool) -> None:
     for kind in kinds:
         lengths = f"-{kind.lengths[0]}" if len(kind.lengths) == 1 else "-64 to -4096"
         table.add_row(kind.name + (lengths if kind.lengths else ""), kind.summary, kind.source)
-    Console().print(table)
+    _print_wide(table)
 
 
 def show_rows(title: str, rows: Sequence[EncodingRow]) -> None:
@@ -47,9 +49,10 @@ def show_rows(title: str, rows: Sequence[EncodingRow]) -> None:
     console = Console(highlight=False, soft_wrap=True)
     payload = max(row.payload_bytes for row in rows)
     console.print(f"[bold]{escape(title)}[/], {format_size(payload)} each")
-    console.print(_rows(rows))
+    _print_wide(_rows(rows))
     _tell_refusals(console, rows)
-    console.print(MEANING, style="dim")
+    for line in MEANING:
+        console.print(line, style="dim")
 
 
 def show_plan(title: str, plan: Plan) -> None:
@@ -60,17 +63,18 @@ def show_plan(title: str, plan: Plan) -> None:
     placed = f", BFR-ids by {best.placement}" if best.placement else ""
     console.print(f"[bold]pick: {best.encoding}{placed}[/]")
     table = Table("encoding", "BFR-ids", box=SIMPLE)
-    for column in ("packets", "header B", "link bytes", "at most", "state"):
+    for column in ("packets", "header\nfirst B", "bytes on\nlinks", "rows\nread", "state"):
         table.add_column(column, justify="right")
-    table.add_column("verdict", no_wrap=True)
+    table.add_column("verdict")
     for candidate in plan.candidates:
         row = candidate.row
         numbers = ["", "", "", "", ""]
         if not row.refusal:
-            numbers = [f"{row.n_packets:,}", f"{row.header_bytes:,}", f"{row.link_bytes:,}"]
+            size = format_size(row.link_bytes)
+            numbers = [f"{row.n_packets:,}", f"{row.header_bytes:,}", size]
             numbers += [f"{row.most_lookups:,}", format_size(row.state_bytes)]
         table.add_row(row.encoding, row.placement, *numbers, escape(candidate.verdict))
-    console.print(table)
+    _print_wide(table)
 
 
 def show_sweep(title: str, sweep: Sweep) -> None:
@@ -90,13 +94,22 @@ def show_sweep(title: str, sweep: Sweep) -> None:
         least = sweep.beats.get(first.encoding, 0)
         pays = "" if first.encoding == BASELINE else f"{least:,}" if least else "never"
         table.add_row(first.encoding, *cells, pays)
-    console.print(table)
+    _print_wide(table)
     _tell_refusals(console, sweep.sizes[-1].rows)
     console.print(
         "bold: fewest bytes; pays from: smallest of these sizes from which on it costs no more "
         "than unicast",
         style="dim",
     )
+
+
+def _print_wide(table: Table) -> None:
+    """All of a table, in lines as long as they must be; a narrow screen wraps them."""
+    table.pad_edge = False
+    console = Console(highlight=False)
+    free = console.options.update(max_width=MAX_WIDTH)
+    width = max(console.width, console.measure(table, options=free).maximum)
+    Console(highlight=False, width=width).print(table)
 
 
 def _rows(rows: Sequence[EncodingRow]) -> Table:
@@ -114,12 +127,11 @@ def _cells(row: EncodingRow) -> tuple[str, ...]:
         f"{row.n_packets:,}",
         f"{row.header_bytes:,}",
         _ratio(row.link_header_bytes, row.n_copies),
-        f"{row.link_bytes:,}",
-        f"{_ratio(row.link_header_bytes * 100, row.link_bytes)} %",
-        f"{_ratio(row.link_bytes * 100, row.unicast_link_bytes)} %",
-        f"{_ratio(row.link_bytes * 100, row.tree_bytes)} %",
-        _ratio(row.n_lookups, row.n_visits),
-        f"{row.most_lookups:,}",
+        format_size(row.link_bytes),
+        _ratio(row.link_header_bytes * 100, row.link_bytes),
+        _ratio(row.link_bytes * 100, row.unicast_link_bytes),
+        _ratio(row.link_bytes * 100, row.tree_bytes),
+        f"{_ratio(row.n_lookups, row.n_visits)}/{row.most_lookups:,}",
         f"{row.entries:,}",
         f"{row.group_entries:,}",
         f"{row.spurious:,}",

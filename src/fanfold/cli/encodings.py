@@ -42,7 +42,8 @@ def encodings(
         bool, typer.Option("--plan", help="try every placement too, pick one, say why")
     ] = False,
     sweep: Annotated[
-        bool, typer.Option("--sweep", help="groups of 1, 4, 16 and so on up to the members")
+        bool,
+        typer.Option("--sweep", help="groups of 1, 4, 16 and so on; of all: drawn by seed"),
     ] = False,
     seed: Annotated[int, typer.Option(help="of members, and of topologies that draw")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
@@ -64,7 +65,8 @@ def encodings(
     mtu_bytes = int(parse_size(mtu, "--mtu"))
     net = build_named_net(topology, seed)
     start = _source(net, source)
-    hosts = _members(net, members, start, seed)
+    drawn = str(net.n_hosts - 1) if sweep and members == ALL else members
+    hosts = _members(net, drawn, start, seed)
     options = Options(placement, ([start, *hosts],), limit_bits, mtu_bytes)
     routes = build_routes(net)
     title = f"{len(hosts):,} receivers of {net.n_hosts:,} hosts on {net.name}"

@@ -21,8 +21,8 @@ from fanfold.encodings.ground import Ground
 
 BUDGET_BITS = 325 * 8
 """Longest header of the paper's study."""
-LEAF_REDUNDANCY, SPINE_REDUNDANCY = 12, 6
-"""R of each layer, the largest the paper's study has."""
+LEAF_REDUNDANCY, SPINE_REDUNDANCY = 8, 16
+"""R of each layer: one port in so many; of the paper's 48 ports that is 6 and 3."""
 SPINE_SHARE = 4
 """Spine rules get at most one part of so many of the room."""
 HEADER = "elmo"
@@ -60,7 +60,9 @@ class Elmo(Encoder):
         self.stored: dict[tuple[int, int], int] = {}
 
     def encode(self, source: int, members: I64) -> list[Copy]:
-        """One packet, whatever it takes."""
+        """One packet; rows that an earlier group left are taken out."""
+        self.stored.clear()
+        self.group_entries.clear()
         clos = self.clos
         bitmaps = self._bitmaps(members)
         own = int(clos.leaf_of[source])
@@ -79,6 +81,8 @@ class Elmo(Encoder):
                 bits = bits.then(sum(1 << at for at in slots), clos.n_pods)
                 bits = bits.then(*self._spine_rules(slots))
             bits = bits.then(*self._leaf_rules(bitmaps, self.room - bits.n))
+        if bits.n > self.room:
+            raise Refusal(f"a header of {bits.n} bits; switches read {self.room}")
         link = self.ground.first_link(source)
         return [Copy(link, put_fixed(ELMO, source, bits.padded()))]
 
@@ -136,7 +140,9 @@ class Elmo(Encoder):
 
     def _spine_rules(self, slots: dict[int, int]) -> Bits:
         n_rules = max(1, self.room // SPINE_SHARE // self.spine_list.rule_bits)
-        rules = cluster(slots, n_rules, SPINE_REDUNDANCY, is_stored=self.is_stored)
+        rules = cluster(
+            slots, n_rules, self.clos.n_slots // SPINE_REDUNDANCY, is_stored=self.is_stored
+        )
         for pod, bitmap in rules.stored.items():
             for spine in self.clos.spines_of(pod):
                 self._store(2, spine, bitmap)
@@ -147,7 +153,9 @@ class Elmo(Encoder):
         n_rules = max(0, spare // self.leaf_list.rule_bits)
         if spare < 0:
             raise Refusal(f"rules of spines and cores leave no room in {self.room} bits")
-        rules = cluster(bitmaps, n_rules, LEAF_REDUNDANCY, is_stored=self.is_stored)
+        rules = cluster(
+            bitmaps, n_rules, self.clos.n_places // LEAF_REDUNDANCY, is_stored=self.is_stored
+        )
         for leaf, bitmap in rules.stored.items():
             self._store(1, int(self.clos.leaves[leaf]), bitmap)
         return _written(rules, self.leaf_list)

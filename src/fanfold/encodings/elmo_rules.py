@@ -38,7 +38,7 @@ def cluster(
         return Rules(tuple((bitmap, (i,)) for i, bitmap in bitmaps.items()), {}, 0)
     if len(set(bitmaps.values())) == 1:
         return Rules((), {}, next(iter(bitmaps.values())))
-    left = dict(sorted(bitmaps.items(), key=lambda item: (-item[1].bit_count(), item)))
+    left = dict(sorted(bitmaps.items(), key=lambda item: (item[1].bit_count(), item)))
     shared = []
     for i in range(n_rules):
         most = min(SHARED, -(-len(left) // (n_rules - i)))
