@@ -1,6 +1,5 @@
 """`fanfold workload`: what a model moves, by its shape and its parallel degrees."""
 
-from collections.abc import Callable
 from typing import Annotated, Any
 
 import msgspec
@@ -11,13 +10,16 @@ from rich.markup import escape
 from rich.table import Table
 
 from fanfold.cli import workload_flags as flags
-from fanfold.units import PPB_ONE, format_duration, format_rate
+from fanfold.cli.workload_cells import size_of, table_of
+from fanfold.cli.workload_trace import show_trace
+from fanfold.units import parse_duration, parse_rate
 from fanfold.work.catalog import CATALOG, Workload, workload_of
 from fanfold.work.gate import DEFAULT_SKEW_MILLI
 from fanfold.work.inter_dc import PRICE_MICRO
 from fanfold.work.model import active_params, total_params
 from fanfold.work.parallel import plan_iteration
 from fanfold.work.presets import PRESETS
+from fanfold.work.trace_files import form_of
 from fanfold.work.volumes import Ask, Row, sent_by_parallelism
 
 WIDTH = 110
@@ -25,7 +27,9 @@ WIDTH = 110
 
 
 def workload(
-    name: Annotated[str | None, typer.Argument(help="such as training")] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="such as training, or chakra:FOLDER, goal:FILE")
+    ] = None,
     *,
     model: flags.ModelName = "deepseek-v3",
     gpus: flags.Gpus = None,
@@ -59,12 +63,24 @@ def workload(
     flops: flags.Flops = 400,
     rtt: flags.Rtt = "20ms,60ms,100ms,150ms",
     price: flags.Price = PRICE_MICRO,
+    skip_unknown: flags.SkipUnknown = False,
+    ops_rate: flags.OpsRate = 0,
     seed: Annotated[int, typer.Option(help="of all that is drawn")] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:
     """Print what a workload moves; without a name, list workloads and models."""
     if name is None:
         _print_catalog(as_json)
+        return
+    if (trace_file := form_of(name)) is not None:
+        show_trace(
+            *trace_file,
+            skip_unknown=skip_unknown,
+            ops_per_s=flags.within("ops-rate", ops_rate, 0, 2**20) * flags.TERA,
+            rate_bps=parse_rate(rate, "rate"),
+            latency_ps=parse_duration(latency, "latency"),
+            as_json=as_json,
+        )
         return
     work = workload_of(name)
     layout = flags.Layout(
@@ -108,65 +124,11 @@ def _show(work: Workload, ask: Ask, rows: list[Row]) -> None:
             f"ZeRO {at.zero}; {at.n_micro} x {at.micro_batch} sequences of {at.seq:,} tokens "
             "a replica"
         )
-    table = Table(box=SIMPLE)
-    for key, value in (rows[0] if rows else {}).items():
-        justify: Any = "left" if isinstance(value, str) else "right"
-        table.add_column(_title(key), justify=justify)
-    for row in rows:
-        table.add_row(*(_cell(key, value) for key, value in row.items()))
-    console.print(table)
+    console.print(table_of(rows))
     if work.name == "training":
         sent = sent_by_parallelism(plan_iteration(ask.model, ask.degrees))
-        each = ", ".join(f"{name} {_size(n)}" for name, n in sent.items())
+        each = ", ".join(f"{name} {size_of(n)}" for name, n in sent.items())
         console.print(f"one GPU sends in an iteration: {each or 'nothing'}")
-
-
-def _title(key: str) -> str:
-    for unit in _CELLS:
-        key = key.removesuffix(unit)
-    return key.replace("_", " ")
-
-
-def _cell(key: str, value: int | str) -> str:
-    if isinstance(value, str):
-        return value
-    for unit, shown in _CELLS.items():
-        if key.endswith(unit):
-            return shown(value)
-    return f"{value:,}"
-
-
-def _share(ppb: int) -> str:
-    thousandths = ppb * 100_000 // int(PPB_ONE)
-    return f"{thousandths // 1000}.{thousandths % 1000:03} %"
-
-
-def _thousandths(value: int) -> str:
-    return f"{value // 1000}.{value % 1000:03}"
-
-
-def _money(micro: int) -> str:
-    return f"{micro // 10**6:,}.{micro % 10**6 // 10**4:02}"
-
-
-def _size(n_bytes: int) -> str:
-    """Decimal units throughout, so that a column adds up."""
-    for unit, name in ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB")):
-        if n_bytes >= unit:
-            thousandths = (n_bytes * 1000 + unit // 2) // unit
-            return f"{thousandths // 1000}.{thousandths % 1000:03} {name}"
-    return f"{n_bytes} B"
-
-
-_CELLS: dict[str, Callable[[int], str]] = {
-    "_bytes": _size,
-    "_ps": format_duration,
-    "_ppb": _share,
-    "_bps": format_rate,
-    "_milli": _thousandths,
-    "_micro": _money,
-}
-"""How a value is shown, by the unit at the end of its column's name."""
 
 
 def _print_catalog(as_json: bool) -> None:

@@ -14,6 +14,7 @@ from fanfold.work.model_config import load_model
 from fanfold.work.parallel import Degrees
 from fanfold.work.presets import preset_of
 from fanfold.work.volumes import Ask
+from fanfold.work.weights import load_weights
 
 DEFAULT_GPUS = 64
 DEFAULT_REPLICAS = 8
@@ -60,6 +61,10 @@ Latency = Annotated[str, typer.Option(help="of the network, one way")]
 Flops = Annotated[int, typer.Option(help="10^12 a second, that a GPU reaches")]
 Rtt = Annotated[str, typer.Option(help="round trips of regions, by commas")]
 Price = Annotated[int, typer.Option(help="of a GB out of a data center, millionths")]
+SkipUnknown = Annotated[
+    bool, typer.Option("--skip-unknown", help="count what a trace has and none can model")
+]
+OpsRate = Annotated[int, typer.Option(help="10^12 a second of a GPU, for a trace's num_ops")]
 
 
 class Layout(NamedTuple):
@@ -125,6 +130,7 @@ def ask_of(
     n_replicas = DEFAULT_REPLICAS if pushed.replicas is None else pushed.replicas
     return Ask(
         model=shape,
+        weights=load_weights(Path(model), shape) if Path(model).is_dir() else None,
         degrees=degrees_of(known, layout),
         seed=seed,
         gate=gate_of(routing.gate),

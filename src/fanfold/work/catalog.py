@@ -26,6 +26,7 @@ CATALOG: tuple[Workload, ...] = (
     Workload("model-push", "a model to replicas in regions", volumes.model_push),
     Workload("cold-start", "replicas that start within seconds", volumes.cold_start),
     Workload("sizes", "bytes of models from 125 million parameters on", traffic.sizes),
+    Workload("layers", "weights by layer, and by file of an index", traffic.layers),
     Workload("budgets", "latency that each parallelism copes with", traffic.budgets),
     Workload("bursts", "computing and sending in turns", traffic.bursts),
     Workload("checkpoint", "training state to storage replicas", traffic.checkpoint),

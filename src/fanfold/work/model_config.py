@@ -69,6 +69,23 @@ def load_index(path: Path) -> WeightsIndex:
     return WeightsIndex(n_bytes, tensors)
 
 
+def load_places(path: Path) -> dict[str, str]:
+    """File of each tensor, by the index of a folder, or by the index itself.
+
+    Raises:
+        ConfigError: unreadable, or the first wrong field by its name.
+    """
+    file = path / INDEX_NAME if path.is_dir() else path
+    names = Fields(_table(file), f"{file}: ").below("weight_map")
+    if not names.table:
+        raise ConfigError(f"{file}: weight_map", {}, "the file of each tensor")
+    places = {tensor: names.text(tensor) for tensor in names.table}
+    for tensor, name in places.items():
+        if Path(name).name != name or name in ("", ".", ".."):
+            raise ConfigError(f"{file}: weight_map.{tensor}", name, "a file beside the index")
+    return places
+
+
 def _table(file: Path) -> dict[str, Any]:
     try:
         return msgspec.json.decode(file.read_bytes(), type=dict[str, Any])

@@ -16,6 +16,7 @@ from fanfold.work.roles import traffic_by_role
 from fanfold.work.serving import BLOCK_TOKENS, TOKEN_ID_BYTES, cache_bytes, sync_ways
 from fanfold.work.steps import bursts_of, compute_ps
 from fanfold.work.volumes import SHOWN, Ask, Row, pushed_bytes
+from fanfold.work.weights import weights_of
 
 SIZES = (125_000_000, 1_300_000_000, 7_000_000_000, 70_000_000_000, 405_000_000_000)
 """Parameters; the ends are those of draft seed 003, section 3.2."""
@@ -31,6 +32,32 @@ def sizes(ask: Ask) -> list[Row]:
         {"model": name, "parameters": n, **{f"{d}_bytes": bytes_of(n, d) for d in SHOWN}}
         for name, n in counts
     ]
+
+
+def layers(ask: Ask) -> list[Row]:
+    """Weights in the order in which they are needed, then by file where there is an index."""
+    held = ask.weights or weights_of(ask.model)
+    parts = [("embeddings", held.first)]
+    parts += [(f"layer {i}", n) for i, n in enumerate(held.layers)]
+    parts.append(("rest", held.last))
+    so_far = 0
+    rows: list[Row] = []
+    for part, n_bytes in parts:
+        so_far += n_bytes
+        rows.append(
+            {
+                "part": part,
+                "own_bytes": n_bytes,
+                "so_far_bytes": so_far,
+                "there_ps": send_ps(so_far, ask.rate_bps),
+            }
+        )
+    for shard in held.shards:
+        told = f"{shard.name}, {shard.tensors} tensors"
+        at = send_ps(shard.n_bytes, ask.rate_bps)
+        size = shard.n_bytes
+        rows.append({"part": told, "own_bytes": size, "so_far_bytes": size, "there_ps": at})
+    return rows
 
 
 def budgets(ask: Ask) -> list[Row]:

@@ -34,6 +34,7 @@ from fanfold.work.push import (
     wan_egress,
 )
 from fanfold.work.token_bytes import token_bytes
+from fanfold.work.weights import Weights
 
 Row = dict[str, int | str]
 Count = Annotated[int, Meta(ge=1, le=2**24)]
@@ -46,10 +47,10 @@ class Ask(msgspec.Struct, frozen=True):
     gate. n_ranks: that hold experts, 0: ``ep`` of the degrees, else all GPUs. tokens: of all
     ranks together, 0: 128 a rank. bitstring_bits: 0 is the shortest that holds all ranks.
     n_bytes: of what is pushed, 0: the model as stored. first_bytes: of the first layer, 0: an
-    even share of the layers. rounds, clusters, neighbours: of federated learning; 0 neighbours
-    are all others. every_ps: between two syncs. latency_ps: of the network, one way.
-    flops_per_s: that a GPU reaches. rtts_ps: of regions, in turn. price_micro: of a GB,
-    millionths.
+    even share of the layers. weights: as stored, where an index says so. rounds, clusters,
+    neighbours: of federated learning; 0 neighbours are all others. every_ps: between two syncs.
+    latency_ps: of the network, one way. flops_per_s: that a GPU reaches. rtts_ps: of regions,
+    in turn. price_micro: of a GB, millionths.
     """
 
     model: Model
@@ -65,6 +66,7 @@ class Ask(msgspec.Struct, frozen=True):
     payload_bytes: int = 0
     n_bytes: int = 0
     first_bytes: int = 0
+    weights: Weights | None = None
     regions: Count = 4
     replicas: Count = 8
     rate_bps: int = 400_000_000_000
@@ -214,6 +216,8 @@ def cold_start(ask: Ask) -> list[Row]:
     """When replicas that join within some seconds have the first layer, and all."""
     n_bytes = pushed_bytes(ask)
     first = ask.first_bytes or max(n_bytes // ask.model.n_layers, 1)
+    if ask.weights is not None and not (ask.n_bytes or ask.first_bytes):
+        first = ask.weights.first_layer_bytes
     times = draw_arrivals(stream(ask.seed, "cold-start/arrivals"), ask.replicas, ask.within_ps)
     rows: list[Row] = []
     for scheme, start in (("unicast", cold_start_unicast), ("fan", cold_start_fan)):
@@ -233,7 +237,8 @@ def cold_start(ask: Ask) -> list[Row]:
 
 def pushed_bytes(ask: Ask) -> int:
     """Size given, else the weights as stored."""
-    return ask.n_bytes or bytes_of(total_params(ask.model), ask.model.dtype)
+    stored = ask.weights.n_bytes if ask.weights else 0
+    return ask.n_bytes or stored or bytes_of(total_params(ask.model), ask.model.dtype)
 
 
 def _sized(part: str, n: int) -> Row:

@@ -1,0 +1,45 @@
+"""`fanfold workload chakra:FOLDER`, `goal:FILE`: what a recorded trace holds."""
+
+from pathlib import Path
+
+import msgspec
+from rich.console import Console
+from rich.markup import escape
+
+from fanfold.cli.workload_cells import table_of
+from fanfold.units import PPB_ONE, format_duration, format_rate
+from fanfold.work.trace_files import TraceForm, load_trace
+from fanfold.work.trace_rows import gist_of, rows_of
+
+
+def show_trace(
+    form: TraceForm,
+    path: Path,
+    *,
+    skip_unknown: bool,
+    ops_per_s: int,
+    rate_bps: int,
+    latency_ps: int,
+    as_json: bool,
+) -> None:
+    """Print kinds of phases, the longest path, and what was left out or assumed."""
+    trace = load_trace(form, path, skip_unknown, ops_per_s)
+    rows, gist = rows_of(trace), gist_of(trace, rate_bps, latency_ps)
+    told = {"workload": form, **gist._asdict(), "rows": rows}
+    told |= {"skipped": trace.skipped, "notes": trace.notes}
+    if as_json:
+        print(msgspec.json.encode(told).decode())
+        return
+    console = Console(highlight=False)
+    console.print(f"[bold]{escape(str(path))}[/]: {gist.n_ranks:,} ranks")
+    console.print(table_of(rows))
+    links = f"{format_rate(rate_bps)} and {format_duration(latency_ps)}"
+    share = gist.share_ppb * 1000 // int(PPB_ONE)
+    console.print(
+        f"longest path at {links}, no link shared: {format_duration(gist.path_ps)}; the "
+        f"busiest rank computes {format_duration(gist.busy_ps)}, {share // 10}.{share % 10} %"
+    )
+    for name, n in trace.skipped.items():
+        console.print(f"left out: {escape(name)}, {n} times")
+    for note in trace.notes:
+        console.print(f"assumed: {escape(note)}")
