@@ -5,9 +5,11 @@ from pathlib import Path
 
 from fanfold.results import schema
 from fanfold.scenario.scenario import schema_text
+from fanfold.study import metric_page
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGES: dict[str, Callable[[], str]] = {
+    "metrics.md": metric_page.page,
     "results.md": schema.page,
     "scenario.schema.json": schema_text,
 }

@@ -11,7 +11,7 @@ from fanfold.cli.gap_tables import show_gap
 from fanfold.errors import ConfigError
 from fanfold.study.gap import build_gap
 from fanfold.study.gap_ground import LOSS_PPB, MEMBERS, TOPOLOGY
-from fanfold.units import PPB_ONE, parse_probability
+from fanfold.units import PPB_ONE, parse_duration, parse_probability
 
 _FLAG_OF = {"receivers": "--receivers", "members": "--members", "topology": "--topology"}
 
@@ -24,6 +24,9 @@ def gap(
     ] = 0,
     members: Annotated[int, typer.Option(help="of the sparse group, drawn")] = MEMBERS,
     loss: Annotated[str, typer.Option(help="of a packet on a link, such as 0.01%")] = "",
+    detect: Annotated[
+        str, typer.Option(help="until a dead link is noticed; BFD in hardware: 10ms")
+    ] = "150ms",
     seed: Annotated[int, typer.Option(help="of all that is drawn")] = 1,
     numbers: Annotated[
         bool, typer.Option("--numbers", help="every number, its meaning, what was assumed")
@@ -32,6 +35,7 @@ def gap(
 ) -> None:
     """Five requirements by scheme: words, and the measured numbers that make them."""
     loss_ppb = _loss(loss) if loss else LOSS_PPB
+    detect_ps = parse_duration(detect, "--detect")
     if seed < 0:
         raise ConfigError("--seed", seed, "0 or more")
     bar = Progress(
@@ -52,6 +56,7 @@ def gap(
                 n_receivers=receivers,
                 n_members=members,
                 loss_ppb=loss_ppb,
+                detect_ps=detect_ps,
                 seed=seed,
                 progress=tell,
             )

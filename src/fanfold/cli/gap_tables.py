@@ -75,7 +75,8 @@ def _word(cell: Cell | None) -> str:
 
 
 def _limits(gap: Gap, names: Sequence[str]) -> Table:
-    table = Table("number", box=SIMPLE)
+    table = Table(box=SIMPLE)
+    table.add_column("number", no_wrap=True)
     for column in ("Good to", "Moderate to", *names):
         table.add_column(column, justify="right")
     for limit in gap.limits:
@@ -112,6 +113,7 @@ def _show_numbers(console: Console, gap: Gap) -> None:
             console.print(line)
     for part in (gap.schemes, *(variants[i : i + 6] for i in range(0, len(variants), 6))):
         console.print(_all_numbers(gap, part))
+    console.print(_meanings(gap))
     limits = Table("limit of", "because", box=SIMPLE)
     for limit in gap.limits:
         limits.add_row(limit.metric, limit.why)
@@ -124,7 +126,8 @@ def _show_numbers(console: Console, gap: Gap) -> None:
 
 def _all_numbers(gap: Gap, names: Sequence[str]) -> Table:
     """Every number of some schemes, deciding or not."""
-    table = Table("number", "is", box=SIMPLE)
+    table = Table(box=SIMPLE)
+    table.add_column("number", no_wrap=True)
     for name in names:
         table.add_column(name, justify="right")
     values = {
@@ -134,8 +137,14 @@ def _all_numbers(gap: Gap, names: Sequence[str]) -> Table:
     }
     metrics = dict.fromkeys(n.metric for cell in gap.cells for n in cell.numbers)
     for metric in metrics:
-        row = (values.get((name, metric), "-") for name in names)
-        table.add_row(metric, metric_of(metric).meaning, *row)
+        table.add_row(metric, *(values.get((name, metric), "-") for name in names))
+    return table
+
+
+def _meanings(gap: Gap) -> Table:
+    table = Table("number", "is", box=SIMPLE)
+    for metric in dict.fromkeys(n.metric for cell in gap.cells for n in cell.numbers):
+        table.add_row(metric, metric_of(metric).meaning)
     return table
 
 

@@ -19,6 +19,7 @@ from fanfold.study.gap_ground import (
     MEMBERS,
     MESSAGE_BYTES,
     ROWS,
+    SOURCE,
     TOPOLOGY,
     Ground,
     Numbers,
@@ -35,6 +36,8 @@ from fanfold.study.measure_loss import measure_loss
 from fanfold.study.measure_simplicity import measure_simplicity
 from fanfold.study.measure_sparseness import Sparse, build_sparse, measure_sparseness
 from fanfold.study.thresholds import build_limits, numbers_of, worst_word
+from fanfold.trees.settings import TreeSettings
+from fanfold.units import format_duration
 
 REQUIREMENTS = ("interactivity", "reliability", "dynamics", "sparseness", "simplicity")
 """In the order of draft seed 000, section 3."""
@@ -48,16 +51,16 @@ def build_gap(
     n_receivers: int = 0,
     n_members: int = MEMBERS,
     loss_ppb: int = LOSS_PPB,
+    detect_ps: int = TreeSettings().detect_ps,
     seed: int = 1,
-    variants: bool = True,
-    examples: bool = True,
+    short: bool = False,
     progress: Progress | None = None,
 ) -> Gap:
-    """Measure all rows, or those of no variant.
+    """Measure all rows; in short without variants and examples.
 
     Args:
         n_receivers: of the large group, 0 for all hosts but one. n_members: of the sparse one.
-        loss_ppb: of a packet on a link.
+        loss_ppb: of a packet on a link. detect_ps: until a router notices a dead link.
 
     Raises:
         ConfigError: no such topology, groups that it has no hosts for, or no path.
@@ -69,18 +72,19 @@ def build_gap(
         loss_ppb=loss_ppb,
         seed=seed,
     )
-    rows = [row for row in ROWS if variants or not row.variant_of]
+    rows = [_noticing(row, detect_ps) for row in ROWS if not (short and row.variant_of)]
     tell = progress or (lambda what, done, n: None)
     tell("groups", 0, len(rows))
     bench = Bench(ground)
-    limits = build_limits(ground)
+    net = ground.net
+    limits = build_limits(int(net.bps[net.first_out[SOURCE]]))
     cells: list[Cell] = []
     for number, row in enumerate(rows):
         tell(row.name, number, len(rows))
         cells += _cells(row, limits, bench.numbers(row))
     tell("examples", len(rows), len(rows))
     return Gap(
-        command=_command(ground),
+        command=_command(ground, detect_ps),
         seed=seed,
         version=__version__,
         topology=topology,
@@ -92,8 +96,8 @@ def build_gap(
         variants=tuple((r.name, r.variant_of, r.what) for r in rows if r.variant_of),
         limits=limits,
         cells=tuple(sorted(cells, key=lambda cell: REQUIREMENTS.index(cell.requirement))),
-        examples=build_examples() if examples else (),
-        defaults=build_defaults(),
+        examples=() if short else build_examples(),
+        defaults=build_defaults(detect_ps),
     )
 
 
@@ -148,13 +152,22 @@ def _cells(row: SchemeRow, limits: tuple[Limit, ...], values: Numbers) -> Iterab
         yield Cell(requirement, row.name, word, seed_word, why, numbers)
 
 
-def _command(ground: Ground) -> str:
+def _noticing(row: SchemeRow, detect_ps: int) -> SchemeRow:
+    return row._replace(tree=msgspec.structs.replace(row.tree, detect_ps=detect_ps))
+
+
+def _command(ground: Ground, detect_ps: int) -> str:
     parts = [
         "fanfold gap",
         f"--topology {ground.topology}",
         f"--receivers {len(ground.receivers)}",
         f"--members {len(ground.members)}",
-        f"--loss {ground.loss_ppb}ppb",
+        f"--loss {_share(ground.loss_ppb)}",
+        f"--detect {format_duration(detect_ps).replace(' ', '')}",
         f"--seed {ground.seed}",
     ]
     return " ".join(parts)
+
+
+def _share(ppb: int) -> str:
+    return f"{ppb // 1000}ppm" if ppb % 1000 == 0 else f"{ppb}ppb"

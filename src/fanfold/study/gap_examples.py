@@ -11,12 +11,11 @@ from fanfold.results.outcome import DATA, Outcome
 from fanfold.run import build_job, build_stage, simulate_job
 from fanfold.scenario.scenario import Scenario, Workload
 from fanfold.scenario.settings import Settings
-from fanfold.study.gap_ground import SOURCE
+from fanfold.study.gap_ground import RATE_BPS, SOURCE
 from fanfold.study.gap_table import Example, Line
 
 COPIES, FANS = "unicast", "fanfold"
 N_RECEIVERS = 1000
-RATE_BPS = 400_000_000_000
 THOUSAND = Scenario(
     name="thousand",
     topology="fat-tree:k=16,rate=400Gbps",
@@ -50,6 +49,7 @@ class Told(NamedTuple):
     fabric_bytes: int
     feedback: int
     last_ps: int
+    end_ps: int
 
 
 def build_examples() -> tuple[Example, ...]:
@@ -90,6 +90,7 @@ def _implosion() -> Example:
             _line("data packets from the source", "packets", _of(told, "source_pkts")),
             _line("feedback packets at the source", "packets", _of(told, "feedback")),
             _line("until the last receiver has it", "ps", _of(told, "last_ps")),
+            _line("until the source knows", "ps", _of(told, "end_ps")),
         ),
         f"an ACK a packet from each: {alone.feedback // n_pkts:,} for a packet; folded: "
         f"{folded.feedback:,} for all {n_pkts} packets of a block, one for each of the "
@@ -113,7 +114,7 @@ def _regions() -> Example:
             _line("bytes that leave it, headers included", "bytes", _of(told, "source_bytes")),
             _line("until the last region has it", "ps", _of(told, "last_ps")),
         ),
-        f"WAN egress: {times(copies.source_pkts, fans.source_pkts)} less",
+        f"WAN egress: {times(copies.source_pkts, fans.source_pkts)} less of it",
     )
 
 
@@ -145,6 +146,7 @@ def _told(outcome: Outcome, mine: slice) -> Told:
         int(outcome.link_bytes.sum()),
         int(outcome.feedback_at_source.sum()),
         int(np.max(done)),
+        outcome.end_ps,
     )
 
 

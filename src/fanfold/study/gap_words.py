@@ -65,7 +65,7 @@ def _past(number: Number, limit: Limit) -> str:
     return f"{number.metric} {value}, {than} {amount(number.metric, at)}"
 
 
-def build_defaults() -> tuple[Default, ...]:
+def build_defaults(detect_ps: int) -> tuple[Default, ...]:
     """Everything that nobody asked for."""
     plain = TreeSettings()
     queries = plain.n_last_member_queries * plain.last_member_query_ps
@@ -78,7 +78,7 @@ def build_defaults() -> tuple[Default, ...]:
         ("change of a table", format_duration(plain.install_ps), "Huang and others, 2013"),
         ("controller on a tree", format_duration(plain.compute_ps), "assumed, ADR 0014"),
         ("last member gone", format_duration(queries), "RFC 9776 8.8 and 8.9"),
-        ("dead link noticed", format_duration(plain.detect_ps), "BFD, 3 x 50 ms, RFC 5880"),
+        ("dead link noticed", format_duration(detect_ps), "3 x 50 ms, RFC 5880; --detect"),
         ("new paths after that", format_duration(plain.reroute_ps), "Francois, 2005"),
         (
             "dead link noticed without BFD",

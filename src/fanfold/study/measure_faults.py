@@ -104,10 +104,10 @@ def _named(ground: Ground, row: SchemeRow, cable: Cable) -> Numbers:
     cut = tuple(Failure(0, a, b) for a, b in names)
     settings = msgspec.structs.replace(settings_of(row), failures=cut)
     sim = Simulation(net, ground.routes, program, settings, seed=ground.seed, whole=True)
-    while len(sim.fans.lost) < len(behind):
-        if not sim.step(TURNS):
-            return {"named_ps": NEVER_HERE}
-    return {"named_ps": sim.progress().now_ps}
+    while len(sim.fans.lost) < len(behind) and sim.step(TURNS):
+        pass
+    is_named = len(sim.fans.lost) >= len(behind)
+    return {"named_ps": sim.progress().now_ps if is_named else NEVER_HERE}
 
 
 def _looks(settings: TreeSettings) -> list[int]:

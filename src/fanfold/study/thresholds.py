@@ -8,7 +8,7 @@ which protected lines are restored; none of them mentions a scheme.
 from collections.abc import Mapping
 from typing import Literal
 
-from fanfold.study.gap_ground import TOKEN_BYTES, Ground
+from fanfold.study.gap_ground import TOKEN_BYTES
 from fanfold.study.gap_table import NEVER_HERE, Limit, Number, Word
 from fanfold.study.metric_catalog import metric_of
 from fanfold.units import PS_PER_US
@@ -20,10 +20,8 @@ PERCENT = 10_000
 ORDER: tuple[Word, ...] = ("Good", "Moderate", "Poor")
 
 
-def build_limits(ground: Ground) -> tuple[Limit, ...]:
-    """Limits of all deciding metrics on a fabric; only dynamics depend on its rate."""
-    net = ground.net
-    bps = int(net.bps[net.first_out[0]])
+def build_limits(bps: int) -> tuple[Limit, ...]:
+    """Limits of all deciding metrics; only dynamics depend on the rate of the source's link."""
     token_ps = 8 * TOKEN_BYTES * SECOND // bps
     fresh = "one token on the source's link; what a person does not notice: 100 ms"
     return (
