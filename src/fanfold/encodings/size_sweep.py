@@ -75,10 +75,11 @@ def sweep(
         able = [row for row in rows if not row.refusal]
         cheapest = min(able, key=lambda row: row.link_bytes).encoding
         found.append(SizeRow(size, tuple(rows), cheapest))
-    return Sweep(tuple(found), _beats(found))
+    return Sweep(tuple(found), paying_from(found))
 
 
-def _beats(found: list[SizeRow]) -> dict[str, int]:
+def paying_from(found: Sequence[SizeRow]) -> dict[str, int]:
+    """By encoding, from which size on it never costs more than unicast, or 0."""
     beats: dict[str, int] = {}
     for at, first in enumerate(found[-1].rows):
         least = 0

@@ -158,5 +158,7 @@ def test_switches_share_a_bitmap_as_long_as_few_ports_are_too_many():
     rules = cluster(bitmaps, 2, 0, is_stored=True)
     assert (rules.default, rules.stored) == (0, {1: 0b0111, 0: 0b1111})
     assert cluster(bitmaps, 4, 0, is_stored=False).shared[3] == (0b0001, (3,))
+    nested = {0: 0b0001, 1: 0b0011, 2: 0b0111}
+    assert cluster(nested, 1, 2, is_stored=False).shared == ((0b0011, (0, 1)),)
     same = dict.fromkeys(range(9), 5)
     assert cluster(same, 2, 0, is_stored=True) == ((), {}, 5)

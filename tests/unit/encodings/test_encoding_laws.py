@@ -4,13 +4,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from encoding_world import CLOS, OTHERS, ground_of, made, receivers, sent, sizes_on
+from encoding_world import CLOS, OTHERS, bare, ground_of, made, receivers, sent, sizes_on
 
 import fanfold.encodings
 from fanfold.encodings.catalog import CATALOG, offers
+from fanfold.encodings.clos import Clos
+from fanfold.encodings.domains import OUTSIDE, domains_of, places_of
 from fanfold.encodings.encoder import Refusal
 from fanfold.encodings.walk import walk
 from fanfold.errors import WireError
+from fanfold.topo.sketch import LINE, Sketch
 
 NAMES = tuple(offer.name for offer in offers())
 OF_CLOS = ("elmo", "elmo-s", "peel", "peel-c")
@@ -117,6 +120,25 @@ def test_a_broken_header_is_a_wire_error(name):
     for broken in (b"", head[:5], head[:12] if name.startswith("bier") else head[:-1]):
         with pytest.raises(WireError):
             reader.forward(ground.dst[link], link, broken)
+
+
+def test_a_pod_ends_below_the_cores():
+    net = ground_of("fat-tree:k=4").net
+    domain = domains_of(net, places_of(net))
+    assert domain[net.tier == 1].tolist() == domain[net.tier == 2].tolist()
+    assert domain[net.tier == 1].tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
+    assert domain[net.tier == 3].tolist() == [OUTSIDE] * 4
+
+
+def test_a_spine_that_leaves_out_a_leaf_is_no_clos():
+    """Two cables to one leaf, none to the other: as many as there are leaves."""
+    sketch = Sketch(4)
+    leaf, spine = sketch.add("leaf", 2, 1), sketch.add("spine", 2, 2)
+    sketch.cable(sketch.hosts, leaf[sketch.hosts // 2], LINE)
+    sketch.cable(leaf, spine[0], LINE)
+    sketch.cable([leaf[0], leaf[0]], spine[1], LINE)
+    with pytest.raises(Refusal, match="from every spine one link to each leaf"):
+        Clos(bare(sketch.build("odd", sketch.hosts // 2)))
 
 
 def test_a_host_knows_a_packet_of_another():

@@ -3,8 +3,9 @@
 import pytest
 from encoding_world import ground_of
 
+from fanfold.encodings.encoding_row import EncodingRow
 from fanfold.encodings.planner import NEAR_PPM, plan
-from fanfold.encodings.size_sweep import sizes_up_to, sweep
+from fanfold.encodings.size_sweep import SizeRow, paying_from, sizes_up_to, sweep
 from fanfold.encodings.survey import Options, survey
 from fanfold.errors import ConfigError
 
@@ -112,6 +113,18 @@ def test_a_sweep_tells_from_which_size_on_an_encoding_pays():
         ]
         assert pays == [n for n in sizes if n >= found.beats[name] > 0]
     assert 1 < found.beats["bier-256"] < found.beats["bier-4096"]
+
+
+def test_it_pays_only_from_where_it_pays_at_every_larger_size():
+    def sized(n, *link_bytes):
+        rows = [
+            EncodingRow(f"e{i}", link_bytes=b, unicast_link_bytes=10)
+            for i, b in enumerate(link_bytes)
+        ]
+        return SizeRow(n, (*rows, EncodingRow("cannot", refusal="why")), "e0")
+
+    found = [sized(1, 11, 9, 9, 9), sized(4, 9, 11, 10, 9), sized(9, 9, 9, 9, 11)]
+    assert paying_from(found) == {"e0": 4, "e1": 9, "e2": 1, "e3": 0, "cannot": 0}
 
 
 @pytest.mark.parametrize(
