@@ -45,6 +45,7 @@ MAX_BYTES = 2**50
 MAX_RANKS = 2**20
 MAX_US = 2**40
 CPU_LANE = -1
+MISSING = "dependency on a node that is not there"
 GROUP_INIT = "process_group:init"
 """Name of the nodes in which PyTorch lists groups."""
 _FILE = re.compile(r"(.+)\.([0-9]{1,7})\.et", re.ASCII)
@@ -226,9 +227,13 @@ class _Reader:
     def _op(self, node: Any, where: str, at: Mapping[int, int]) -> Op:
         needs = set()
         for need in (*node.ctrl_deps, *node.data_deps):
-            if need not in at:
-                raise ConfigError(where, f"waits for node {need}", "nodes of the same rank")
-            needs.add(at[need])
+            if need in at:
+                needs.add(at[need])
+            elif self.wish.skip_unknown:
+                self.skipped[MISSING] += 1
+            else:
+                allowed = "nodes of this rank's file; --skip-unknown counts others"
+                raise ConfigError(where, f"waits for node {need}", allowed)
         bare = Op("compute", where, tuple(sorted(needs)))
         try:
             return self._modelled(bare, node, _attrs(node, where))
@@ -288,12 +293,17 @@ class _Reader:
         )
 
     def _collective(self, bare: Op, attrs: Mapping[str, Any]) -> Op:
+        field = f"{bare.where}: comm_type"
+        if "comm_type" not in attrs:
+            kind = "broadcast" if "broadcast" in bare.where.lower() else "COMM_COLL_NODE"
+            raise _unknown_of(kind, field, "nothing", ", ".join(COLLECTIVE_TYPES))
         number = _whole(attrs, "comm_type", bare.where, 0, 2**31)
         name = COLLECTIVE_TYPES[number] if number < len(COLLECTIVE_TYPES) else str(number)
-        field = f"{bare.where}: comm_type"
         if name not in _KINDS:
             raise _UnknownError(f"comm_type {name}", field, number, ", ".join(COLLECTIVE_TYPES))
-        kind = _KINDS[name]
+        return self._known(bare, _KINDS[name], attrs)
+
+    def _known(self, bare: Op, kind: GroupKind, attrs: Mapping[str, Any]) -> Op:
         dims = attrs.get("involved_dim", ())
         if isinstance(dims, tuple) and not all(dims) and "pg_name" not in attrs:
             raise _unknown_of(kind, f"{bare.where}: involved_dim", list(dims), "pg_name")
