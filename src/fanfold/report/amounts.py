@@ -1,0 +1,129 @@
+"""Values of metrics as text, and the axes that they are drawn on."""
+
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+
+from fanfold.study.gap_table import NEVER_HERE
+from fanfold.study.metric_catalog import metric_of
+from fanfold.units import format_duration, format_rate, format_size
+
+PPM_OF_A_PERCENT = 10_000
+
+
+def format_value(metric: str, value: int) -> str:
+    """A value of a metric for people."""
+    if value == NEVER_HERE:
+        return "never"
+    form = _FORMS.get(metric_of(metric).unit)
+    return form(value) if form else f"{value:,}"
+
+
+def format_times(value: int, base: int) -> str:
+    """How many times ``base`` a value is: "116 x", "1/4.35"; empty where either is nothing."""
+    if base <= 0 or value <= 0:
+        return ""
+    if value == base:
+        return "1 x"
+    return f"{_share(value, base)} x" if value > base else f"1/{_share(base, value)}"
+
+
+def _share(high: int, low: int) -> str:
+    times = Fraction(high, low)
+    digits = 0 if times >= 100 else 1 if times >= 10 else 2
+    return _decimals(times, digits)
+
+
+def _decimals(value: Fraction, digits: int = 2) -> str:
+    text = f"{float(value):,.{digits}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def better(metric: str) -> str:
+    """Which way is better, as a sentence."""
+    said = {"less": "Less is better.", "more": "More is better."}
+    return said.get(metric_of(metric).better, "")
+
+
+def capital(text: str) -> str:
+    """The same text as a sentence starts."""
+    return text[:1].upper() + text[1:]
+
+
+_FORMS: Mapping[str, Callable[[int], str]] = {
+    "ps": format_duration,
+    "GPU ps": lambda value: f"{format_duration(value)} of GPUs",
+    "bytes": format_size,
+    "bit/s": format_rate,
+    "ppm": lambda value: f"{_decimals(Fraction(value, PPM_OF_A_PERCENT))} %",
+    "micro-USD": lambda value: f"{_decimals(Fraction(value, 10**6))} USD",
+    "mJ": lambda value: f"{_decimals(Fraction(value, 1000))} J",
+}
+"""How a value is written, by unit."""
+AXES = {
+    "ps": "replace(format(datum.value / 1e12, '~s'), 'µ', 'u') + 's'",
+    "GPU ps": "replace(format(datum.value / 1e12, '~s'), 'µ', 'u') + 's'",
+    "bytes": "format(datum.value, '~s') + 'B'",
+    "bit/s": "format(datum.value, '~s') + 'bit/s'",
+    "ppm": "format(datum.value / 1e4, '~r') + ' %'",
+    "micro-USD": "format(datum.value / 1e6, '~s') + ' USD'",
+    "mJ": "format(datum.value / 1e3, '~s') + 'J'",
+}
+"""How Vega writes the numbers of an axis, by unit."""
+PLAIN_AXIS = "format(datum.value, '~s')"
+
+
+def axis_of(metric: str) -> str:
+    """Expression that labels an axis of a metric."""
+    return AXES.get(metric_of(metric).unit, PLAIN_AXIS)
+
+
+def label_of(metric: str) -> str:
+    """A metric in a heading: its name without the unit that its values carry."""
+    name = metric
+    for tail in ("_gpu_ps", "_ps", "_bytes", "_pkts", "_ppm", "_bps", "_micro_usd", "_mj"):
+        if metric.endswith(tail):
+            name = metric.removesuffix(tail)
+            break
+    return HEADINGS.get(metric, name.replace("_", " "))
+
+
+HEADINGS = {
+    "time_all_ps": "until all have it",
+    "time_p50_ps": "until half have it",
+    "time_p99_ps": "until 99 % have it",
+    "step_ps": "one step",
+    "utilisation_ppm": "GPU utilisation",
+    "idle_gpu_ps": "idle GPU time",
+    "source_bytes": "busiest link of a source",
+    "busiest_bytes": "busiest link",
+    "fabric_bytes": "all links",
+    "straggler_ps": "straggler spread",
+    "host_copy_ps": "copies in a host",
+    "egress_micro_usd": "egress",
+    "energy_mj": "energy",
+    "feedback_pkts": "feedback at the source",
+    "feedback_per_kpkt": "feedback for 1,000 packets",
+    "feedback_ps": "feedback latency",
+    "reaction_ps": "congestion reaction",
+    "repair_bytes": "sent again",
+    "healthy_repair_bytes": "sent again on healthy links",
+    "detect_ps": "fault noticed",
+    "recover_ps": "fault mended",
+    "gap_receivers": "receivers with a gap",
+    "behind_receivers": "receivers behind the fault",
+    "setup_ps": "set-up",
+    "join_ps": "join",
+    "change_msgs": "messages for a change",
+    "change_writes": "table writes for a change",
+    "header_bytes": "header",
+    "header_ppm": "header share",
+    "extra_copies_ppm": "extra copies",
+    "idle_state_entries": "state off the paths",
+    "control_msgs": "messages for set-up",
+    "state_entries": "state in all routers",
+    "most_entries": "state in the fullest router",
+    "lookups_per_pkt": "lookups for a packet",
+    "ns_per_pkt": "time for a packet",
+    "spread_ppm": "p99 over p50",
+}
+"""Of columns, where the name says too little."""

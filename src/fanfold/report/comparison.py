@@ -1,0 +1,216 @@
+"""The runs of one `fanfold compare` as a study of one point."""
+
+import shlex
+from collections.abc import Sequence
+
+from msgspec.structs import fields, replace
+
+from fanfold.errors import ConfigError
+from fanfold.report.amounts import format_times, format_value
+from fanfold.report.ranking import best_first
+from fanfold.results import query
+from fanfold.results.store import DIGESTS, SCENARIO, Store
+from fanfold.scenario.scenario import MATRIX_SCHEME, Scenario, load_scenario
+from fanfold.scenario.settings import Settings
+from fanfold.schemes.catalog import CATALOG
+from fanfold.study.result import Default, Row, Study
+from fanfold.toml_table import write_table
+from fanfold.units import format_duration, format_size
+
+KIND = "compare"
+BASELINE = "unicast"
+METRICS = (
+    *("time_all_ps", "time_p50_ps", "time_p99_ps", "straggler_ps"),
+    *("source_bytes", "busiest_bytes", "fabric_bytes"),
+    *("feedback_pkts", "drops", "repair_bytes"),
+)
+_UNITS = {"_bytes": " bytes", "_ppb": " of 1,000,000,000", "_pkts": " packets"}
+_SAME = ("seed", "version", "topology", "workload", "n_ranks", "n_bytes")
+
+
+def comparison_of(store: Store, run_id: str) -> Study:
+    """A run and its companions: kept runs of the same scenario and version, other schemes.
+
+    Raises:
+        ConfigError: the scenario of the run cannot be read.
+    """
+    scenario = load_scenario(store.place(run_id) / SCENARIO)
+    ids = _companions(store, run_id, scenario)
+    rows = query.comparison([store.place(name) for name in ids])
+    told = next(row for row in rows if row["run_id"] == run_id)
+    order = [scheme.name for scheme in CATALOG] + [MATRIX_SCHEME]
+    rows.sort(key=lambda row: order.index(row["scheme"]))
+    schemes = tuple(row["scheme"] for row in rows)
+    found = tuple(_row(row) for row in rows)
+    baseline = BASELINE if BASELINE in schemes else schemes[0]
+    return Study(
+        kind=KIND,
+        title=_title(told),
+        command=_command(scenario, schemes),
+        seed=told["seed"],
+        version=told["version"],
+        model="",
+        topology=told["topology"],
+        gpus=told["n_ranks"],
+        keys=(),
+        metrics=METRICS,
+        baseline=baseline,
+        rows=found,
+        verdict=tuple(_verdict(found, baseline, told)),
+        defaults=tuple(_defaults(scenario)),
+    )
+
+
+def scenario_text(scenario: Scenario, schemes: Sequence[str]) -> str:
+    """TOML of a comparison."""
+    named = () if scenario.matrix else {"schemes": tuple(schemes)}
+    return write_table(replace(scenario, **dict(named)))
+
+
+def _companions(store: Store, run_id: str, scenario: Scenario) -> list[str]:
+    known = sorted(p.parent.name for p in store.folder.glob(f"*/{DIGESTS}"))
+    heads = query.heads([store.place(name) for name in known])
+    (own,) = [head for head in heads if head["run_id"] == run_id]
+    alike = [h for h in heads if all(h[key] == own[key] for key in _SAME)]
+    alone = replace(scenario, schemes=())
+    ids = []
+    for head in alike:
+        try:
+            other = load_scenario(store.place(head["run_id"]) / SCENARIO)
+        except ConfigError:  # of another version, or not of a scenario: no companion
+            continue
+        if _bare(other) == _bare(alone):
+            ids.append(head["run_id"])
+    return ids
+
+
+def _bare(scenario: Scenario) -> Scenario:
+    """What companions share: all but the schemes, and where a file of it lies."""
+    topology = scenario.topology.rpartition("/")[2]
+    return replace(scenario, schemes=(), topology=topology, matrix="")
+
+
+def _row(row: query.Row) -> Row:
+    values: dict[str, int] = {
+        "source_bytes": row["source_bytes"],
+        "busiest_bytes": row["busiest_bytes"],
+        "fabric_bytes": row["fabric_bytes"],
+        "feedback_pkts": row["feedback_pkts"],
+        "drops": row["dropped_pkts"],
+        "repair_bytes": row["repair_bytes"],
+    }
+    if row["last_ps"] is not None:
+        values |= {
+            "time_all_ps": row["last_ps"],
+            "time_p50_ps": row["p50_ps"],
+            "time_p99_ps": row["p99_ps"],
+            "straggler_ps": row["last_ps"] - row["p50_ps"],
+        }
+    train = f"train of {row['segment_pkts']}"
+    fidelity = train if row["fidelity"] == "train" else row["fidelity"]
+    return Row(row["scheme"], {}, fidelity=fidelity, run_id=row["run_id"], values=values)
+
+
+def _title(told: query.Row) -> str:
+    ranks = f" over {told['n_ranks']:,} hosts" if told["n_ranks"] else ""
+    return f"{told['workload']} of {format_size(told['n_bytes'])}{ranks}, {told['topology']}"
+
+
+def _verdict(rows: Sequence[Row], baseline: str, told: query.Row) -> list[str]:
+    order = best_first(rows, "time_all_ps")
+    if not order:
+        return ["No scheme finished: no choice can be made from these runs."]
+    best = order[0]
+    time = best.values["time_all_ps"]
+    where = f"on {told['topology']}"
+    said = [
+        f"Choose {best.scheme} {where}: every receiver has everything after "
+        f"{format_value('time_all_ps', time)}"
+    ]
+    base = next((row for row in order if row.scheme == baseline), None)
+    if base is not None and base is not best:
+        other = base.values["time_all_ps"]
+        said[0] += f"; {baseline} takes {format_times(other, time)} as long"
+    said[0] += "."
+    said += _ties(order)
+    if base is not None and base is not best:
+        said.append(_bytes(best, base))
+    unfinished = [row.scheme for row in rows if "time_all_ps" not in row.values]
+    if unfinished:
+        said.append(f"Not everybody was served by {', '.join(unfinished)}.")
+    return said
+
+
+def _ties(order: Sequence[Row]) -> list[str]:
+    best = order[0]
+    time, feedback = best.values["time_all_ps"], best.values["feedback_pkts"]
+    said = []
+    for row in order[1:]:
+        if row.values["time_all_ps"] != time:
+            break
+        words = row.values["feedback_pkts"]
+        said.append(
+            f"{row.scheme} takes exactly as long; its source hears {words:,} packets of "
+            f"feedback, that of {best.scheme} {feedback:,}."
+        )
+    if not said and len(order) > 1:
+        second = order[1]
+        times = format_times(second.values["time_all_ps"], time)
+        said.append(f"The next is {second.scheme}, which takes {times} as long.")
+    return said
+
+
+def _bytes(best: Row, base: Row) -> str:
+    parts = []
+    for metric, where in (
+        ("source_bytes", "out of the source"),
+        ("fabric_bytes", "on all links"),
+    ):
+        times = format_times(base.values[metric], best.values[metric])
+        amounts = [format_value(metric, row.values[metric]) for row in (best, base)]
+        parts.append(f"{amounts[0]} {where} against {amounts[1]} ({times})")
+    return f"{best.scheme} and {base.scheme} send " + ", ".join(parts) + "."
+
+
+def _command(scenario: Scenario, schemes: Sequence[str]) -> str:
+    """The command line that makes the runs again; by a file where flags do not say it all."""
+    plain = replace(
+        scenario.settings, transport=Settings().transport, loss_ppb=Settings().loss_ppb
+    )
+    work = scenario.workload
+    if work is None or plain != Settings():
+        return "fanfold compare scenario.toml"
+    words = ["fanfold", "compare", "--topology", scenario.topology]
+    words += ["--workload", f"{work.kind}:{work.n_bytes}B", "--schemes", ",".join(schemes)]
+    if work.ranks != "all":
+        words += ["--gpus", str(work.ranks)]
+    if work.order != "packed":
+        words += ["--order", work.order]
+    if scenario.settings.loss_ppb:
+        words += ["--loss", f"{scenario.settings.loss_ppb}ppb"]
+    if scenario.fidelity != "auto":
+        words += ["--fidelity", scenario.fidelity]
+    if scenario.settings.transport != Settings().transport:
+        words += ["--transport", scenario.settings.transport]
+    return shlex.join([*words, "--seed", str(scenario.seed)])
+
+
+def _defaults(scenario: Scenario) -> list[Default]:
+    settings, usual = scenario.settings, Settings()
+    rows = []
+    for field in fields(Settings):
+        value = getattr(settings, field.name)
+        is_usual = value == getattr(usual, field.name)
+        source = "default, ADR 0012" if is_usual else "given"
+        rows.append(Default(field.name, _text(field.name, value), source))
+    return rows
+
+
+def _text(name: str, value: object) -> str:
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value)) or "none"
+    if isinstance(value, bool) or not isinstance(value, int):
+        return str(value)
+    if name.endswith("_ps"):
+        return format_duration(value)
+    return f"{value:,}" + next((unit for end, unit in _UNITS.items() if name.endswith(end)), "")
