@@ -36,6 +36,7 @@ class DropReason(StrEnum):
     BAD_REPORT = "bad_report"
     HELD_FULL = "held_full"
     UNKNOWN_PROTO = "unknown_proto"
+    BAD_FOLD = "bad_fold"
 
 
 class FoldEvent(StrEnum):
@@ -49,6 +50,26 @@ class FoldEvent(StrEnum):
     FULL = "full"
 
 
+class VatEvent(StrEnum):
+    """What happened to arrays at a BFR; the member's place is the kernels' code."""
+
+    ARMED = "armed"
+    ABSORBED = "absorbed"
+    COMPLETE = "complete"
+    PARTIAL = "partial"
+    DUPLICATE = "duplicate"
+    OVERLAP = "overlap"
+    STALE = "stale"
+    EVICTED = "evicted"
+    PASSED = "passed"
+    FULL = "full"
+    UNKNOWN = "unknown"
+    UNLIKE = "unlike"
+    REQUEST = "request"
+    RESENT = "resent"
+    OVERFLOW = "overflow"
+
+
 class TrafficClass(StrEnum):
     """Columns of the link counters; the member's place is the kernels' class code."""
 
@@ -57,6 +78,7 @@ class TrafficClass(StrEnum):
     FEEDBACK = "feedback"
     CONTROL = "control"
     OPAQUE = "opaque"
+    FOLD = "fold"
 
 
 class SendBlock(msgspec.Struct, frozen=True):
@@ -64,7 +86,8 @@ class SendBlock(msgspec.Struct, frozen=True):
 
     flow, block: which. psns: bit p set = send PSN p. bits: BitString of each PSN sent, as
     integers, one for all when it has one entry. round: written into the packets. by_unicast: to
-    each receiver a packet of its own, which only senders along trees ask for.
+    each receiver a packet of its own, which only senders along trees ask for. is_ask: those who
+    lack nothing are to say so, where receivers do not do that by themselves.
     """
 
     flow: int
@@ -76,6 +99,7 @@ class SendBlock(msgspec.Struct, frozen=True):
     is_last: bool
     lane: int
     by_unicast: bool = False
+    is_ask: bool = False
 
 
 class ReceiverLost(msgspec.Struct, frozen=True):

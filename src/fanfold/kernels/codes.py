@@ -6,7 +6,8 @@ CLASS_REPAIR = 1
 CLASS_FEEDBACK = 2
 CLASS_CONTROL = 3
 CLASS_OPAQUE = 4
-N_CLASSES = 5
+CLASS_FOLD = 5
+N_CLASSES = 6
 
 # Drop codes, indices of the drop counters.
 DROP_TRUNCATED = 0
@@ -33,7 +34,8 @@ DROP_CORRUPT_CHUNK = 20
 DROP_BAD_REPORT = 21
 DROP_HELD_FULL = 22
 DROP_UNKNOWN_PROTO = 23
-N_DROPS = 24
+DROP_BAD_FOLD = 24
+N_DROPS = 25
 
 # Fold events, indices of the fold counters.
 FOLD_ARMED = 0

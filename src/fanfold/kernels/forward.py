@@ -11,6 +11,7 @@ from fanfold.kernels.codes import (
     CLASS_CONTROL,
     CLASS_DATA,
     CLASS_FEEDBACK,
+    CLASS_FOLD,
     CLASS_OPAQUE,
     CLASS_REPAIR,
     DROP_NOT_MINE,
@@ -28,6 +29,7 @@ from fanfold.kernels.layout import (
     FLAG_REPAIR,
     INNER_BYTES,
     IP_BYTES,
+    KIND_FOLD,
 )
 from fanfold.kernels.octets import (
     ZERO,
@@ -183,6 +185,8 @@ def last_hop_port(buf: U8, at: int, words: int, kind: int, is_last_hop: bool) ->
         buf, at: the packet. words: of its BitString. kind: its class. is_last_hop: whether the
             copy goes to its only BFER.
     """
+    if is_last_hop and kind == CLASS_FOLD:
+        return read_u16(buf, at + BITS_AT + 8 * words + IP_BYTES)  # the group's own
     if is_last_hop and (kind == CLASS_FEEDBACK or kind == CLASS_CONTROL):
         ip = at + BITS_AT + 8 * words
         if buf[ip + 16] < 224:  # inner destination is not multicast
@@ -400,7 +404,12 @@ def plan_packet(
     if ttl == 0:
         drops[DROP_TTL_EXPIRED] += 1
         return slot
-    if kind != CLASS_OPAQUE and kind != CLASS_CONTROL:
+    if kind == CLASS_FOLD and is_for_slots(buf, at + BITS_AT + 8 * words + INNER_BYTES):
+        plan.pkt[0, plan.n[0]] = k
+        plan.row[0, plan.n[0]] = plan.n[0]
+        plan.n[0] += 1
+        return slot
+    if kind < CLASS_CONTROL:
         fan = at + BITS_AT + 8 * words + INNER_BYTES
         key = (read_u16(buf, at + 10) << 32) | read_u32(buf, fan + 4)
         plan.flow[k] = flow_index(counters, key, now_ps)
@@ -421,6 +430,12 @@ def plan_packet(
     if kind != CLASS_DATA and kind != CLASS_REPAIR:
         plan.clean[k] = 0  # only DATA comes in runs
     return slot
+
+
+@kernel
+def is_for_slots(buf: U8, fan: int) -> bool:
+    """A FOLD packet that is taken in here: all but results, which are walked like DATA."""
+    return i64(buf[fan]) & 0xF == KIND_FOLD or buf[fan + 1] != 0
 
 
 @kernel

@@ -8,6 +8,7 @@ from fanfold.kernels.codes import (
     CLASS_CONTROL,
     CLASS_DATA,
     CLASS_FEEDBACK,
+    CLASS_FOLD,
     CLASS_OPAQUE,
     CLASS_REPAIR,
     DROP_BAD_BSL,
@@ -23,11 +24,14 @@ from fanfold.kernels.layout import (
     FANFOLD_PORT,
     FEEDBACK_BYTES,
     FLAG_REPAIR,
+    FOLD_BYTES,
     INNER_BYTES,
     IP_BYTES,
     IP_UDP,
     KIND_DATA,
     KIND_FEEDBACK,
+    KIND_FOLD,
+    KIND_SPREAD,
     PROTO_IPV4,
     UDP_BYTES,
     VERSION,
@@ -84,6 +88,8 @@ def classify(buf: U8, at: int, n: int, n_words: int) -> int:
         return CLASS_REPAIR if buf[fan + 1] & FLAG_REPAIR else CLASS_DATA
     if kind == KIND_FEEDBACK and not down:
         return CLASS_FEEDBACK if n >= fan - at + FEEDBACK_BYTES else CLASS_OPAQUE
+    if kind == (KIND_SPREAD if down else KIND_FOLD):
+        return CLASS_FOLD if n >= fan - at + FOLD_BYTES else CLASS_OPAQUE
     return CLASS_CONTROL
 
 

@@ -28,7 +28,15 @@ R = TypeVar("R")
 _PACKAGE = Path(__file__).parent.parent
 _COMPILED: dict[str, tuple[str, ...]] = {
     "kernels": ("kernels/*.py",),
-    "live": ("kernels/*.py", "live/syscalls.py", "live/sock.py", "live/pump.py"),
+    "live": (
+        "kernels/*.py",
+        "live/syscalls.py",
+        "live/sock.py",
+        "live/arrays.py",
+        "live/pump.py",
+        "live/rank_state.py",
+        "live/rank_loop.py",
+    ),
     "topo": ("kernels/*.py", "topo/search.py"),
     "sim": ("kernels/*.py", "sim/loop/*.py"),
 }

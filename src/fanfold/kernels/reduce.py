@@ -21,6 +21,7 @@ F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
 U16 = NDArray[np.uint16]
 U32 = NDArray[np.uint32]
+Ints = NDArray[np.signedinteger]
 
 OP_SUM = 0
 OP_PRODUCT = 1
@@ -177,7 +178,7 @@ def multiply_i64(acc: I64, src: I64) -> int:
 
 
 @kernel
-def join_extreme(op: int, acc: I64, src: I64) -> None:
+def join_extreme(op: int, acc: Ints, src: Ints) -> None:
     """Smaller or larger word of each pair."""
     if op == OP_MIN:
         for i in range(acc.shape[0]):

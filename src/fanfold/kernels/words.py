@@ -42,6 +42,9 @@ from fanfold.kernels.reduce import (
 from fanfold.kernels.state import U8
 
 NOT_FINITE = 1 << 16
+MARK_PLUS = 1
+MARK_MINUS = 2
+MARK_NAN = 4
 _MAX_16 = 0x7FFF
 
 
@@ -145,6 +148,53 @@ def unpack_block(
             unkey_16(kind, src.view(np.uint16), out.view(np.uint16))
     else:
         copy_octets(out, 0, src, 0, out.shape[0])
+
+
+@kernel
+def mark_block(kind: int, src: U8, marks: U8, wide: U8) -> None:
+    """Mark what is not finite: MARK_PLUS, MARK_MINUS, MARK_NAN; one byte for each value."""
+    if kind == KIND_F64:
+        bits64 = src.view(np.int64)
+        for i in range(marks.shape[0]):
+            top, part = bits64[i] >> 52, bits64[i] & ((1 << 52) - 1)
+            if top & 0x7FF == 0x7FF:
+                marks[i] = mark_of(top < 0, part)
+        return
+    bits = src.view(np.uint32) if kind == KIND_F32 else wide[: 2 * src.shape[0]].view(np.uint32)
+    if kind != KIND_F32:
+        widen(kind, src.view(np.uint16), bits)
+    for i in range(marks.shape[0]):
+        b = i64(bits[i])
+        if b & 0x7F800000 == 0x7F800000:
+            marks[i] = mark_of(b >> 31 != 0, b & 0x7FFFFF)
+
+
+@kernel
+def mark_of(is_negative: bool, part: int) -> int:
+    """Mark of one value by its sign and fraction."""
+    if part != 0:
+        return MARK_NAN
+    return MARK_MINUS if is_negative else MARK_PLUS
+
+
+@kernel
+def unmark_block(kind: int, marks: U8, out: U8) -> None:
+    """Write what is not finite over the values: infinities of both signs make not-a-number."""
+    for i in range(marks.shape[0]):
+        mark = i64(marks[i])
+        if mark == 0:
+            continue
+        is_nan = mark >= MARK_NAN or mark == MARK_PLUS | MARK_MINUS
+        minus = 1 if mark == MARK_MINUS else 0
+        if kind == KIND_F64:
+            bits = (0x7FF8 if is_nan else 0x7FF0) << 48
+            out.view(np.uint64)[i] = np.uint64(bits) | (np.uint64(minus) << np.uint64(63))
+        elif kind == KIND_F32:
+            out.view(np.uint32)[i] = (minus << 31) | (0x7FC00000 if is_nan else 0x7F800000)
+        elif kind == KIND_BF16:
+            out.view(np.uint16)[i] = (minus << 15) | (0x7FC0 if is_nan else 0x7F80)
+        else:
+            out.view(np.uint16)[i] = (minus << 15) | (0x7E00 if is_nan else 0x7C00)
 
 
 @kernel

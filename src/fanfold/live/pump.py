@@ -11,6 +11,7 @@ import numpy as np
 
 from fanfold.kernels.codes import (
     CLASS_FEEDBACK,
+    CLASS_FOLD,
     DROP_SEND_FAILED,
     DROP_SOCKET_FULL,
     DROP_UNKNOWN_PEER,
@@ -24,6 +25,8 @@ from fanfold.kernels.mishap import Mishaps, impair, release
 from fanfold.kernels.slots import expire
 from fanfold.kernels.state import U8, Counters, Fold, Plan, Ports, Rows
 from fanfold.kernels.tables import Bifts
+from fanfold.kernels.vat import Vats
+from fanfold.live.arrays import end_arrays, fold_pass
 from fanfold.live.sock import (
     DROPS_SEEN,
     END,
@@ -42,6 +45,7 @@ from fanfold.live.sock import (
     TAPPING,
     Sock,
     aim,
+    count_sent,
     now,
     receive,
     send_iov,
@@ -74,6 +78,7 @@ class Node(NamedTuple):
     plan: Plan
     collect: Collect
     mishaps: Mishaps
+    vats: Vats
 
 
 @kernel
@@ -102,16 +107,6 @@ def measure_queue(sock: Sock, node: Node) -> None:
         sock.ints[DROPS_SEEN] = drops
         fill = 255
     node.row[0]["queue"] = max(fill, node.row[0]["queue"] - 8)
-
-
-@kernel
-def count_sent(counters: Counters, port: int, kind: int, flow: int, size: int) -> None:
-    """One packet of ``size`` bytes left through ``port``."""
-    counters.tx[port, kind, 0] += 1
-    counters.tx[port, kind, 1] += size + UNDERLAY_BYTES
-    if flow >= 0:
-        counters.flow_tx[flow, port, kind, 0] += 1
-        counters.flow_tx[flow, port, kind, 1] += size + UNDERLAY_BYTES
 
 
 @kernel
@@ -334,6 +329,18 @@ def pump(sock: Sock, node: Node, turns: int) -> int:
         if node.fold.ready[0] > 0:
             send_ready(sock, node)
         if node.plan.n[0] > 0:
+            if node.row[0]["folds"] != 0:
+                fold_pass(
+                    sock,
+                    first,
+                    when,
+                    node.row,
+                    node.bifts,
+                    node.ports,
+                    node.counters,
+                    node.plan,
+                    node.vats,
+                )
             collect_pass(
                 sock.buf,
                 first,
@@ -360,6 +367,17 @@ def end_slots(sock: Sock, node: Node, when: int) -> None:
     if row["next_ps"] <= when:
         row["next_ps"] = max(expire(node.fold, when), when + SLOT_REST_PS)
         send_ready(sock, node)
+    end_arrays(
+        sock,
+        when,
+        SLOT_REST_PS,
+        node.row,
+        node.bifts,
+        node.ports,
+        node.counters,
+        node.plan,
+        node.vats,
+    )
 
 
 @kernel
@@ -381,6 +399,7 @@ def serve(sock: Sock, node: Node, turns: int, until_ps: int) -> int:
             continue
         report_ps = next_report(node.collect)
         until = min(until_ps, node.row[0]["next_ps"], sock.ints[HELD_DUE], report_ps)
+        until = min(until, node.vats.clock[0])
         if until > when and wait_for(sock, until - when):
             return IDLE
         if report_ps <= now(sock):
@@ -389,9 +408,10 @@ def serve(sock: Sock, node: Node, turns: int, until_ps: int) -> int:
 
 @kernel
 def has_other(plan: Plan) -> bool:
-    """Something other than DATA is planned for the node itself."""
+    """Something other than DATA and arrays is planned for the node itself."""
     for i in range(plan.n[0]):
-        if plan.kind[plan.pkt[0, i]] >= CLASS_FEEDBACK:
+        kind = plan.kind[plan.pkt[0, i]]
+        if kind >= CLASS_FEEDBACK and kind != CLASS_FOLD:
             return True
     return False
 

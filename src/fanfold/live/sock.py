@@ -10,6 +10,7 @@ import numpy as np
 
 from fanfold.kernels.codes import DROP_SEND_FAILED
 from fanfold.kernels.jit import i64, kernel
+from fanfold.kernels.layout import UNDERLAY_BYTES
 from fanfold.kernels.octets import copy_octets
 from fanfold.kernels.state import I64, U8, U64, Counters, Plan
 from fanfold.live.syscalls import (
@@ -127,6 +128,16 @@ def aim(sock: Sock, addr: int, dport: int) -> None:
     a = sock.name_out
     a[2], a[3] = dport >> 8, dport & 0xFF
     a[4], a[5], a[6], a[7] = addr >> 24, (addr >> 16) & 0xFF, (addr >> 8) & 0xFF, addr & 0xFF
+
+
+@kernel
+def count_sent(counters: Counters, port: int, kind: int, flow: int, size: int) -> None:
+    """One packet of ``size`` bytes left through ``port``."""
+    counters.tx[port, kind, 0] += 1
+    counters.tx[port, kind, 1] += size + UNDERLAY_BYTES
+    if flow >= 0:
+        counters.flow_tx[flow, port, kind, 0] += 1
+        counters.flow_tx[flow, port, kind, 1] += size + UNDERLAY_BYTES
 
 
 @kernel

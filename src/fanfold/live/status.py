@@ -3,7 +3,7 @@
 import os
 from typing import Any
 
-from fanfold.core.effects import DropReason, FoldEvent, TrafficClass
+from fanfold.core.effects import DropReason, FoldEvent, TrafficClass, VatEvent
 from fanfold.live import pump as p
 from fanfold.live import sock as s
 from fanfold.topo.fabric import Fabric
@@ -34,6 +34,9 @@ def status_of(fabric: Fabric, name: str, io: s.Sock, node: p.Node) -> dict[str, 
             str(event): int(n)
             for event, n in zip(FoldEvent, node.fold.events, strict=True)
             if n
+        },
+        "arrays": {
+            str(event): int(n) for event, n in zip(VatEvent, node.vats.events, strict=True) if n
         },
         "flows": [
             {

@@ -1,0 +1,480 @@
+"""The communicator on a fabric: each collective is one layout of blocks (layout.py)."""
+
+import zlib
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as WaitOver
+from contextlib import suppress
+
+import numpy as np
+
+from fanfold.errors import ConfigError
+from fanfold.group import layout
+from fanfold.group.communicator import Array, GroupError, Op, Work
+from fanfold.group.session import Ask, Session
+from fanfold.group.values import MOVED, WIDENED, bytes_of, form_of, name_of
+from fanfold.kernels.reduce import join_floats
+from fanfold.live.clock import now_ps
+from fanfold.live.rank import WINDOW, RankEnd, Worker, port_of_group
+from fanfold.live.rank_state import NOTHING
+from fanfold.topo.fabric import Fabric
+from fanfold.units import PS_PER_SECOND
+
+TIMEOUT_PS = 60 * PS_PER_SECOND
+PAIR_WINDOW = 16
+CLOSE_PS = PS_PER_SECOND
+NO_BYTES = np.zeros(0, np.uint8)
+PIECE_BYTES = 1 << 20
+"""Floats that are multiplied are gathered from all ranks in pieces of this size."""
+
+
+class FabricWork:
+    """One operation under way; see ``Work``."""
+
+    def __init__(self, name: str, future: Future[None]) -> None:
+        self._name, self._future = name, future
+
+    def wait(self, timeout_ps: int | None = None) -> None:
+        """Return when it is done, or raise why not."""
+        timeout_s = None if timeout_ps is None else timeout_ps / PS_PER_SECOND
+        try:
+            self._future.result(timeout_s)
+        except WaitOver as over:
+            if self._future.done():
+                raise
+            text = f"{self._name}: not done yet"
+            raise GroupError(text, op=self._name, is_deadline=True) from over
+
+    def is_done(self) -> bool:
+        """Over, well or badly."""
+        return self._future.done()
+
+    def error(self) -> GroupError | None:
+        """Why it failed."""
+        if not self._future.done():
+            return None
+        found = self._future.exception()
+        if found is None or isinstance(found, GroupError):
+            return found
+        return GroupError(f"{self._name}: {found}", op=self._name)
+
+
+class FabricCommunicator:
+    """Rank ``rank`` of ``members`` on a fabric; see ``Communicator``.
+
+    Args:
+        window: blocks under way at most. climb: BFRs above rank 0's own before the root.
+
+    Raises:
+        ConfigError: members that one BitString cannot name. EnvironmentLack: port in use.
+    """
+
+    def __init__(
+        self,
+        fabric: Fabric,
+        members: Sequence[str],
+        rank: int,
+        *,
+        group: int,
+        port: int = 0,
+        timeout_ps: int = TIMEOUT_PS,
+        window: int = WINDOW,
+        climb: int = 0,
+    ) -> None:
+        if not 0 <= rank < len(members):
+            raise ConfigError("rank", rank, f"0 to {len(members) - 1}")
+        if not 0 <= group < 1 << 32:
+            raise ConfigError("group", group, "0 to 2**32-1")
+        self.fabric, self.members, self.group = fabric, tuple(members), group
+        self.rank, self.size = rank, len(members)
+        self.timeout_ps, self._window, self._climb = timeout_ps, window, climb
+        self.end = RankEnd(
+            fabric,
+            members,
+            rank,
+            group=group,
+            port=port or port_of_group(group),
+            window=window,
+            climb=climb,
+        )
+        self._ids = [fabric.by_name[name].bfr_id for name in members]
+        self._session = Session(self.end, rank)
+        self._worker = Worker(f"fanfold-group-{group}")
+        self._pairs: dict[tuple[int, int], FabricCommunicator] = {}
+        self._is_closed = False
+
+    # Joined arrays.
+
+    def all_reduce(
+        self, array: Array, op: Op = Op.SUM, *, kind: str = "", timeout_ps: int = 0
+    ) -> Work:
+        """See ``Communicator``."""
+
+        def cut(size: int) -> list[layout.Segment]:
+            return layout.all_reduce(size)
+
+        return self._join("all_reduce", array, array, op, kind, cut, timeout_ps)
+
+    def reduce(
+        self, array: Array, root: int, op: Op = Op.SUM, *, kind: str = "", timeout_ps: int = 0
+    ) -> Work:
+        """See ``Communicator``."""
+        self._check_rank("root", root)
+
+        def cut(size: int) -> list[layout.Segment]:
+            return layout.reduce(size, root, self.rank, self._ids)
+
+        out = array if self.rank == root else None
+        return self._join("reduce", array, out, op, kind, cut, timeout_ps, root)
+
+    def reduce_scatter(
+        self,
+        out: Array,
+        array: Array,
+        op: Op = Op.SUM,
+        *,
+        kind: str = "",
+        timeout_ps: int = 0,
+    ) -> Work:
+        """See ``Communicator``."""
+        counts = [out.size] * self.size
+        return self.reduce_scatter_v(out, array, counts, op, kind=kind, timeout_ps=timeout_ps)
+
+    def reduce_scatter_v(
+        self,
+        out: Array,
+        array: Array,
+        counts: Sequence[int],
+        op: Op = Op.SUM,
+        *,
+        kind: str = "",
+        timeout_ps: int = 0,
+    ) -> Work:
+        """See ``Communicator``."""
+        self._check_sizes("counts", counts, out.size, array.size)
+
+        def cut(size: int) -> list[layout.Segment]:
+            width = size // max(array.size, 1)
+            return layout.reduce_scatter([n * width for n in counts], self.rank, self._ids)
+
+        return self._join("reduce_scatter", array, out, op, kind, cut, timeout_ps)
+
+    def _join(
+        self,
+        name: str,
+        array: Array,
+        out: Array | None,
+        op: Op,
+        kind: str,
+        cut: Callable[[int], list[layout.Segment]],
+        timeout_ps: int,
+        root: int = 0,
+    ) -> Work:
+        """Join arrays; kinds that do not travel are widened, products of floats ordered."""
+        kind = name_of(array, kind)
+        if out is not None and out.dtype != array.dtype:
+            raise ConfigError("out", out.dtype, str(array.dtype))
+        until_ps = self._until(timeout_ps)
+        bytes_of(array, "array")
+        if out is not None:
+            bytes_of(out, "out")
+
+        def run() -> None:
+            wide = WIDENED.get(kind, kind)
+            src = array if wide == kind else array.astype(wide)
+            dst = src if out is array else out
+            if dst is not None and dst is not src and wide != kind:
+                dst = np.zeros(dst.shape, wide)
+            form = form_of(wide, op)
+            if form.is_float and op == Op.PRODUCT:
+                self._multiply(name, src, dst, wide, cut, until_ps)
+            else:
+                segments = cut(src.nbytes)
+                ask = Ask(name, form, root, src.nbytes, checksum(segments, self._ids))
+                share = 1 / self.size if op == Op.AVG else 1.0
+                raw_dst = NO_BYTES if dst is None else bytes_of(dst, "out")
+                raw = bytes_of(src, "array")
+                self._session.do(ask, segments, raw, raw_dst, until_ps, share=share)
+                if op == Op.AVG and dst is not None and not form.is_float:
+                    np.floor_divide(dst, self.size, out=dst)
+            if out is not None and dst is not out and dst is not None:
+                np.copyto(out, dst, casting="unsafe")
+
+        return FabricWork(name, self._worker.submit(run))
+
+    def _multiply(
+        self,
+        name: str,
+        src: Array,
+        dst: Array | None,
+        kind: str,
+        cut: Callable[[int], list[layout.Segment]],
+        until_ps: int,
+    ) -> None:
+        """Product of floats in the order of ranks: gathered, then multiplied on each rank."""
+        flat = src.reshape(-1)
+        whole = np.zeros_like(flat)
+        step = max(PIECE_BYTES // flat.itemsize, 1)
+        for at in range(0, max(flat.size, 1), step):
+            part = flat[at : at + step]
+            every = np.zeros(part.size * self.size, flat.dtype)
+            self._gather_now(name, every, part, until_ps)
+            rows = every.reshape(self.size, part.size)
+            result = as_float64(rows[0], kind)
+            for row in rows[1:]:
+                join_floats(int(Op.PRODUCT), result, as_float64(row, kind))
+                result = as_float64(of_float64(result, kind), kind)
+            whole[at : at + step] = of_float64(result, kind)
+        if dst is None:
+            return
+        raw, out = whole.view(np.uint8), bytes_of(dst, "out")
+        for segment in cut(whole.nbytes):
+            if segment.dst != NOTHING:
+                out[segment.dst : segment.dst + segment.n_bytes] = raw[
+                    segment.src : segment.src + segment.n_bytes
+                ]
+
+    # Moved arrays.
+
+    def broadcast(self, array: Array, root: int, *, timeout_ps: int = 0) -> Work:
+        """See ``Communicator``."""
+        self._check_rank("root", root)
+        raw = bytes_of(array, "array")
+        segments = layout.broadcast(raw.size, root, self.rank, self._ids)
+        return self._move("broadcast", raw, raw, segments, timeout_ps, root=root)
+
+    def all_gather(self, out: Array, array: Array, *, timeout_ps: int = 0) -> Work:
+        """See ``Communicator``."""
+        until_ps = self._until(timeout_ps)
+        self._check_total("out", out.nbytes, array.nbytes * self.size)
+        bytes_of(out, "out")
+        bytes_of(array, "array")
+        return FabricWork(
+            "all_gather",
+            self._worker.submit(lambda: self._gather_now("all_gather", out, array, until_ps)),
+        )
+
+    def _gather_now(self, name: str, out: Array, array: Array, until_ps: int) -> None:
+        raw, src = bytes_of(out, "out"), bytes_of(array, "array")
+        segments = layout.all_gather([src.size] * self.size, self.rank, self._ids)
+        ask = Ask(name, MOVED, 0, src.size)
+        self._session.do(ask, segments, src, raw, until_ps)
+        raw[self.rank * src.size : (self.rank + 1) * src.size] = src
+
+    def all_gather_v(self, outs: Sequence[Array], array: Array, *, timeout_ps: int = 0) -> Work:
+        """See ``Communicator``."""
+        sizes = [out.nbytes for out in outs]
+        self._check_total("outs", len(sizes), self.size)
+        self._check_total("array", array.nbytes, sizes[self.rank])
+        src = bytes_of(array, "array")
+        room = np.zeros(sum(sizes), np.uint8)
+        segments = layout.all_gather(sizes, self.rank, self._ids)
+
+        def put() -> None:
+            at = 0
+            for r, out in enumerate(outs):
+                part = src if r == self.rank else room[at : at + sizes[r]]
+                np.copyto(bytes_of(out, "outs"), part)
+                at += sizes[r]
+
+        return self._move("all_gather", src, room, segments, timeout_ps, then=put, n_bytes=0)
+
+    def gather(
+        self, out: Array | None, array: Array, root: int, *, timeout_ps: int = 0
+    ) -> Work:
+        """See ``Communicator``."""
+        self._check_rank("root", root)
+        src = bytes_of(array, "array")
+        raw = NO_BYTES
+        if self.rank == root:
+            if out is None:
+                raise ConfigError("out", None, "an array on the root")
+            self._check_total("out", out.nbytes, src.size * self.size)
+            raw = bytes_of(out, "out")
+        segments = layout.gather(src.size, root, self.rank, self._ids)
+
+        def put() -> None:
+            if self.rank == root:
+                raw[root * src.size : (root + 1) * src.size] = src
+
+        return self._move("gather", src, raw, segments, timeout_ps, root=root, then=put)
+
+    def scatter(
+        self, out: Array, array: Array | None, root: int, *, timeout_ps: int = 0
+    ) -> Work:
+        """See ``Communicator``."""
+        self._check_rank("root", root)
+        raw, src = bytes_of(out, "out"), NO_BYTES
+        if self.rank == root:
+            if array is None:
+                raise ConfigError("array", None, "an array on the root")
+            self._check_total("array", array.nbytes, raw.size * self.size)
+            src = bytes_of(array, "array")
+        segments = layout.scatter(raw.size, root, self.rank, self._ids)
+
+        def put() -> None:
+            if self.rank == root:
+                raw[:] = src[root * raw.size : (root + 1) * raw.size]
+
+        return self._move(
+            "scatter", src, raw, segments, timeout_ps, root=root, then=put, n_bytes=raw.size
+        )
+
+    def all_to_all(self, out: Array, array: Array, *, timeout_ps: int = 0) -> Work:
+        """See ``Communicator``."""
+        self._check_total("array", array.size % self.size, 0)
+        counts = [[array.size // self.size] * self.size] * self.size
+        return self.all_to_all_v(out, array, counts, timeout_ps=timeout_ps)
+
+    def all_to_all_v(
+        self,
+        out: Array,
+        array: Array,
+        counts: Sequence[Sequence[int]],
+        *,
+        timeout_ps: int = 0,
+    ) -> Work:
+        """See ``Communicator``."""
+        self._check_total("counts", len(counts), self.size)
+        self._check_total("array", array.size, sum(counts[self.rank]))
+        self._check_total("out", out.size, sum(row[self.rank] for row in counts))
+        src, raw, width = bytes_of(array, "array"), bytes_of(out, "out"), array.itemsize
+        sizes = [[n * width for n in row] for row in counts]
+        segments = layout.all_to_all(sizes, self.rank, self._ids)
+        own = sizes[self.rank][self.rank]
+        src_at = sum(sizes[self.rank][: self.rank])
+        dst_at = sum(row[self.rank] for row in sizes[: self.rank])
+
+        def put() -> None:
+            raw[dst_at : dst_at + own] = src[src_at : src_at + own]
+
+        return self._move("all_to_all", src, raw, segments, timeout_ps, then=put, n_bytes=0)
+
+    def _move(
+        self,
+        name: str,
+        src: Array,
+        dst: Array,
+        segments: list[layout.Segment],
+        timeout_ps: int,
+        *,
+        root: int = 0,
+        then: Callable[[], None] | None = None,
+        n_bytes: int = -1,
+    ) -> Work:
+        until_ps = self._until(timeout_ps)
+        size = src.size if n_bytes < 0 else n_bytes
+        ask = Ask(name, MOVED, root, size, checksum(segments, self._ids))
+
+        def run() -> None:
+            self._session.do(ask, segments, src, dst, until_ps, mixed=name == "all_to_all")
+            if then is not None:
+                then()
+
+        return FabricWork(name, self._worker.submit(run))
+
+    def barrier(self, *, timeout_ps: int = 0) -> Work:
+        """See ``Communicator``."""
+        return self._move("barrier", NO_BYTES, NO_BYTES, [], timeout_ps)
+
+    # Pairs.
+
+    def send(self, array: Array, to: int, *, timeout_ps: int = 0) -> Work:
+        """See ``Communicator``."""
+        return self._pair(self.rank, to).broadcast(array, 0, timeout_ps=timeout_ps)
+
+    def recv(self, array: Array, source: int, *, timeout_ps: int = 0) -> Work:
+        """See ``Communicator``."""
+        return self._pair(source, self.rank).broadcast(array, 0, timeout_ps=timeout_ps)
+
+    def _pair(self, source: int, to: int) -> "FabricCommunicator":
+        """Group of two for one direction between two ranks, made when first used."""
+        self._check_rank("rank", source)
+        self._check_rank("rank", to)
+        if source == to:
+            raise ConfigError("rank", to, "another rank")
+        found = self._pairs.get((source, to))
+        if found is None:
+            found = FabricCommunicator(
+                self.fabric,
+                [self.members[source], self.members[to]],
+                int(self.rank == to),
+                group=zlib.crc32(f"{self.group}/{source}/{to}".encode()),
+                timeout_ps=self.timeout_ps,
+                window=PAIR_WINDOW,
+                climb=self._climb,
+            )
+            self._pairs[source, to] = found
+        return found
+
+    # The group itself.
+
+    def counters(self) -> dict[str, int]:
+        """See ``Communicator``."""
+        session = self._session
+        own = {
+            "operations": session.n_operations,
+            "overflows": session.n_overflows,
+            "not_finite_blocks": session.n_not_finite,
+            "shrunk": session.n_shrunk,
+            "window": int(self.end.state.row[0]["window"]),
+        }
+        return self.end.counters() | own
+
+    def close(self) -> None:
+        """See ``Communicator``."""
+        if self._is_closed:
+            return
+        for pair in self._pairs.values():
+            pair.close()
+        work = self.barrier(timeout_ps=CLOSE_PS) if self._session.n_operations else None
+        if work is not None and self._session.broken is None:
+            with suppress(GroupError):  # somebody left without closing: nothing hangs on it
+                work.wait(2 * CLOSE_PS)
+        self._is_closed = True
+        self.end.is_stopped = True
+        self.end.wake()
+        self._worker.close()
+        self.end.leave()
+        self.end.close()
+
+    def _until(self, timeout_ps: int) -> int:
+        if self._is_closed:
+            raise GroupError("the group is closed", op="")
+        return now_ps() + (timeout_ps or self.timeout_ps)
+
+    def _check_rank(self, what: str, rank: int) -> None:
+        if not 0 <= rank < self.size:
+            raise ConfigError(what, rank, f"0 to {self.size - 1}")
+
+    def _check_total(self, what: str, got: int, due: int) -> None:
+        if got != due:
+            raise ConfigError(what, got, str(due))
+
+    def _check_sizes(self, what: str, counts: Sequence[int], own: int, total: int) -> None:
+        self._check_total(what, len(counts), self.size)
+        self._check_total(f"{what}[{self.rank}]", counts[self.rank], own)
+        self._check_total(f"sum of {what}", sum(counts), total)
+
+
+def checksum(segments: Sequence[layout.Segment], ids: Sequence[int]) -> int:
+    """What all ranks' layouts have in common, as a number: sizes, in order, and for whom."""
+    text = ",".join(f"{seg.n_bytes}/{seg.scope}/{seg.only}" for seg in segments)
+    return zlib.crc32(f"{text}|{','.join(map(str, ids))}".encode())
+
+
+def as_float64(array: Array, kind: str) -> Array:
+    """Values as float64."""
+    if kind == "bfloat16":
+        array = (array.astype(np.uint32) << 16).view(np.float32)
+    return np.array(array, np.float64)
+
+
+def of_float64(array: Array, kind: str) -> Array:
+    """Values rounded to their kind, as their array has them."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        if kind != "bfloat16":
+            return array.astype(kind)
+        bits = array.astype(np.float32).view(np.uint32).astype(np.int64)
+    rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
+    return np.where(np.isnan(array), 0x7FC0, rounded).astype(np.uint16)

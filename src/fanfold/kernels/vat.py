@@ -1,0 +1,339 @@
+"""Nodes of virtual aggregation trees, and the slots in which arrays are joined (ADR 0023).
+
+A row stands for one group of ranks at this BFR and one way toward its root: the A-BM, the ranks
+it is responsible for, and ``n_slots`` slots; block b belongs in slot b modulo ``n_slots``. A
+slot holds a whole packet, its array is the sum so far; the P-BM says whose arrays are inside.
+
+Letters: R = rows, S = slots, W = words of a BitString, M = bytes of a packet, T = things to do.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fanfold.kernels.jit import kernel
+from fanfold.kernels.octets import ZERO
+from fanfold.kernels.slots import NEVER_PS
+from fanfold.kernels.state import I64, U8, U64, Rows
+
+VAT_ROW = np.dtype(
+    [
+        ("used", np.int64),
+        ("group", np.int64),
+        ("port", np.int64),  # toward the root; 0 at the root
+        ("is_root", np.int64),
+        ("bift_id", np.int64),
+        ("n_words", np.int64),
+        ("first_slot", np.int64),
+        ("n_slots", np.int64),  # 0: everything is passed on
+        ("used_ps", np.int64),
+    ]
+)
+ARRAY_ROW = np.dtype(
+    [
+        ("state", np.int64),
+        ("vat", np.int64),
+        ("block", np.int64),
+        ("n_bytes", np.int64),  # of the array, 0 while all that came was empty
+        ("flags", np.int64),
+        ("exponent", np.int64),
+        ("n_merged", np.int64),
+        ("deadline_ps", np.int64),
+        ("sent_ps", np.int64),  # when it was sent last
+    ]
+)
+FREE = 0
+OPEN = 1
+DONE = 2
+
+HEARD_BM = 0
+"""P-BM of the array in the slot."""
+FLUSHED_BM = 1
+"""Ranks whose arrays went up before, in partials."""
+
+NO_ROW = -1
+HALF = 1 << 31
+BLOCK_MASK = (1 << 32) - 1
+
+# What happened, indices of ``events``; core/effects.py has the words.
+VAT_ARMED = 0
+VAT_ABSORBED = 1
+VAT_COMPLETE = 2
+VAT_PARTIAL = 3
+VAT_DUPLICATE = 4
+VAT_OVERLAP = 5
+VAT_STALE = 6
+VAT_EVICTED = 7
+VAT_PASSED = 8
+VAT_FULL = 9
+VAT_UNKNOWN = 10
+VAT_UNLIKE = 11
+VAT_REQUEST = 12
+VAT_RESENT = 13
+VAT_OVERFLOW = 14
+N_VAT_EVENTS = 15
+
+# Things to do, column 0 of ``todo``.
+DO_UP = 0
+"""Send the array of a slot toward the root: (slot, port)."""
+DO_RESULT = 1
+"""Fan the array of a slot out to ``todo_bits``: (slot, 0)."""
+DO_PASS = 2
+"""Send a packet of the block in hand on as it is: (offset, port), size in column 3."""
+DO_REPLY = 3
+"""Send the small packet of this row out of a port: (row, port), size in column 3."""
+DO_SPREAD = 4
+"""Fan the small packet of this row out to ``todo_bits``: (row, 0), size in column 3."""
+
+MAX_TODO = 512
+IDLE_PS = 120_000_000_000_000
+"""A row unused for so long makes room for another group."""
+WAIT_PS = 2_000_000_000_000
+"""A slot sends up what it has when its first array has waited for so long."""
+
+
+class Vats(NamedTuple):
+    """Everything a BFR keeps of arrays.
+
+    rows: (R,); a_bm: (R, W); slots: (S,); words: (S, 2, W), HEARD_BM and FLUSHED_BM; room:
+    (S, M), the packets; owner: (S,), row + 1 or 0; events: (N_VAT_EVENTS,); todo: (T, 4), todo
+    bits: (T, W), small: (T, bytes) packets without an array; n_todo: (1,); clock: (3,), no slot
+    is due before the first, how long a slot waits, and rows that were ever in use.
+    """
+
+    rows: Rows
+    a_bm: U64
+    slots: NDArray[np.void]
+    words: U64
+    room: U8
+    owner: I64
+    events: I64
+    todo: I64
+    todo_bits: U64
+    small: U8
+    n_todo: I64
+    clock: I64
+
+
+def build_vats(n_rows: int, n_slots: int, n_words: int, packet_bytes: int) -> Vats:
+    """No group yet; memory is touched only when used. ``packet_bytes``: of the largest."""
+    return Vats(
+        rows=np.zeros(n_rows, VAT_ROW),
+        a_bm=np.zeros((n_rows, n_words), np.uint64),
+        slots=np.zeros(n_slots, ARRAY_ROW),
+        words=np.zeros((n_slots, 2, n_words), np.uint64),
+        room=np.zeros((n_slots, (packet_bytes + 63) & ~63), np.uint8),
+        owner=np.zeros(n_slots, np.int64),
+        events=np.zeros(N_VAT_EVENTS, np.int64),
+        todo=np.zeros((MAX_TODO, 4), np.int64),
+        todo_bits=np.zeros((MAX_TODO, n_words), np.uint64),
+        small=np.zeros((MAX_TODO, 64 + 16 * n_words), np.uint8),
+        n_todo=np.zeros(1, np.int64),
+        clock=np.array([NEVER_PS, WAIT_PS, 0], np.int64),
+    )
+
+
+@kernel
+def meets(a: U64, b: U64, n_words: int) -> bool:
+    """Some bit is set in both."""
+    for w in range(n_words):
+        if a[w] & b[w] != ZERO:
+            return True
+    return False
+
+
+@kernel
+def is_inside(inner: U64, outer: U64, n_words: int) -> bool:
+    """Every bit of ``inner`` is set in ``outer``."""
+    for w in range(n_words):
+        if inner[w] & ~outer[w] != ZERO:
+            return False
+    return True
+
+
+@kernel
+def find_vat(vats: Vats, group: int, bits: U64, n_words: int) -> int:
+    """Row of a group whose A-BM meets the bits.
+
+    Returns:
+        The row; -(2 + row) of the group when no A-BM meets them: the way on; or NO_ROW.
+    """
+    found = NO_ROW
+    for r in range(vats.clock[2]):
+        row = vats.rows[r]
+        if row["used"] == 0 or row["group"] != group:
+            continue
+        if row["n_words"] == n_words and meets(vats.a_bm[r], bits, n_words):
+            return r
+        if found == NO_ROW:
+            found = -2 - r
+    return found
+
+
+@kernel
+def open_vat(
+    vats: Vats,
+    group: int,
+    port: int,
+    is_root: int,
+    bits: U64,
+    n_words: int,
+    bift_id: int,
+    n_slots: int,
+    now: int,
+) -> int:
+    """Row of a group for one way to its root, made where there is none, or NO_ROW: table full.
+
+    The same A-BM and slots again leave everything as it is; others start anew. ``bits`` of zero
+    make a row that only knows the way.
+    """
+    at = NO_ROW
+    for r in range(vats.clock[2]):
+        row = vats.rows[r]
+        if row["used"] != 0 and row["group"] == group and row["port"] == port:
+            at = r
+    if at == NO_ROW:
+        at = free_row(vats, now)
+        vats.clock[2] = max(vats.clock[2], at + 1)
+    if at == NO_ROW:
+        vats.events[VAT_FULL] += 1
+        return NO_ROW
+    row = vats.rows[at]
+    row["used_ps"] = now
+    same = is_inside(bits, vats.a_bm[at], n_words) and is_inside(vats.a_bm[at], bits, n_words)
+    if row["used"] != 0 and same and row["is_root"] == is_root and row["n_slots"] == n_slots:
+        return at
+    close_vat(vats, at)
+    row["used"], row["group"], row["port"], row["is_root"] = 1, group, port, is_root
+    row["bift_id"], row["n_words"] = bift_id, n_words
+    empty = True
+    for w in range(n_words):
+        vats.a_bm[at, w] = bits[w]
+        empty = empty and bits[w] == ZERO
+    if not empty:
+        take_slots(vats, at, n_slots, now)
+    vats.events[VAT_ARMED] += 1
+    return at
+
+
+@kernel
+def free_row(vats: Vats, now: int) -> int:
+    """A row nobody uses, else the one idle longest if that is long enough, else NO_ROW."""
+    oldest = 0
+    for r in range(vats.rows.shape[0]):
+        if vats.rows[r]["used"] == 0:
+            return r
+        if vats.rows[r]["used_ps"] < vats.rows[oldest]["used_ps"]:
+            oldest = r
+    if vats.rows[oldest]["used_ps"] + IDLE_PS > now:
+        return NO_ROW
+    close_vat(vats, oldest)
+    return oldest
+
+
+@kernel
+def close_vat(vats: Vats, at: int) -> None:
+    """Forget a row and give its slots back."""
+    row = vats.rows[at]
+    for s in range(row["first_slot"], row["first_slot"] + row["n_slots"]):
+        vats.slots[s]["state"] = FREE
+        vats.owner[s] = 0
+    row["used"], row["n_slots"], row["first_slot"] = 0, 0, 0
+
+
+@kernel
+def take_slots(vats: Vats, at: int, n_slots: int, now: int) -> None:
+    """Give a row ``n_slots`` slots side by side, or none: then it passes everything on.
+
+    Groups idle for long give theirs up.
+    """
+    row = vats.rows[at]
+    for _ in range(2):
+        run = 0
+        for s in range(vats.owner.shape[0]):
+            run = run + 1 if vats.owner[s] == 0 else 0
+            if run == n_slots:
+                row["first_slot"], row["n_slots"] = s - n_slots + 1, n_slots
+                for i in range(s - n_slots + 1, s + 1):
+                    vats.owner[i] = at + 1
+                    vats.slots[i]["state"] = FREE
+                return
+        for r in range(vats.rows.shape[0]):
+            old = vats.rows[r]
+            if r != at and old["used"] != 0 and old["used_ps"] + IDLE_PS <= now:
+                close_vat(vats, r)
+    vats.events[VAT_FULL] += 1
+
+
+@kernel
+def slot_of(row: np.void, block: int) -> int:
+    """Slot that a block of a row belongs in."""
+    return row["first_slot"] + block % row["n_slots"]
+
+
+@kernel
+def age_of(slot: np.void, block: int) -> int:
+    """0: the slot's own block; above: so much newer; below: so much older."""
+    diff = (block - slot["block"]) & BLOCK_MASK
+    return diff if diff < HALF else diff - BLOCK_MASK - 1
+
+
+@kernel
+def start_slot(vats: Vats, at: int, vat: int, block: int, now_ps: int) -> None:
+    """Make a slot ready for a block."""
+    slot = vats.slots[at]
+    if slot["state"] == OPEN:
+        vats.events[VAT_EVICTED] += 1
+    slot["state"], slot["vat"], slot["block"] = OPEN, vat, block
+    slot["sent_ps"] = 0
+    slot["deadline_ps"] = now_ps + vats.clock[1]
+    vats.clock[0] = min(vats.clock[0], slot["deadline_ps"])
+    for w in range(vats.words.shape[2]):
+        vats.words[at, HEARD_BM, w] = ZERO
+        vats.words[at, FLUSHED_BM, w] = ZERO
+    empty_slot(slot)
+
+
+@kernel
+def empty_slot(slot: np.void) -> None:
+    """Nothing has been added yet."""
+    slot["n_bytes"], slot["flags"], slot["exponent"], slot["n_merged"] = 0, 0, 0, 0
+
+
+@kernel
+def flush_slot(vats: Vats, at: int) -> None:
+    """What was in the slot went up as a partial: the next one starts from nothing."""
+    for w in range(vats.words.shape[2]):
+        vats.words[at, FLUSHED_BM, w] |= vats.words[at, HEARD_BM, w]
+        vats.words[at, HEARD_BM, w] = ZERO
+    empty_slot(vats.slots[at])
+
+
+@kernel
+def is_whole(vats: Vats, at: int, n_words: int) -> bool:
+    """Everyone expected is in the slot, or went up before."""
+    a_bm = vats.a_bm[vats.slots[at]["vat"]]
+    for w in range(n_words):
+        seen = vats.words[at, HEARD_BM, w] | vats.words[at, FLUSHED_BM, w]
+        if a_bm[w] & ~seen != ZERO:
+            return False
+    return True
+
+
+@kernel
+def note(vats: Vats, what: int, which: int, port: int, size: int) -> int:
+    """Add to the things to do; its row, or -1 when there are MAX_TODO already."""
+    n = vats.n_todo[0]
+    if n == vats.todo.shape[0]:
+        return -1
+    vats.todo[n, 0], vats.todo[n, 1], vats.todo[n, 2], vats.todo[n, 3] = what, which, port, size
+    vats.n_todo[0] = n + 1
+    return n
+
+
+@kernel
+def copy_words(out: U64, words: U64, n_words: int) -> None:
+    """Copy a BitString."""
+    for w in range(n_words):
+        out[w] = words[w]

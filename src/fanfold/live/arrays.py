@@ -1,0 +1,372 @@
+"""Arrays on their way through a node: taken in, passed on, sent up, fanned out (ADR 0023).
+
+Packets of equal size for one port leave in one ``sendmsg``, straight from the slots: an array
+is copied once, into its slot.
+"""
+
+import numpy as np
+
+from fanfold.kernels.absorb import (
+    FLAG_EMPTY,
+    SCOPE_ALL,
+    SCOPE_ONLY,
+    fold_at,
+    has_room,
+)
+from fanfold.kernels.codes import CLASS_FOLD, DROP_NULL_NBR, DROP_SEND_FAILED
+from fanfold.kernels.forward import is_only
+from fanfold.kernels.frame import seal_inner
+from fanfold.kernels.jit import kernel
+from fanfold.kernels.layout import BIER_PORT, BITS_AT, FOLD_BYTES, IP_BYTES
+from fanfold.kernels.octets import ZERO, copy_octets, read_u16, read_u32, write_bits
+from fanfold.kernels.replicate import bit, replicate
+from fanfold.kernels.state import U8, Counters, Plan, Ports, Rows
+from fanfold.kernels.tables import NULL_NBR, Bifts
+from fanfold.kernels.vat import (
+    DO_PASS,
+    DO_REPLY,
+    DO_RESULT,
+    DO_SPREAD,
+    DO_UP,
+    OPEN,
+    Vats,
+    flush_slot,
+)
+from fanfold.kernels.vat_packet import expire_arrays, take_fold
+from fanfold.live.sock import (
+    END,
+    GSO,
+    GSO_PKTS,
+    PORT,
+    SEG,
+    SEND_BYTES,
+    TAP_OUT,
+    TAPPING,
+    Sock,
+    aim,
+    count_sent,
+    send_iov,
+    tap_packets,
+)
+
+
+@kernel
+def fold_pass(
+    sock: Sock,
+    first: int,
+    when: int,
+    row: Rows,
+    bifts: Bifts,
+    ports: Ports,
+    counters: Counters,
+    plan: Plan,
+    vats: Vats,
+) -> None:
+    """Take in the FOLD packets of the pass in hand, and send what they set off."""
+    seg = sock.ints[SEG]
+    for i in range(plan.n[0]):
+        k = plan.pkt[0, i]
+        if plan.kind[k] != CLASS_FOLD:
+            continue
+        at = first + k * seg
+        take_fold(
+            sock.buf,
+            at,
+            min(seg, sock.ints[END] - at),
+            plan.words[k],
+            sock.ints[PORT],
+            when,
+            row,
+            bifts,
+            ports,
+            vats,
+            counters.drops,
+            plan.scratch,
+        )
+        if not has_room(vats):
+            send_todo(sock, bifts, ports, counters, plan, vats)
+    send_todo(sock, bifts, ports, counters, plan, vats)
+
+
+@kernel
+def end_arrays(
+    sock: Sock,
+    when: int,
+    rest_ps: int,
+    row: Rows,
+    bifts: Bifts,
+    ports: Ports,
+    counters: Counters,
+    plan: Plan,
+    vats: Vats,
+) -> None:
+    """Send up, partial, arrays that have waited too long, at most once in ``rest_ps``."""
+    if vats.clock[0] <= when:
+        vats.clock[0] = max(expire_arrays(vats, row, when), when + rest_ps)
+        send_todo(sock, bifts, ports, counters, plan, vats)
+
+
+@kernel
+def send_todo(
+    sock: Sock, bifts: Bifts, ports: Ports, counters: Counters, plan: Plan, vats: Vats
+) -> None:
+    """Do all that is noted, runs of a kind in one call."""
+    i = 0
+    while i < vats.n_todo[0]:
+        what = vats.todo[i, 0]
+        j = run_end(vats, i)
+        if what == DO_UP or what == DO_PASS:
+            send_straight(sock, i, j, ports, counters, vats)
+        elif what == DO_RESULT:
+            fan_results(sock, i, j, bifts, ports, counters, plan, vats)
+        elif what == DO_REPLY:
+            send_small(sock, vats.small[i], vats.todo[i, 3], vats.todo[i, 2], ports, counters)
+        else:
+            fan_small(sock, i, bifts, ports, counters, plan, vats)
+        i = j
+    vats.n_todo[0] = 0
+
+
+@kernel
+def run_end(vats: Vats, i: int) -> int:
+    """Past the last thing to do that goes with the one at ``i``: same kind, port and size."""
+    todo = vats.todo
+    j = i + 1
+    if todo[i, 0] == DO_REPLY or todo[i, 0] == DO_SPREAD:
+        return j
+    size = todo[i, 3]
+    while j < vats.n_todo[0] and j - i < GSO_PKTS and (j - i + 1) * size <= SEND_BYTES:
+        if todo[j, 0] != todo[i, 0] or todo[j, 2] != todo[i, 2] or todo[j, 3] != size:
+            break
+        if todo[i, 0] == DO_RESULT and not is_same_fan(vats, i, j):
+            break
+        j += 1
+    return j
+
+
+@kernel
+def is_same_fan(vats: Vats, i: int, j: int) -> bool:
+    """Two results go to the same ranks in the same scope, along the same table."""
+    a, b = vats.todo[i, 1], vats.todo[j, 1]
+    if vats.slots[a]["vat"] != vats.slots[b]["vat"] or a == b:
+        return False
+    n_words = vats.rows[vats.slots[a]["vat"]]["n_words"]
+    for w in range(n_words):
+        if vats.todo_bits[i, w] != vats.todo_bits[j, w]:
+            return False
+    fan = fold_at(n_words)
+    for k in range(fan + 16, fan + 19):
+        if vats.room[a, k] != vats.room[b, k]:
+            return False
+    return True
+
+
+@kernel
+def send_straight(
+    sock: Sock, i: int, j: int, ports: Ports, counters: Counters, vats: Vats
+) -> None:
+    """Send arrays of slots, or packets of the block in hand, out of one port."""
+    base = np.uint64(sock.buf.ctypes.data)
+    for k in range(i, j):
+        which = vats.todo[k, 1]
+        if vats.todo[k, 0] == DO_UP:
+            base = np.uint64(vats.room[which].ctypes.data)
+            which = 0
+        sock.iov_out[2 * (k - i)] = base + np.uint64(which)
+        sock.iov_out[2 * (k - i) + 1] = np.uint64(vats.todo[k, 3])
+        tap_one(sock, vats, k, ports)
+    send_many(sock, j - i, vats.todo[i, 3], vats.todo[i, 2], BIER_PORT, ports, counters)
+    for k in range(i, j):
+        if vats.todo[k, 0] == DO_UP and vats.slots[vats.todo[k, 1]]["state"] == OPEN:
+            flush_slot(vats, vats.todo[k, 1])
+
+
+@kernel
+def tap_one(sock: Sock, vats: Vats, k: int, ports: Ports) -> None:
+    """Capture a packet that goes straight on."""
+    if sock.ints[TAPPING] == 0:
+        return
+    which, port, size = vats.todo[k, 1], vats.todo[k, 2], vats.todo[k, 3]
+    addr = ports.addr[port]
+    if vats.todo[k, 0] == DO_UP:
+        tap_packets(sock, vats.room[which], 0, size, size, port, TAP_OUT, BIER_PORT, addr)
+    else:
+        tap_packets(sock, sock.buf, which, size, size, port, TAP_OUT, BIER_PORT, addr)
+
+
+@kernel
+def send_many(
+    sock: Sock, n: int, size: int, port: int, dport: int, ports: Ports, counters: Counters
+) -> None:
+    """Send ``n`` packets of ``size`` bytes, one to an entry of ``iov_out``, and count them."""
+    aim(sock, ports.addr[port], dport)
+    if sock.ints[GSO] != 0 and send_iov(sock, n, n, size):
+        for _ in range(n):
+            count_sent(counters, port, CLASS_FOLD, -1, size)
+        return
+    for k in range(n):
+        sock.iov_out[0] = sock.iov_out[2 * k]
+        sock.iov_out[1] = sock.iov_out[2 * k + 1]
+        if send_iov(sock, 1, 1, size):
+            count_sent(counters, port, CLASS_FOLD, -1, size)
+        else:
+            counters.drops[DROP_SEND_FAILED] += 1
+
+
+@kernel
+def send_small(
+    sock: Sock, packet: U8, size: int, port: int, ports: Ports, counters: Counters
+) -> None:
+    """Send one packet without an array out of a port, to the group's port at a host."""
+    n_words = words_of(packet)
+    dport = BIER_PORT
+    if ports.bfr_id[port] != 0:
+        dport = group_port(packet, n_words)
+    sock.iov_out[0] = np.uint64(packet.ctypes.data)
+    sock.iov_out[1] = np.uint64(size)
+    if sock.ints[TAPPING] != 0:
+        tap_packets(sock, packet, 0, size, size, port, TAP_OUT, dport, ports.addr[port])
+    send_many(sock, 1, size, port, dport, ports, counters)
+
+
+@kernel
+def words_of(packet: U8) -> int:
+    """Words of a packet's BitString; its BIFT-id was found sound before."""
+    bsl = packet[0] >> 4
+    return 1 << (bsl - 1)
+
+
+@kernel
+def group_port(packet: U8, n_words: int) -> int:
+    """Port of a group at its hosts: the inner source port on the way down."""
+    return read_u16(packet, BITS_AT + 8 * n_words + IP_BYTES)
+
+
+@kernel
+def fan_copies(packet: U8, n_words: int, bifts: Bifts, plan: Plan) -> int:
+    """Copies of ``plan.scratch[0]`` (consumed) into ``plan.copy_*``; how many."""
+    bift_id = read_u32(packet, 0) >> 12
+    for t in range(bifts.ids.shape[0]):
+        if bifts.ids[t] == bift_id:
+            which = bifts.first[t] + (read_u32(packet, 4) & 0xFFFFF) % bifts.n_ecmp[t]
+            return replicate(
+                plan.scratch[0],
+                n_words,
+                bifts.nbr_of[which],
+                bifts.f_bm[which],
+                plan.copy_nbr,
+                plan.copy_bits,
+            )
+    return 0
+
+
+@kernel
+def fan_small(
+    sock: Sock,
+    i: int,
+    bifts: Bifts,
+    ports: Ports,
+    counters: Counters,
+    plan: Plan,
+    vats: Vats,
+) -> None:
+    """Fan one packet without an array out."""
+    packet, size = vats.small[i], vats.todo[i, 3]
+    n_words = words_of(packet)
+    for w in range(n_words):
+        plan.scratch[0, w] = vats.todo_bits[i, w]
+    for c in range(fan_copies(packet, n_words, bifts, plan)):
+        port = plan.copy_nbr[c]
+        if port == NULL_NBR:
+            counters.drops[DROP_NULL_NBR] += 1
+        elif port > 0:
+            write_bits(packet, BITS_AT, n_words, plan.copy_bits[c])
+            send_small(sock, packet, size, port, ports, counters)
+
+
+@kernel
+def fan_results(
+    sock: Sock,
+    i: int,
+    j: int,
+    bifts: Bifts,
+    ports: Ports,
+    counters: Counters,
+    plan: Plan,
+    vats: Vats,
+) -> None:
+    """Fan results ``i`` to ``j`` out: arrays to whom they are meant for, to others headers."""
+    s = vats.todo[i, 1]
+    packet = vats.room[s]
+    n_words = words_of(packet)
+    fan = fold_at(n_words)
+    scope, only = packet[fan + 18], read_u16(packet, fan + 16)
+    if vats.slots[s]["n_bytes"] == 0:
+        scope = SCOPE_ALL
+    for part in range(2):
+        some = ZERO
+        for w in range(n_words):
+            named = ZERO
+            if scope != SCOPE_ALL and (only - 1) % (64 * n_words) // 64 == w:
+                named = bit((only - 1) % 64)
+            if scope == SCOPE_ALL or (scope == SCOPE_ONLY) != (part == 0):
+                named = ~named
+            mine = vats.todo_bits[i, w] & named
+            plan.scratch[0, w] = mine if part == 0 or scope != SCOPE_ALL else ZERO
+            some |= plan.scratch[0, w]
+        if some != ZERO:
+            fan_part(sock, i, j, part, bifts, ports, counters, plan, vats)
+
+
+@kernel
+def fan_part(
+    sock: Sock,
+    i: int,
+    j: int,
+    part: int,
+    bifts: Bifts,
+    ports: Ports,
+    counters: Counters,
+    plan: Plan,
+    vats: Vats,
+) -> None:
+    """Fan results out to ``plan.scratch[0]``; part 1: their headers only."""
+    n_words = words_of(vats.room[vats.todo[i, 1]])
+    head = fold_at(n_words) + FOLD_BYTES
+    size = vats.todo[i, 3]
+    if part == 1:
+        size = head
+        for k in range(i, j):
+            write_empty(sock.out, (k - i) * head, vats.room[vats.todo[k, 1]], n_words)
+    n_copies = fan_copies(vats.room[vats.todo[i, 1]], n_words, bifts, plan)
+    for c in range(n_copies):
+        port = plan.copy_nbr[c]
+        if port == NULL_NBR:
+            counters.drops[DROP_NULL_NBR] += j - i
+            continue
+        if port == 0:
+            continue
+        dport = BIER_PORT
+        if is_only(plan.copy_bits[c], n_words, ports.bfr_id[port]):
+            dport = group_port(vats.room[vats.todo[i, 1]], n_words)
+        for k in range(i, j):
+            packet, at = vats.room[vats.todo[k, 1]], 0
+            if part == 1:
+                packet, at = sock.out, (k - i) * head
+            write_bits(packet, at + BITS_AT, n_words, plan.copy_bits[c])
+            sock.iov_out[2 * (k - i)] = np.uint64(packet.ctypes.data) + np.uint64(at)
+            sock.iov_out[2 * (k - i) + 1] = np.uint64(size)
+            if sock.ints[TAPPING] != 0:
+                tap_packets(
+                    sock, packet, at, size, size, port, TAP_OUT, dport, ports.addr[port]
+                )
+        send_many(sock, j - i, size, port, dport, ports, counters)
+
+
+@kernel
+def write_empty(out: U8, at: int, packet: U8, n_words: int) -> None:
+    """Headers of a result without its array."""
+    fan = fold_at(n_words)
+    copy_octets(out, at, packet, 0, fan + FOLD_BYTES)
+    out[at + fan + 2] |= FLAG_EMPTY
+    seal_inner(out, at, fan + FOLD_BYTES, n_words)

@@ -1,0 +1,366 @@
+"""One rank's end of a group: a socket at its host, a compiled loop, and a thread for it.
+
+The socket is bound to the host's own address and the group's port, beside the host's node: the
+last BFR sends what belongs to a group to that port (docs/wire/fold.md section 2).
+"""
+
+import queue
+import socket
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fanfold.errors import ConfigError
+from fanfold.impair import Impairment, apply
+from fanfold.kernels.absorb import WHAT_CLOSE
+from fanfold.kernels.codes import N_DROPS
+from fanfold.kernels.layout import BITS_AT, FOLD_BYTES, INNER_BYTES, UNDERLAY_BYTES
+from fanfold.kernels.mishap import build_mishaps
+from fanfold.kernels.reduce import KIND_F16, KIND_F32, OP_SUM, build_pow2
+from fanfold.kernels.state import I64, U8
+from fanfold.live import rank_loop as loop
+from fanfold.live import rank_state as st
+from fanfold.live import sock as s
+from fanfold.live.clock import now_ps
+from fanfold.live.ports import build_sock, check_mtu, open_socket
+from fanfold.topo.fabric import Fabric
+from fanfold.wire import bitstring
+from fanfold.wire.bier import BierHeader
+from fanfold.wire.fold import Fold
+from fanfold.wire.inner import GROUP_ADDRESS, address_of
+from fanfold.wire.kinds import Kind
+from fanfold.wire.packet import build
+
+BLOCK_BYTES = 8192
+"""Words in a packet at most; fewer where the MTU is smaller."""
+WINDOW = 64
+LEAST_WINDOW = loop.LEAST_SLOTS // 2
+FIRST_CWND = 16
+WIDE_BYTES = 4 * BLOCK_BYTES
+TTL = 64
+PORT_BASE = 20_000
+N_PORTS = 12_000
+"""Ports of groups that name none lie below those that Linux hands out by itself."""
+COUNTERS = (
+    "sent",
+    "sent_bytes",
+    "sent_again",
+    "sent_again_bytes",
+    "requests",
+    "received",
+    "received_bytes",
+    "duplicates",
+    "refused",
+    "send_failed",
+    "arms",
+)
+
+
+def port_of_group(group: int) -> int:
+    """UDP port of a group that names none."""
+    return PORT_BASE + group % N_PORTS
+
+
+class Batch(NamedTuple):
+    """One run of blocks through the network.
+
+    kind, op: of kernels/reduce.py. blocks: (N, N_COLUMNS). src, dst: bytes. shared: exponents
+    of the first window of blocks. share: what sums of floats are multiplied by.
+    """
+
+    kind: int
+    op: int
+    blocks: I64
+    src: U8
+    dst: U8
+    shared: I64
+    share: float = 1.0
+
+
+NO_BATCH = Batch(
+    KIND_F32,
+    OP_SUM,
+    np.zeros((0, st.N_COLUMNS), np.int64),
+    np.zeros(0, np.uint8),
+    np.zeros(0, np.uint8),
+    np.zeros(0, np.int64),
+)
+
+
+class RankEnd:
+    """A rank's socket and state; one batch at a time.
+
+    Args:
+        members: host names by rank. rank: which of them this is. group: its number.
+        port: UDP port of the group at all its hosts. window: blocks under way at most.
+        climb: BFRs above the first one before the root.
+
+    Raises:
+        ConfigError: members that no BitString of this fabric can name together.
+        EnvironmentLack: the port is in use.
+    """
+
+    def __init__(
+        self,
+        fabric: Fabric,
+        members: Sequence[str],
+        rank: int,
+        *,
+        group: int,
+        port: int,
+        window: int = WINDOW,
+        climb: int = 0,
+    ) -> None:
+        self.fabric, self.members = fabric, tuple(members)
+        me = fabric.by_name[members[rank]]
+        self.name = me.name
+        check_mtu(fabric, me.name)
+        self.bits, _ = bits_of(fabric, members)
+        self.block_bytes = block_bytes_of(fabric)
+        self.window = window
+        self.state = build_rank(fabric, members, rank, group, port, window, climb)
+        self.sock = open_socket(me.address, port, f"rank {rank} on {me.name}")
+        self.io = build_sock(self.sock)
+        self._wake, self._woken = socket.socketpair()
+        self._wake.setblocking(False)
+        self._woken.setblocking(False)
+        self.io.ints[s.WAKE_FD] = self._woken.fileno()
+        self.mishaps = build_mishaps(len(self.state.near) + 1, 2048, fabric.mtu)
+        self.drops = np.zeros(N_DROPS, np.int64)
+        self.is_stopped = False
+        self._warm()
+
+    def _warm(self) -> None:
+        """Compile or load what an operation calls: no deadline runs meanwhile."""
+        self._load(NO_BATCH)
+        loop.serve_rank(self.io, self.state, self.mishaps, self.drops, 0)
+        st.code_first(self.state)
+
+    def codes_of(self, batch: Batch) -> I64:
+        """Exponent of the first window of blocks, this rank's own; NOT_FINITE may be added."""
+        self._load(batch)
+        st.code_first(self.state)
+        return self.state.codes[: self.window]
+
+    def _load(self, batch: Batch) -> None:
+        n = len(batch.blocks)
+        job = np.zeros(1, st.JOB_ROW)
+        job[0]["kind"], job[0]["op"], job[0]["n_blocks"] = batch.kind, batch.op, n
+        job[0]["heard_of"] = -1
+        shared = np.zeros(n, np.int64)
+        k = min(n, len(batch.shared))
+        shared[:k] = batch.shared[:k]
+        self.state = self.state._replace(
+            job=job,
+            blocks=batch.blocks,
+            have=np.zeros(n, np.uint8),
+            codes=np.zeros(n, np.int64),
+            shared=shared,
+            src=batch.src,
+            dst=batch.dst,
+            share=np.full(1, batch.share, np.float64),
+            marks=np.zeros(len(batch.src) // 2 if batch.kind <= KIND_F16 else 0, np.uint8),
+        )
+
+    def run(self, batch: Batch, until_ps: int) -> int:
+        """Send a batch and take in its results; the loop's code, WOKEN when it was stopped."""
+        self._load(batch)
+        st.code_first(self.state)
+        job = self.state.job[0]
+        job["floor_ps"] = now_ps()
+        while True:
+            code = loop.serve_rank(self.io, self.state, self.mishaps, self.drops, until_ps)
+            if code == loop.WOKEN:
+                self._drain_wakes()
+                if not self.is_stopped:
+                    continue
+            if code == loop.DONE:
+                row = self.state.row[0]
+                row["base"] = (row["base"] + len(batch.blocks)) & 0xFFFFFFFF
+            return code
+
+    def not_finite(self) -> NDArray[np.int64]:
+        """Blocks of the last batch with a value that is not finite, on any rank."""
+        return np.flatnonzero(self.state.have == 3)
+
+    def flags(self) -> int:
+        """Flags of all results of the last batch."""
+        return int(self.state.job[0]["flags"])
+
+    def missing(self) -> list[int]:
+        """Ranks that the fabric has not heard, as far as it told; empty: it told nothing."""
+        job = self.state.job[0]
+        if job["heard_of"] < 0:
+            return []
+        heard = bitstring.from_words(self.state.heard)
+        n_bits = self.fabric.bitstring_bits
+        return [
+            r
+            for r, name in enumerate(self.members)
+            if not heard >> ((self.fabric.by_name[name].bfr_id - 1) % n_bits) & 1
+        ]
+
+    def impair(self, impairment: Impairment, seed: int) -> None:
+        """Let an impairment befall what arrives at this rank, from every neighbour."""
+        names = [n.name for n in self.fabric.port_nodes(self.name)]
+        for port, name in enumerate(names[1:], start=1):
+            apply(self.mishaps, port, impairment, seed, f"link/{name}-{self.name}")
+
+    def uplink(self) -> str:
+        """Node that this rank sends to."""
+        by_address = {address_of(n.address): n.name for n in self.fabric.nodes}
+        return by_address[int(self.state.row[0]["up_addr"])]
+
+    def counters(self) -> dict[str, int]:
+        """What was sent and received, and the round trip."""
+        counts = dict(zip(COUNTERS, map(int, self.state.counts), strict=True))
+        row = self.state.row[0]
+        return counts | {"srtt_ps": int(row["srtt_ps"]), "cwnd": int(row["cwnd"])}
+
+    def wake(self) -> None:
+        """End the current wait, from another thread."""
+        try:
+            self._wake.send(b"x")
+        except OSError:
+            return
+
+    def _drain_wakes(self) -> None:
+        try:
+            self._woken.recv(4096)
+        except BlockingIOError:
+            return
+
+    def leave(self) -> None:
+        """Rank 0 tells the BFRs that the group is over; twice, nobody answers."""
+        if self.state.row[0]["is_first"] and self.state.row[0]["armed"] == 1:
+            for _ in range(2):
+                loop.send_word(self.io, self.state, WHAT_CLOSE, 0)
+
+    def close(self) -> None:
+        """Give the sockets back."""
+        self.sock.close()
+        self._wake.close()
+        self._woken.close()
+
+
+class Worker:
+    """One thread that does what it is given, in order."""
+
+    def __init__(self, name: str) -> None:
+        self._queue: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = (
+            queue.SimpleQueue()
+        )
+        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
+        self._thread.start()
+
+    def submit(self, task: Callable[[], Any]) -> Future[Any]:
+        """Do ``task`` after what was given before."""
+        future: Future[Any] = Future()
+        self._queue.put((future, task))
+        return future
+
+    def close(self) -> None:
+        """End after what was given; waits for it."""
+        self._queue.put(None)
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+
+    def _work(self) -> None:
+        while (given := self._queue.get()) is not None:
+            future, task = given
+            try:
+                future.set_result(task())
+            except BaseException as error:  # whoever waits hears of it
+                future.set_exception(error)
+            del future, task, given  # arrays are not kept while nothing is to do
+
+
+def build_rank(
+    fabric: Fabric,
+    members: Sequence[str],
+    rank: int,
+    group: int,
+    port: int,
+    window: int,
+    climb: int,
+) -> st.RankState:
+    """Arrays of a rank that has nothing to do yet."""
+    me = fabric.by_name[members[rank]]
+    bits, si = bits_of(fabric, members)
+    near = [address_of(n.address) for n in fabric.port_nodes(me.name)[1:]]
+    n_words = fabric.bitstring_bits // 64
+    row = np.zeros(1, st.RANK_ROW)
+    own = (me.bfr_id - 1) % fabric.bitstring_bits
+    row[0]["group"], row[0]["n_ranks"], row[0]["is_first"] = group, len(members), rank == 0
+    row[0]["own_index"], row[0]["n_words"], row[0]["window"] = own, n_words, window
+    row[0]["n_slots"], row[0]["up_addr"] = 2 * window, near[group % len(near)]
+    row[0]["cwnd"] = row[0]["epoch_end"] = min(FIRST_CWND, window)
+    bsl = bitstring.bsl_of_bits(fabric.bitstring_bits)
+    bift_id = bitstring.bift_id(bsl, fabric.sub_domain, si)
+    header = BierHeader(
+        bift_id=bift_id,
+        ttl=TTL,
+        bfir_id=me.bfr_id,
+        bitstring=1 << own,
+        entropy=group & 0xFFFFF,
+    )
+    fold = Fold(kind=Kind.FOLD, what=0, group=group, n_merged=1)
+    packet = build(header, address_of(me.address), GROUP_ADDRESS, port, fold)
+    whole = packet + bitstring.to_bytes(bits, bsl) + bytes([climb])
+    return st.RankState(
+        row=row,
+        job=np.zeros(1, st.JOB_ROW),
+        blocks=np.zeros((0, st.N_COLUMNS), np.int64),
+        have=np.zeros(0, np.uint8),
+        codes=np.zeros(0, np.int64),
+        shared=np.zeros(0, np.int64),
+        ring=np.zeros((3, window), np.int64),
+        near=np.array(near, np.int64),
+        ids=np.array([bift_id], np.int64),
+        id_words=np.array([n_words], np.int64),
+        head=np.frombuffer(whole, np.uint8).copy(),
+        wide=np.zeros(WIDE_BYTES, np.uint8),
+        marks=np.zeros(0, np.uint8),
+        src=np.zeros(0, np.uint8),
+        dst=np.zeros(0, np.uint8),
+        pow2=build_pow2(),
+        share=np.ones(1, np.float64),
+        heard=np.zeros(n_words, np.uint64),
+        counts=np.zeros(st.N_RANK_COUNTERS, np.int64),
+    )
+
+
+def block_bytes_of(fabric: Fabric) -> int:
+    """Bytes of words in a packet of this fabric: whole 64-byte lines."""
+    head = BITS_AT + fabric.bitstring_bits // 8 + INNER_BYTES + FOLD_BYTES
+    room = (fabric.mtu - UNDERLAY_BYTES - head) & ~63
+    if room < 64:
+        raise ConfigError("fabric.mtu", fabric.mtu, f"at least {UNDERLAY_BYTES + head + 64}")
+    return min(room, BLOCK_BYTES)
+
+
+def bits_of(fabric: Fabric, members: Sequence[str]) -> tuple[int, int]:
+    """BitString and SI of a group.
+
+    Raises:
+        ConfigError: unknown or repeated names, or members of several SIs.
+    """
+    bits, sis = 0, set()
+    for name in members:
+        node = fabric.by_name.get(name)
+        if node is None or not node.bfr_id:
+            raise ConfigError("members", name, "hosts of the fabric with a BFR-id")
+        index = node.bfr_id - 1
+        sis.add(index // fabric.bitstring_bits)
+        bits |= 1 << index % fabric.bitstring_bits
+    if len(sis) != 1 or bits.bit_count() != len(members):
+        raise ConfigError(
+            "members",
+            ", ".join(members),
+            f"different hosts of one set identifier, {fabric.bitstring_bits} BFR-ids in a row",
+        )
+    return bits, sis.pop()

@@ -1,0 +1,443 @@
+"""A rank's compiled loop: blocks of an array out, results in, and what was lost asked for.
+
+One operation at a time. Block i goes out when the result of block i - w is here, w the window,
+so a slot in the network is free before it is used again (docs/wire/fold.md rule 6). The result
+also brings the exponent that block i is to be sent with. Every wait ends in this rank's timers.
+
+Letters: N = blocks of the operation, w = window, W = words of a BitString.
+"""
+
+import numpy as np
+
+from fanfold.kernels.absorb import (
+    FLAG_NOT_FINITE,
+    FLAG_OVERFLOW,
+    WHAT_ARM,
+    WHAT_ARRAY,
+    WHAT_HEARD,
+    WHAT_REQUEST,
+    fold_at,
+    is_fold_sound,
+)
+from fanfold.kernels.codes import CLASS_FOLD
+from fanfold.kernels.frame import check_bier, classify, is_inner_sound, seal_inner
+from fanfold.kernels.jit import i64, kernel
+from fanfold.kernels.layout import BIER_PORT, BITS_AT, FOLD_BYTES, KIND_SPREAD
+from fanfold.kernels.mishap import Mishaps, impair, release
+from fanfold.kernels.octets import (
+    ZERO,
+    copy_octets,
+    read_bits,
+    read_u16,
+    read_u32,
+    write_u16,
+    write_u32,
+)
+from fanfold.kernels.replicate import bit
+from fanfold.kernels.slots import NEVER_PS
+from fanfold.kernels.state import I64, U8
+from fanfold.kernels.vat import BLOCK_MASK
+from fanfold.kernels.words import unpack_block, word_of_kind
+from fanfold.live.rank_state import (
+    B_BYTES,
+    B_DST,
+    B_SRC,
+    C_AGAIN,
+    C_AGAIN_BYTES,
+    C_ARMS,
+    C_DUPLICATES,
+    C_RECEIVED,
+    C_RECEIVED_BYTES,
+    C_REFUSED,
+    C_REQUESTS,
+    C_SEND_FAILED,
+    C_SENT,
+    C_SENT_BYTES,
+    NOTHING,
+    R_ASKED,
+    R_SENT,
+    R_TRIES,
+    RankState,
+    words_bytes,
+    write_block,
+)
+from fanfold.live.sock import (
+    GSO,
+    HELD_DUE,
+    PEER_ADDR,
+    SEG,
+    SEND_BYTES,
+    Sock,
+    aim,
+    now,
+    receive,
+    send_iov,
+    wait_for,
+)
+
+DONE = 0
+LATE = 1
+WOKEN = 2
+NO_ROOM = 3
+
+LEAST_SLOTS = 8
+"""Rank 0 asks for fewer slots down to so many; then, at BFRs further up, no more."""
+
+RTO_LEAST_PS = 20_000_000_000
+RTO_MOST_PS = 1_000_000_000_000
+ARM_FIRST_PS = 20_000_000_000
+ARM_AGAIN_PS = 500_000_000_000
+REORDER_PS = 1_000_000_000
+MOST_ASKED = 8
+"""Blocks asked for by timeout at once: one tells as much as all."""
+MOST_LOST = 8
+"""The congestion window halves when more than one block in so many had to be sent again."""
+
+
+@kernel
+def send_out(sock: Sock, rank: RankState, n: int, seg: int) -> None:
+    """Send ``n`` bytes of ``sock.out``, packets of ``seg`` bytes, toward the root."""
+    aim(sock, rank.row[0]["up_addr"], BIER_PORT)
+    n_pkts = (n + seg - 1) // seg
+    sock.iov_out[0] = np.uint64(sock.out.ctypes.data)
+    sock.iov_out[1] = np.uint64(n)
+    if sock.ints[GSO] != 0 and send_iov(sock, 1, n_pkts, seg):
+        return
+    at = 0
+    while at < n:
+        sock.iov_out[0] = np.uint64(sock.out.ctypes.data) + np.uint64(at)
+        sock.iov_out[1] = np.uint64(min(seg, n - at))
+        if not send_iov(sock, 1, 1, seg):
+            rank.counts[C_SEND_FAILED] += 1
+        at += seg
+
+
+@kernel
+def may_send(rank: RankState) -> bool:
+    """The next block may go: its slot is free, and not too much is under way."""
+    row, job = rank.row[0], rank.job[0]
+    i = job["next"]
+    if i >= job["n_blocks"] or row["armed"] != 1 or i - job["n_done"] >= row["cwnd"]:
+        return False
+    return i < row["window"] or rank.have[i - row["window"]] != 0
+
+
+@kernel
+def send_fresh(sock: Sock, rank: RankState) -> None:
+    """Send blocks that may go, equal sizes in one call."""
+    row, job = rank.row[0], rank.job[0]
+    while may_send(rank):
+        when = now(sock)
+        at, seg, n_pkts = 0, 0, 0
+        while may_send(rank) and n_pkts < 60:
+            i = job["next"]
+            n = fold_at(row["n_words"]) + FOLD_BYTES
+            if rank.blocks[i, B_SRC] != NOTHING:
+                n += words_bytes(rank, i)
+            if at > 0 and (at + n > SEND_BYTES or n > seg):
+                break
+            size = write_block(rank, i, 0, sock.out, at)
+            slot = i % row["window"]
+            rank.ring[R_SENT, slot], rank.ring[R_ASKED, slot] = when, 0
+            rank.ring[R_TRIES, slot] = 0
+            job["next"] = i + 1
+            seg = size if at == 0 else seg
+            at += size
+            n_pkts += 1
+            if size < seg:
+                break
+        send_out(sock, rank, at, seg)
+        rank.counts[C_SENT] += n_pkts
+        rank.counts[C_SENT_BYTES] += at
+
+
+@kernel
+def send_block_again(sock: Sock, rank: RankState, i: int, when: int) -> None:
+    """Send one block once more: the network has not heard it."""
+    size = write_block(rank, i, 1, sock.out, 0)
+    send_out(sock, rank, size, size)
+    slot = i % rank.row[0]["window"]
+    rank.ring[R_SENT, slot] = when
+    rank.ring[R_TRIES, slot] += 1
+    rank.counts[C_AGAIN] += 1
+    rank.counts[C_AGAIN_BYTES] += size
+    rank.row[0]["epoch_lost"] += 1
+
+
+@kernel
+def send_word(sock: Sock, rank: RankState, what: int, block: int) -> None:
+    """Send a message without an array: REQUEST for a block, or ARM."""
+    row = rank.row[0]
+    fan = fold_at(row["n_words"])
+    size = fan + FOLD_BYTES
+    copy_octets(sock.out, 0, rank.head, 0, size)
+    sock.out[fan + 1] = what
+    write_u32(sock.out, fan + 8, block & BLOCK_MASK)
+    write_u16(sock.out, fan + 14, 0)
+    if what == WHAT_ARM:
+        write_u16(sock.out, fan + 20, row["n_slots"])
+        copy_octets(sock.out, BITS_AT, rank.head, size, 8 * row["n_words"])
+        sock.out[fan + 19] = rank.head[size + 8 * row["n_words"]]
+    seal_inner(sock.out, 0, size, row["n_words"])
+    send_out(sock, rank, size, size)
+
+
+@kernel
+def place_result(rank: RankState, buf: U8, at: int, size: int, when: int) -> None:
+    """Take in the result of a block."""
+    row, job = rank.row[0], rank.job[0]
+    fan = at + fold_at(row["n_words"])
+    i = (read_u32(buf, fan + 8) - row["base"]) & BLOCK_MASK
+    if i >= job["next"] or rank.have[i] != 0:
+        rank.counts[C_DUPLICATES] += 1
+        return
+    start = rank.blocks[i, B_DST]
+    n = size - (fan - at) - FOLD_BYTES
+    flags = i64(buf[fan + 2])
+    if buf[fan + 3] != ((job["op"] << 4) | word_of_kind(job["kind"], job["op"])):
+        rank.counts[C_REFUSED] += 1
+        return
+    if start != NOTHING:
+        if n != words_bytes(rank, i):
+            rank.counts[C_REFUSED] += 1
+            return
+        unpack_block(
+            job["kind"],
+            job["op"],
+            row["n_ranks"],
+            rank.shared[i],
+            buf[fan + FOLD_BYTES : fan + FOLD_BYTES + n],
+            rank.dst[start : start + rank.blocks[i, B_BYTES]],
+            rank.wide,
+            rank.pow2,
+            rank.share[0],
+        )
+    rank.have[i] = 1
+    job["n_done"] += 1
+    job["flags"] |= flags & (FLAG_OVERFLOW | FLAG_NOT_FINITE)
+    if flags & FLAG_NOT_FINITE:
+        rank.have[i] = 3
+    ahead = i + row["window"]
+    if ahead < job["n_blocks"]:
+        rank.shared[ahead] = read_u16(buf, fan + 12)
+    measure(rank, i, when)
+    while job["floor"] < job["n_blocks"] and rank.have[job["floor"]] != 0:
+        job["floor"] += 1
+        job["floor_ps"] = when
+
+
+@kernel
+def measure(rank: RankState, i: int, when: int) -> None:
+    """Round trip of a block that was sent once, and the congestion window."""
+    row, job = rank.row[0], rank.job[0]
+    slot = i % row["window"]
+    if rank.ring[R_TRIES, slot] == 0 and rank.ring[R_ASKED, slot] == 0:
+        rtt = when - rank.ring[R_SENT, slot]
+        job["fresh_ps"] = max(job["fresh_ps"], rank.ring[R_SENT, slot])
+        if row["srtt_ps"] == 0:
+            row["srtt_ps"], row["var_ps"] = rtt, rtt // 2
+        else:
+            row["var_ps"] += (abs(rtt - row["srtt_ps"]) - row["var_ps"]) // 4
+            row["srtt_ps"] += (rtt - row["srtt_ps"]) // 8
+    row["epoch_end"] -= 1
+    if row["epoch_end"] <= 0:
+        if row["epoch_lost"] * MOST_LOST > row["cwnd"] and row["epoch_lost"] > 1:
+            row["cwnd"] = max(row["cwnd"] // 2, 4)
+        else:
+            row["cwnd"] = min(row["cwnd"] + max(row["cwnd"] // 2, 1), row["window"])
+        row["epoch_end"], row["epoch_lost"] = row["cwnd"], 0
+
+
+@kernel
+def take_heard(sock: Sock, rank: RankState, buf: U8, at: int, when: int) -> None:
+    """Somebody on the way says whom it has heard: send again what it has not."""
+    row, job = rank.row[0], rank.job[0]
+    fan = at + fold_at(row["n_words"])
+    i = (read_u32(buf, fan + 8) - row["base"]) & BLOCK_MASK
+    if i >= job["next"] or rank.have[i] != 0:
+        return
+    read_bits(buf, fan + FOLD_BYTES, row["n_words"], rank.heard)
+    job["heard_of"] = i
+    w, k = row["own_index"] // 64, row["own_index"] % 64
+    if rank.heard[w] & bit(k) != ZERO:
+        return
+    slot = i % row["window"]
+    if when - rank.ring[R_SENT, slot] > max(row["srtt_ps"] // 2, REORDER_PS):
+        send_block_again(sock, rank, i, when)
+
+
+@kernel
+def take_block(sock: Sock, rank: RankState, n: int, when: int) -> None:
+    """Take in the packets of a received block."""
+    seg = sock.ints[SEG]
+    row = rank.row[0]
+    at = 0
+    while at < n:
+        size = min(seg, n - at)
+        take_packet(sock, rank, at, size, when)
+        at += seg
+    row["heard_ps"] = when
+
+
+@kernel
+def take_packet(sock: Sock, rank: RankState, at: int, size: int, when: int) -> None:
+    """Take in one packet, if it is a sound one of this group on its way down."""
+    buf, row = sock.buf, rank.row[0]
+    n_words = row["n_words"]
+    rank.counts[C_RECEIVED] += 1
+    rank.counts[C_RECEIVED_BYTES] += size
+    fan = at + fold_at(n_words)
+    t = check_bier(buf, at, size, rank.ids, rank.id_words)
+    if t < 0 or not is_for_rank(buf, at, size, fan, n_words, row["group"]):
+        rank.counts[C_REFUSED] += 1
+    elif buf[fan + 1] == WHAT_ARRAY:
+        place_result(rank, buf, at, size, when)
+    elif buf[fan + 1] == WHAT_HEARD:
+        take_heard(sock, rank, buf, at, when)
+    elif buf[fan + 1] == WHAT_ARM:
+        take_armed(sock, rank, read_u16(buf, fan + 20), read_u32(buf, fan + 8))
+
+
+@kernel
+def take_armed(sock: Sock, rank: RankState, n_slots: int, asked: int) -> None:
+    """The tree is armed, with so many slots; or the root had no room for those asked for."""
+    row = rank.row[0]
+    if n_slots == 0:
+        if row["armed"] == 0 and asked == (row["n_slots"] if row["is_first"] else LEAST_SLOTS):
+            row["armed"] = -1
+        return
+    if row["armed"] != 1 and n_slots <= 2 * rank.ring.shape[1]:
+        row["window"], row["n_slots"] = n_slots // 2, n_slots
+        row["cwnd"] = min(row["cwnd"], row["window"])
+        row["armed"], row["up_addr"] = 1, sock.ints[PEER_ADDR]
+
+
+@kernel
+def is_for_rank(buf: U8, at: int, size: int, fan: int, n_words: int, group: int) -> bool:
+    """A sound FOLD packet of a group on its way down."""
+    if classify(buf, at, size, n_words) != CLASS_FOLD:
+        return False
+    if not is_inner_sound(buf, at, size, n_words):
+        return False
+    if not is_fold_sound(buf, fan, size - (fan - at), n_words):
+        return False
+    return i64(buf[fan]) & 0xF == KIND_SPREAD and read_u32(buf, fan + 4) == group
+
+
+@kernel
+def rto_of(rank: RankState) -> int:
+    """How long a block waits before it is asked for."""
+    row = rank.row[0]
+    return min(max(2 * row["srtt_ps"] + 4 * row["var_ps"], RTO_LEAST_PS), RTO_MOST_PS)
+
+
+@kernel
+def ask_due(sock: Sock, rank: RankState, when: int) -> int:
+    """Ask for results that are overdue; when to look again."""
+    row, job = rank.row[0], rank.job[0]
+    rto = rto_of(rank)
+    reorder = max(row["srtt_ps"] // 4, REORDER_PS)
+    n_late = 0
+    nearest = NEVER_PS
+    for i in range(job["floor"], job["next"]):
+        if rank.have[i] != 0:
+            continue
+        slot = i % row["window"]
+        sent, asked = rank.ring[R_SENT, slot], rank.ring[R_ASKED, slot]
+        due = sent + rto
+        if asked != 0:
+            due = max(asked, sent) + min(rto << min(rank.ring[R_TRIES, slot], 5), RTO_MOST_PS)
+        elif job["fresh_ps"] > sent + reorder:
+            due = when
+        if due <= when:
+            rank.ring[R_ASKED, slot] = when
+            rank.ring[R_TRIES, slot] += 1
+            send_word(sock, rank, WHAT_REQUEST, row["base"] + i)
+            rank.counts[C_REQUESTS] += 1
+            due = when + rto
+            n_late += 1
+        nearest = min(nearest, due)
+        if n_late >= MOST_ASKED:
+            return min(nearest, when + rto // 4)
+    return nearest
+
+
+@kernel
+def arm_due(sock: Sock, rank: RankState, when: int) -> int:
+    """Rank 0 arms the tree: at first, and when nothing has moved for long."""
+    row, job = rank.row[0], rank.job[0]
+    if row["is_first"] == 0:
+        return NEVER_PS
+    if row["armed"] == 1:
+        row["arm_ps"] = max(row["arm_ps"], job["floor_ps"] + ARM_AGAIN_PS)
+    if row["arm_ps"] <= when:
+        send_word(sock, rank, WHAT_ARM, row["n_slots"])
+        rank.counts[C_ARMS] += 1
+        row["arm_ps"] = when + (ARM_AGAIN_PS if row["armed"] == 1 else ARM_FIRST_PS)
+    return row["arm_ps"]
+
+
+@kernel
+def is_near(rank: RankState, addr: int) -> int:
+    """Port of a neighbour's address, or -1."""
+    for p in range(rank.near.shape[0]):
+        if rank.near[p] == addr:
+            return p + 1
+    return -1
+
+
+@kernel
+def next_rank_block(
+    sock: Sock, rank: RankState, mishaps: Mishaps, drops: I64, when: int
+) -> int:
+    """Bytes of the next block, after what befalls it; -1 when none waits."""
+    if mishaps.n_held[0] > 0 and sock.ints[HELD_DUE] <= when:
+        n = release(sock.buf, when, mishaps, sock.found)
+        sock.ints[HELD_DUE] = sock.found[2]
+        if n > 0:
+            sock.ints[SEG] = sock.found[1]
+            sock.ints[PEER_ADDR] = rank.near[sock.found[0] - 1]
+            return n
+    n = receive(sock)
+    if n < 0:
+        return n
+    port = is_near(rank, sock.ints[PEER_ADDR])
+    if port < 0:
+        rank.counts[C_REFUSED] += 1
+        return 0
+    if mishaps.ports[port]["active"] != 0:
+        n = impair(sock.buf, n, sock.ints[SEG], port, when, mishaps, drops)
+        if mishaps.n_held[0] > 0:
+            sock.ints[HELD_DUE] = min(sock.ints[HELD_DUE], when)
+    return n
+
+
+@kernel
+def serve_rank(sock: Sock, rank: RankState, mishaps: Mishaps, drops: I64, until_ps: int) -> int:
+    """Work on an operation until it is over.
+
+    Returns:
+        DONE: every result is here. LATE: ``until_ps`` has come. WOKEN: somebody else calls.
+        NO_ROOM: the root has no slots for this group.
+    """
+    row, job = rank.row[0], rank.job[0]
+    while True:
+        when = now(sock)
+        for _ in range(64):
+            n = next_rank_block(sock, rank, mishaps, drops, when)
+            if n < 0:
+                break
+            take_block(sock, rank, n, when)
+            send_fresh(sock, rank)
+        if job["n_done"] == job["n_blocks"]:
+            return DONE
+        if row["armed"] < 0:
+            return NO_ROOM
+        when = now(sock)
+        if when >= until_ps:
+            return LATE
+        send_fresh(sock, rank)
+        wake = min(arm_due(sock, rank, when), ask_due(sock, rank, when))
+        wake = min(wake, until_ps, sock.ints[HELD_DUE])
+        if wake > when and wait_for(sock, wake - when):
+            return WOKEN

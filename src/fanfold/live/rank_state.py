@@ -1,0 +1,211 @@
+"""What a rank keeps of its operation, and how a block of its array becomes a packet.
+
+Letters: N = blocks of the operation, w = window, W = words of a BitString.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from fanfold.kernels.absorb import FLAG_EMPTY, FLAG_NOT_FINITE, FLAG_RETRY, fold_at
+from fanfold.kernels.frame import seal_inner
+from fanfold.kernels.jit import kernel
+from fanfold.kernels.layout import FOLD_BYTES
+from fanfold.kernels.octets import copy_octets, write_u16, write_u32
+from fanfold.kernels.reduce import F64
+from fanfold.kernels.state import I64, U8, U64, Rows
+from fanfold.kernels.vat import BLOCK_MASK
+from fanfold.kernels.words import (
+    NOT_FINITE,
+    code_of_block,
+    is_fixed,
+    mark_block,
+    pack_block,
+    word_of_kind,
+)
+
+RANK_ROW = np.dtype(
+    [
+        ("group", np.int64),
+        ("n_ranks", np.int64),
+        ("is_first", np.int64),  # rank 0 arms the tree
+        ("own_index", np.int64),
+        ("n_words", np.int64),
+        ("window", np.int64),
+        ("n_slots", np.int64),
+        ("up_addr", np.int64),
+        ("armed", np.int64),  # 1: ARM came; -1: the root has no room
+        ("arm_ps", np.int64),  # when rank 0 arms again
+        ("cwnd", np.int64),
+        ("epoch_end", np.int64),  # block that ends a round of the congestion window
+        ("epoch_lost", np.int64),
+        ("srtt_ps", np.int64),
+        ("var_ps", np.int64),
+        ("base", np.int64),  # number of block 0 of the operation
+        ("heard_ps", np.int64),  # when anything came last
+    ]
+)
+JOB_ROW = np.dtype(
+    [
+        ("kind", np.int64),
+        ("op", np.int64),
+        ("n_blocks", np.int64),
+        ("next", np.int64),
+        ("floor", np.int64),  # every block before it is here
+        ("n_done", np.int64),
+        ("fresh_ps", np.int64),  # latest first transmission whose result is here
+        ("flags", np.int64),  # OVERFLOW and NOT_FINITE of any result
+        ("floor_ps", np.int64),  # when floor rose last
+        ("heard_of", np.int64),  # block that ``heard`` speaks of, -1 none
+    ]
+)
+
+# Columns of ``blocks``.
+B_SRC = 0
+B_DST = 1
+B_BYTES = 2
+B_SCOPE = 3
+B_ONLY = 4
+N_COLUMNS = 5
+NOTHING = -1
+"""Offset of a block that this rank does not send, or does not keep."""
+
+# Rows of ``ring``, by block modulo window.
+R_SENT = 0
+R_ASKED = 1
+R_TRIES = 2
+
+# Counters.
+C_SENT = 0
+C_SENT_BYTES = 1
+C_AGAIN = 2
+C_AGAIN_BYTES = 3
+C_REQUESTS = 4
+C_RECEIVED = 5
+C_RECEIVED_BYTES = 6
+C_DUPLICATES = 7
+C_REFUSED = 8
+C_SEND_FAILED = 9
+C_ARMS = 10
+N_RANK_COUNTERS = 11
+
+
+class RankState(NamedTuple):
+    """What a rank's loop works on.
+
+    row, job: (1,); blocks: (N, N_COLUMNS); have: (N,), 3 where a value was not finite; codes,
+    shared: (N,) exponents; ring: (3, w); near: addresses of neighbours; ids, id_words: of the
+    BIFT-ids; head: headers of a packet, then the BitString of all ranks and the climb; wide:
+    scratch; marks: one byte for each value of src that is not finite; src, dst: bytes of the
+    arrays; share: (1,), what sums are multiplied by; heard: (W,); counts: (N_RANK_COUNTERS,).
+    """
+
+    row: Rows
+    job: Rows
+    blocks: I64
+    have: U8
+    codes: I64
+    shared: I64
+    ring: I64
+    near: I64
+    ids: I64
+    id_words: I64
+    head: U8
+    wide: U8
+    marks: U8
+    src: U8
+    dst: U8
+    pow2: F64
+    share: F64
+    heard: U64
+    counts: I64
+
+
+@kernel
+def code_block(rank: RankState, i: int) -> None:
+    """Exponent of this rank's block i."""
+    at, n = rank.blocks[i, B_SRC], rank.blocks[i, B_BYTES]
+    rank.codes[i] = 0
+    if at != NOTHING:
+        rank.codes[i] = code_of_block(rank.job[0]["kind"], rank.src[at : at + n], rank.wide)
+
+
+@kernel
+def code_first(rank: RankState) -> None:
+    """Exponents of the first window of blocks."""
+    for i in range(min(rank.job[0]["n_blocks"], rank.row[0]["window"])):
+        code_block(rank, i)
+
+
+@kernel
+def words_bytes(rank: RankState, i: int) -> int:
+    """Bytes that block i has as words."""
+    kind, n = rank.job[0]["kind"], rank.blocks[i, B_BYTES]
+    word = word_of_kind(kind, rank.job[0]["op"])
+    width = 8 if word == 1 else 4
+    if word >= 2:
+        return n
+    own = width_of(kind)
+    return n // own * width
+
+
+@kernel
+def width_of(kind: int) -> int:
+    """Bytes of one value of a kind."""
+    if kind == 0 or kind == 4:
+        return 4
+    if kind == 1 or kind == 5:
+        return 8
+    return 2 if kind < 4 else 1
+
+
+@kernel
+def write_block(rank: RankState, i: int, retry: int, out: U8, at: int) -> int:
+    """Packet of this rank's block i at ``at`` of ``out``; its size."""
+    row, job = rank.row[0], rank.job[0]
+    n_words = row["n_words"]
+    fan = at + fold_at(n_words)
+    copy_octets(out, at, rank.head, 0, fold_at(n_words) + FOLD_BYTES)
+    kind, op = job["kind"], job["op"]
+    out[fan + 3] = (op << 4) | word_of_kind(kind, op)
+    write_u32(out, fan + 8, (row["base"] + i) & BLOCK_MASK)
+    write_u16(out, fan + 16, rank.blocks[i, B_ONLY])
+    out[fan + 18] = rank.blocks[i, B_SCOPE]
+    flags = FLAG_RETRY if retry else 0
+    start = rank.blocks[i, B_SRC]
+    size = fan - at + FOLD_BYTES
+    if start == NOTHING:
+        flags |= FLAG_EMPTY
+    else:
+        n = words_bytes(rank, i)
+        if rank.codes[i] & NOT_FINITE:
+            flags |= FLAG_NOT_FINITE
+            mark_own(rank, i)
+        pack_block(
+            kind,
+            op,
+            row["n_ranks"],
+            rank.shared[i],
+            rank.src[start : start + rank.blocks[i, B_BYTES]],
+            out[at + size : at + size + n],
+            rank.wide,
+            rank.pow2,
+        )
+        size += n
+    ahead = i + row["window"]
+    if is_fixed(kind, op) and ahead < job["n_blocks"]:
+        if retry == 0:
+            code_block(rank, ahead)
+        write_u16(out, fan + 12, rank.codes[ahead] & 0xFFFF)
+    out[fan + 2] = flags
+    seal_inner(out, at, size, n_words)
+    return size
+
+
+@kernel
+def mark_own(rank: RankState, i: int) -> None:
+    """Keep what is not finite in this rank's block i: its array may be overwritten."""
+    kind = rank.job[0]["kind"]
+    at, n, width = rank.blocks[i, B_SRC], rank.blocks[i, B_BYTES], width_of(kind)
+    marks = rank.marks[at // width : (at + n) // width]
+    mark_block(kind, rank.src[at : at + n], marks, rank.wide)
