@@ -39,7 +39,7 @@ from fanfold.schemes.program_rules import check_program
 from fanfold.schemes.traced import build_traced
 from fanfold.schemes.tree_fans import Site, lay
 from fanfold.sim.fluid import run_fluid
-from fanfold.sim.simulate import Simulation, simulate
+from fanfold.sim.simulate import Hop, Simulation, simulate
 from fanfold.sim.timeline import Step, bytes_of, record_of, start_of, text_of, timeline
 from fanfold.toml_table import write_table
 from fanfold.topo.net import Net
@@ -263,14 +263,26 @@ def trace_run(
     if not 0 <= packet < n_pkts:
         raise ConfigError("--packet", packet, f"0..{n_pkts - 1}, packets of item {item}")
     segment = job.choice.segment_pkts
-    sim = Simulation(
-        stage.net, stage.routes, program, settings, seed=scenario.seed, segment_pkts=segment
-    )
-    sim.watch(item, record_of(program, settings, segment, item, packet))
-    while sim.step():
-        if progress is not None:
-            progress(scheme, job.choice, sim.progress()._asdict())
-    steps = timeline(stage.net, settings, sim.hops(), start_of(program, item))
+    record = record_of(program, settings, segment, item, packet)
+    hops: list[Hop] = []
+    part, n_parts = 0, 1
+    while part < n_parts:  # the loop follows one part of a fan at a time
+        sim = Simulation(
+            stage.net,
+            stage.routes,
+            program,
+            settings,
+            seed=scenario.seed,
+            segment_pkts=segment,
+        )
+        n_parts = sim.parts_of(item)
+        sim.watch(item, record, part)
+        while sim.step():
+            if progress is not None:
+                progress(scheme, job.choice, sim.progress()._asdict())
+        hops += sim.hops()
+        part += 1
+    steps = timeline(stage.net, settings, hops, start_of(program, item))
     is_same = run_id(scenario, scheme, code_version()) == name
     what = text_of(stage.net, program, item)
     return Story(name, scheme, segment, what, is_same, steps, stage.net.node_name)

@@ -144,11 +144,20 @@ class Simulation:
         self.change_ps = self.fans.write_trees(now)
         self.q[r.STOP_PS] = min(self._stop_ps, self.change_ps)
 
-    def watch(self, item: int, packet: int) -> None:
-        """Trace one packet of an item; its time line is ``hops`` afterwards."""
+    def parts_of(self, item: int) -> int:
+        """Parts of a fan: its source sends one through each link that leads to receivers."""
+        row = self.world.items[item]
+        return int(row["n_streams"]) if row["fan"] != r.NONE else 1
+
+    def watch(self, item: int, packet: int, part: int = 0) -> None:
+        """Trace one packet of an item; its time line is ``hops`` afterwards.
+
+        Args:
+            part: of a fan, below ``parts_of``; each has the packet for its own receivers.
+        """
         row = self.world.items[item]
         if row["fan"] != r.NONE:
-            self.q[r.TRACE_STREAM] = row["fan"]
+            self.q[r.TRACE_STREAM] = row["fan"] + part
         else:
             self.q[r.TRACE_STREAM] = row["first"]
         self.q[r.TRACE_PSN] = packet

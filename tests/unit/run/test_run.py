@@ -250,6 +250,16 @@ def test_every_packet_can_be_traced(settings: Settings, fidelity_: str, tmp_path
             assert len(steps) in (4, 8 + 2 + 10)
 
 
+def test_a_packet_of_a_source_with_several_links_is_traced_over_all(tmp_path: Path) -> None:
+    rail = "rail:servers=2,gpus=2,spines=1,unit=2"
+    asked = replace(SMALL, topology=rail, schemes=("fanfold",), settings=Settings())
+    store = Store(tmp_path)
+    (run,) = run_scenario(asked, store)
+    steps = trace_run(store, run.run_id, 0, 0).steps
+    assert len({s.link for s in steps if s.src == 0}) == 2
+    assert {s.node for s in steps if s.node < 4 and s.what == "fan data"} == {1, 2, 3}
+
+
 @pytest.mark.parametrize(
     ("start", "item", "packet", "said"),
     [
