@@ -19,7 +19,7 @@ PLANTS: tuple[tuple[str, str, str, str], ...] = (
         "left &= left - 1",
         ONCE + "[bier-64-fat-tree:k=4]",
     ),
-    (HERE + "flat_bier.py", "bits = (left & mask)", "bits = left", HOPS + "[bier-64]"),
+    (HERE + "flat_bier.py", "fixed + (left & mask)", "fixed + left", HOPS + "[bier-64]"),
     (
         HERE + "flat_bier.py",
         "self._key = self.sub_domain << 8 | self.si",

@@ -25,16 +25,18 @@ SetKey = tuple[int, int]
 class Bift(NamedTuple):
     """One BIFT of one switch.
 
-    nbr_of: link for each bit, NO_LINK where no BFER has it. f_bm: by link, filled when asked.
+    nbr_of: link for each bit, NO_LINK where no BFER has it; as an array and as a list. f_bm: by
+    link, filled when asked.
     """
 
-    nbr_of: I64
+    links: I64
+    nbr_of: list[int]
     f_bm: dict[int, int]
 
     def mask(self, link: int) -> int:
         """F-BM: all bits whose way leads over a link (RFC 8279 section 6.4)."""
         if link not in self.f_bm:
-            bits = np.packbits(self.nbr_of == link, bitorder="little").tobytes()
+            bits = np.packbits(self.links == link, bitorder="little").tobytes()
             self.f_bm[link] = int.from_bytes(bits, "little")
         return self.f_bm[link]
 
@@ -54,10 +56,10 @@ class BiftStore:
         """Table of a switch for one set."""
         if (node, key) not in self._bifts:
             hosts = self._hosts_of(key)
-            nbr_of = np.full(hosts.size, NO_LINK, np.int64)
+            links = np.full(hosts.size, NO_LINK, np.int64)
             known = hosts != NO_HOST
-            nbr_of[known] = self._ground.next_links(node, hosts[known])
-            self._bifts[node, key] = Bift(nbr_of, {})
+            links[known] = self._ground.next_links(node, hosts[known])
+            self._bifts[node, key] = Bift(links, links.tolist(), {})
         return self._bifts[node, key]
 
     def replicate(self, node: int, head: bytes) -> Turn:
@@ -65,14 +67,14 @@ class BiftStore:
         header = bier.decode(head)
         bift = self.bift(node, (header.sub_domain, header.si))
         left, n_bytes = header.bitstring, len(head) - bier.FIXED_BYTES
+        fixed, nbr_of = head[: bier.FIXED_BYTES], bift.nbr_of
         copies, n_lookups = [], 0
         while left:
-            link = int(bift.nbr_of[(left & -left).bit_length() - 1])
+            link = nbr_of[(left & -left).bit_length() - 1]
             n_lookups += 1
             mask = bift.mask(link)
             if link != NO_LINK:
-                bits = (left & mask).to_bytes(n_bytes)
-                copies.append(Copy(link, head[: bier.FIXED_BYTES] + bits))
+                copies.append(Copy(link, fixed + (left & mask).to_bytes(n_bytes)))
             left &= ~mask
         return Turn(copies, n_lookups)
 
@@ -87,6 +89,8 @@ class FlatBier(Encoder):
         self.sub_domain = placement.sub_domain
         self.si, self.bit = np.divmod(placement.bfr_id - 1, self.n_bits)
         self._key = self.sub_domain << 8 | self.si
+        self._keys: list[int] = self._key.tolist()
+        self._bits: list[int] = self.bit.tolist()
         self._order = np.argsort(self._key, kind="stable")
         self._sorted = self._key[self._order]
         self._store = BiftStore(ground, self._hosts_of)
@@ -110,9 +114,9 @@ class FlatBier(Encoder):
 
     def is_for(self, host: int, head: bytes) -> bool:
         """The one bit that is left is the host's own."""
-        header = bier.decode(head)
-        mine = (int(self.sub_domain[host]), int(self.si[host]), 1 << int(self.bit[host]))
-        return (header.sub_domain, header.si, header.bitstring) == mine
+        table = int.from_bytes(head[:3]) >> 4
+        bits = int.from_bytes(head[bier.FIXED_BYTES :])
+        return bits == 1 << self._bits[host] and table == self.bsl << 16 | self._keys[host]
 
     def entries(self, router: int) -> int:
         """A row for each BFER of all sets (RFC 8279 section 6.4)."""

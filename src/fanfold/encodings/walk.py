@@ -6,8 +6,8 @@ from fanfold.encodings.encoder import Copy, Encoder
 from fanfold.encodings.ground import Ground
 from fanfold.errors import MisuseError
 
-MAX_HOPS = 2**14
-"""Links one copy may cross; more is a loop."""
+MAX_COPIES = 2**23
+"""Packets that switches may handle for one message; more is a loop."""
 
 
 class Walk(NamedTuple):
@@ -39,28 +39,29 @@ def walk(ground: Ground, encoder: Encoder, copies: list[Copy]) -> Walk:
     """Carry all copies to their ends.
 
     Raises:
-        MisuseError: a packet goes in a circle; a bug of the encoding.
+        MisuseError: packets go in a circle; a bug of the encoding.
     """
     arrivals: dict[int, int] = {}
     strays: dict[int, int] = {}
     heads: dict[int, int] = {}
     n_visits = n_lookups = most_lookups = 0
-    waiting = [(copy, 1) for copy in copies]
+    n_hosts, dst = ground.net.n_hosts, ground.dst
+    waiting = list(copies)
+    left = MAX_COPIES
     while waiting:
-        (link, head), n_hops = waiting.pop()
+        link, head = waiting.pop()
         n_bytes = len(head) - encoder.free_bytes
         heads[n_bytes] = heads.get(n_bytes, 0) + 1
-        node = ground.dst[link]
-        if node < ground.net.n_hosts:
+        node = dst[link]
+        if node < n_hosts:
             met = arrivals if encoder.is_for(node, head) else strays
             met[node] = met.get(node, 0) + 1
             continue
-        if n_hops > MAX_HOPS:
-            raise MisuseError(
-                f"walk: a packet goes in a circle at {ground.net.node_name(node)}"
-            )
+        left -= 1
+        if left < 0:
+            raise MisuseError(f"walk: packets go in a circle at {ground.net.node_name(node)}")
         turn = encoder.forward(node, link, head)
-        waiting += [(copy, n_hops + 1) for copy in turn.copies]
+        waiting += turn.copies
         n_visits += 1
         n_lookups += turn.n_lookups
         most_lookups = max(most_lookups, turn.n_lookups)

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import naive
 import numpy as np
 import pytest
 from encoding_world import CLOS, OTHERS, bare, ground_of, made, receivers, sent, sizes_on
@@ -139,6 +140,23 @@ def test_a_spine_that_leaves_out_a_leaf_is_no_clos():
     sketch.cable([leaf[0], leaf[0]], spine[1], LINE)
     with pytest.raises(Refusal, match="from every spine one link to each leaf"):
         Clos(bare(sketch.build("odd", sketch.hosts // 2)))
+
+
+@pytest.mark.parametrize("topology", ["fat-tree:k=4", "dragonfly:a=4,p=2,h=2"])
+def test_bier_forwards_as_its_slow_twin(topology):
+    """RFC 8279 section 6.5 on tables of single next hops, at every router."""
+    ground = ground_of(topology)
+    source, members = receivers(ground, ground.net.n_hosts // 2, 9)
+    encoder = made("bier-128", ground)
+    (head,) = {copy.head for copy in encoder.encode(source, members)}
+    bits = int.from_bytes(head[12:])
+    for node in ground.routers:
+        nbr_of = [ground.next_link(node, host) for host in range(ground.net.n_hosts)]
+        f_bm = {nbr: sum(1 << h for h, n in enumerate(nbr_of) if n == nbr) for nbr in nbr_of}
+        want = naive.replicate_by_masks(bits, nbr_of, f_bm)
+        turn = encoder.forward(node, -1, head)
+        assert [(c.link, int.from_bytes(c.head[12:])) for c in turn.copies] == want
+        assert turn.n_lookups == len(want)
 
 
 def test_a_host_knows_a_packet_of_another():
