@@ -38,12 +38,10 @@ def gap(
     detect_ps = parse_duration(detect, "--detect")
     if seed < 0:
         raise ConfigError("--seed", seed, "0 or more")
-    bar = Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        console=Console(stderr=True),
-        transient=True,
-    )
+    console = Console(stderr=True)
+    columns = SpinnerColumn(), TextColumn("{task.description}")
+    hidden = as_json or not console.is_terminal
+    bar = Progress(*columns, console=console, transient=True, disable=hidden)
     with bar:
         task = bar.add_task("building the net and its routes")
 

@@ -7,7 +7,7 @@ Everything is measured on one fabric: by tree protocols' own messages, by the pa
 by headers sent hop by hop. docs/metrics.md defines each number.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
@@ -17,7 +17,6 @@ from fanfold.study.gap_examples import build_examples
 from fanfold.study.gap_ground import (
     LOSS_PPB,
     MEMBERS,
-    MESSAGE_BYTES,
     ROWS,
     SOURCE,
     TOPOLOGY,
@@ -73,10 +72,19 @@ def build_gap(
         seed=seed,
     )
     rows = [_noticing(row, detect_ps) for row in ROWS if not (short and row.variant_of)]
+    gap = measure_gap(ground, rows, progress)
+    command = _command(ground, detect_ps)
+    examples = () if short else build_examples()
+    return msgspec.structs.replace(gap, command=command, examples=examples)
+
+
+def measure_gap(
+    ground: Ground, rows: Sequence[SchemeRow], progress: Progress | None = None
+) -> Gap:
+    """The table of some rows on a fabric with groups that are there already."""
     tell = progress or (lambda what, done, n: None)
     tell("groups", 0, len(rows))
-    bench = Bench(ground)
-    net = ground.net
+    bench, net = Bench(ground, rows), ground.net
     limits = build_limits(int(net.bps[net.first_out[SOURCE]]))
     cells: list[Cell] = []
     for number, row in enumerate(rows):
@@ -84,31 +92,33 @@ def build_gap(
         cells += _cells(row, limits, bench.numbers(row))
     tell("examples", len(rows), len(rows))
     return Gap(
-        command=_command(ground, detect_ps),
-        seed=seed,
+        command="",
+        seed=ground.seed,
         version=__version__,
-        topology=topology,
+        topology=ground.topology,
         n_hosts=ground.net.n_hosts,
         n_receivers=len(ground.receivers),
-        n_members=n_members,
-        loss_ppb=loss_ppb,
+        n_members=len(ground.members),
+        loss_ppb=ground.loss_ppb,
         schemes=tuple(row.name for row in rows if not row.variant_of),
         variants=tuple((r.name, r.variant_of, r.what) for r in rows if r.variant_of),
         limits=limits,
         cells=tuple(sorted(cells, key=lambda cell: REQUIREMENTS.index(cell.requirement))),
-        examples=() if short else build_examples(),
-        defaults=build_defaults(detect_ps),
+        examples=(),
+        defaults=build_defaults(ground, rows[0].tree.detect_ps),
     )
 
 
 class Bench:
     """What rows share: runs of the same program and feedback, and the sparse groups."""
 
-    def __init__(self, ground: Ground) -> None:
+    def __init__(self, ground: Ground, rows: Sequence[SchemeRow]) -> None:
         self.ground = ground
-        self.sparse: Sparse = build_sparse(ground)
+        is_planned = any(row.is_planned for row in rows)
+        self.sparse: Sparse = build_sparse(ground, all_encodings=is_planned)
         self._bases: dict[tuple[str, str], Outcome] = {}
         self._moved: dict[tuple[str, str], Numbers] = {}
+        self._named: dict[tuple[str, bool], Numbers] = {}
 
     def numbers(self, row: SchemeRow) -> Numbers:
         """All numbers of a row."""
@@ -120,18 +130,21 @@ class Bench:
                 **measure_feedback(ground, row, base),
                 **measure_loss(ground, row, base, lossy),
             }
+        named = row.program, row.is_planned
+        if named not in self._named:
+            self._named[named] = measure_sparseness(row, self.sparse)
         return {
             **self._moved[key],
             **measure_faults(ground, row),
             **measure_dynamics(ground, row),
-            **measure_sparseness(row, self.sparse),
+            **self._named[named],
             **measure_simplicity(ground, row, self.sparse, self._bases[key]),
         }
 
     def _run(self, row: SchemeRow, loss_ppb: int) -> Outcome:
         """The large group gets one message."""
         settings = msgspec.structs.replace(settings_of(row), loss_ppb=loss_ppb)
-        size = MESSAGE_BYTES // 4 if _is_like_parent(row) else MESSAGE_BYTES
+        size = self.ground.message_bytes // (4 if _is_like_parent(row) else 1)
         program = program_of(self.ground, row, self.ground.receivers, size)
         return play(self.ground, program, settings)
 

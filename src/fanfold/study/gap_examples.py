@@ -54,10 +54,11 @@ class Told(NamedTuple):
 
 def build_examples() -> tuple[Example, ...]:
     """Run them; the same for every fabric that is asked for."""
-    return (_thousand(), _implosion(), _regions())
+    return (thousand(), implosion(), regions())
 
 
-def _thousand() -> Example:
+def thousand() -> Example:
+    """400 Gbit/s to each of 1,000 receivers."""
     told = _run(THOUSAND)
     copies, fans = told[COPIES], told[FANS]
     size = THOUSAND.workload.n_bytes if THOUSAND.workload else 1
@@ -79,7 +80,8 @@ def _thousand() -> Example:
     )
 
 
-def _implosion() -> Example:
+def implosion() -> Example:
+    """One ACK a packet from each of 1,000 receivers, or words that are folded."""
     told = _run(IMPLOSION)
     alone, folded = told["bier"], told[FANS]
     n_pkts = alone.source_pkts
@@ -98,7 +100,8 @@ def _implosion() -> Example:
     )
 
 
-def _regions() -> Example:
+def regions() -> Example:
+    """500 GB to four regions; the source's line is its site's egress."""
     told = _run(REGIONS)
     copies, fans = told[COPIES], told[FANS]
     size = REGIONS.workload.n_bytes if REGIONS.workload else 1

@@ -28,6 +28,8 @@ LOSS_PPB = 100_000
 MESSAGE_BYTES = 8 << 20
 TOKEN_BYTES = 7392
 """A token of DeepSeek-V3: 7,168 values of one octet and 224 octets of scales."""
+FAR_TOPOLOGY = "fat-tree:k=64"
+"""65,536 hosts, the most that BFR-ids of one sub-domain name but one."""
 SECOND_PS = 10**12
 PPM = 10**6
 
@@ -124,7 +126,8 @@ class Ground(NamedTuple):
     """One fabric and two groups on it; hosts by index in the net.
 
     receivers: the large group, spread evenly. members: the sparse one, drawn. others: hosts in
-    neither of source and members, in an order that is drawn.
+    neither of source and members, in an order that is drawn. message_bytes: to the large
+    group. far_topology: where a sparse group of the same size is one of very many.
     """
 
     topology: str
@@ -135,6 +138,8 @@ class Ground(NamedTuple):
     receivers: tuple[int, ...]
     members: tuple[int, ...]
     others: tuple[int, ...]
+    message_bytes: int = MESSAGE_BYTES
+    far_topology: str = FAR_TOPOLOGY
 
 
 def build_ground(
@@ -144,6 +149,8 @@ def build_ground(
     n_members: int = MEMBERS,
     loss_ppb: int = LOSS_PPB,
     seed: int = 1,
+    message_bytes: int = MESSAGE_BYTES,
+    far_topology: str = FAR_TOPOLOGY,
 ) -> Ground:
     """Net, routes and groups.
 
@@ -171,6 +178,8 @@ def build_ground(
         tuple(1 + i * most // n for i in range(n)),
         tuple(np.sort(drawn[:n_members]).tolist()),
         tuple(drawn[n_members:].tolist()),
+        message_bytes,
+        far_topology,
     )
 
 

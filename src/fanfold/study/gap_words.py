@@ -4,10 +4,8 @@ from collections.abc import Sequence
 from typing import Literal
 
 from fanfold.study.amount import amount
-from fanfold.study.gap_ground import MESSAGE_BYTES, TOKEN_BYTES
+from fanfold.study.gap_ground import TOKEN_BYTES, Ground
 from fanfold.study.gap_table import NEVER_HERE, Limit, Number, Word
-from fanfold.study.measure_faults import FAULT_BYTES
-from fanfold.study.measure_sparseness import FAR_TOPOLOGY
 from fanfold.study.metric_catalog import metric_of
 from fanfold.study.result import Default
 from fanfold.trees.settings import TreeSettings
@@ -65,15 +63,20 @@ def _past(number: Number, limit: Limit) -> str:
     return f"{number.metric} {value}, {than} {amount(number.metric, at)}"
 
 
-def build_defaults(detect_ps: int) -> tuple[Default, ...]:
+def build_defaults(ground: Ground, detect_ps: int) -> tuple[Default, ...]:
     """Everything that nobody asked for."""
     plain = TreeSettings()
     queries = plain.n_last_member_queries * plain.last_member_query_ps
     rows = (
-        ("message to the large group", format_size(MESSAGE_BYTES), "ours"),
-        ("message while a link dies", format_size(FAULT_BYTES), "ours"),
+        ("message to the large group", format_size(ground.message_bytes), "ours"),
+        ("message with one bad cable", format_size(ground.message_bytes // 2), "ours"),
+        ("message while a link dies", format_size(ground.message_bytes // 8), "ours"),
         ("token", format_size(TOKEN_BYTES), "DeepSeek-V3: 7,168 values of fp8, 224 of scales"),
-        ("sparse group among 65,536", FAR_TOPOLOGY, "as many as BFR-ids of a sub-domain"),
+        (
+            "sparse group among 65,536",
+            ground.far_topology,
+            "as many as BFR-ids of a sub-domain",
+        ),
         ("router on a message", format_duration(plain.process_ps), "assumed, ADR 0014"),
         ("change of a table", format_duration(plain.install_ps), "Huang and others, 2013"),
         ("controller on a tree", format_duration(plain.compute_ps), "assumed, ADR 0014"),

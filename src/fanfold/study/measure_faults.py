@@ -37,7 +37,6 @@ LOOK_PS = SECOND_PS // 4000
 """Between two looks at a tree that is being mended."""
 FAR_LOOK_PS = SECOND_PS // 100
 N_LOOKS = 80
-FAULT_BYTES = 1 << 20
 TURNS = 256
 """Events between two looks at whom a source has given up."""
 Cable = tuple[int, int]
@@ -95,7 +94,7 @@ def _named(ground: Ground, row: SchemeRow, cable: Cable) -> Numbers:
     In the packet simulator, which leads nothing round a dead link.
     """
     net = ground.net
-    program = program_of(ground, row, ground.receivers, FAULT_BYTES)
+    program = program_of(ground, row, ground.receivers, ground.message_bytes // 8)
     whole = play(ground, program, settings_of(row))
     carries = (net.dst == cable[1]) & (net.src >= net.n_hosts)
     (links,) = np.nonzero(carries & (whole.link_pkts[:, DATA] > 0))
@@ -180,7 +179,7 @@ def _of_copies(ground: Ground, row: SchemeRow) -> Numbers:
     cable = _cable(ground, domain_of(ground, row.tree).tree())
     if cable is None:
         return {}
-    program = program_of(ground, row, ground.receivers, FAULT_BYTES)
+    program = program_of(ground, row, ground.receivers, ground.message_bytes // 8)
     base = play(ground, program, Settings())
     a, b = (net.node_name(node) for node in cable)
     settings = Settings(failures=(Failure(base.end_ps // 4, a, b),))

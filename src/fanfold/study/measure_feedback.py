@@ -6,7 +6,7 @@ The large group gets one message. A slow line in front of one receiver makes the
 from fanfold.results.outcome import DATA, Outcome
 from fanfold.schemes.program import Program
 from fanfold.sim.simulate import Simulation
-from fanfold.study.gap_ground import MESSAGE_BYTES, SOURCE, Ground, Numbers, SchemeRow
+from fanfold.study.gap_ground import SOURCE, Ground, Numbers, SchemeRow
 from fanfold.study.gap_sim import program_of, settings_of
 from fanfold.study.gap_table import NEVER_HERE
 
@@ -18,7 +18,7 @@ TURNS = 256
 
 def measure_feedback(ground: Ground, row: SchemeRow, base: Outcome) -> Numbers:
     """Feedback at the source for its data, its delay, reaction to a queue."""
-    program = program_of(ground, row, ground.receivers, MESSAGE_BYTES)
+    program = program_of(ground, row, ground.receivers, ground.message_bytes)
     first = ground.net.first_out
     mine = slice(int(first[SOURCE]), int(first[SOURCE + 1]))
     n_data = int(base.link_pkts[mine, DATA].sum())

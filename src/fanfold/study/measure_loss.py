@@ -16,7 +16,6 @@ from fanfold.topo.routes import FAR
 from fanfold.trees.settings import TreeSettings
 from fanfold.units import PPB_ONE, PS_PER_SECOND
 
-GRAY_BYTES = 4 << 20
 MOST_PPB = int(PPB_ONE) // 10
 """Loss of the bad cable, at most."""
 
@@ -43,7 +42,7 @@ def measure_loss(
 
 def _gray(ground: Ground, row: SchemeRow) -> Numbers:
     """One receiver's cable loses as many packets as all links would at the loss asked for."""
-    program = program_of(ground, row, ground.receivers, GRAY_BYTES)
+    program = program_of(ground, row, ground.receivers, ground.message_bytes // 2)
     settings = msgspec.structs.replace(settings_of(row), loss_ppb=1)
     told = play(ground, program, settings, lambda sim: _spoil(ground, sim))
     healthy = np.ones(ground.net.n_links, np.bool_)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fanfold.encodings.catalog import ALL
 from fanfold.encodings.encoding_row import EncodingRow
 from fanfold.encodings.survey import survey
 from fanfold.scenario.fidelity import distances
@@ -29,8 +30,6 @@ from fanfold.topo.routes import Routes, build_routes
 from fanfold.trees.happenings import Happening
 from fanfold.trees.tree_run import TreeRun, build_tree
 
-FAR_TOPOLOGY = "fat-tree:k=64"
-"""65,536 hosts, the most that BFR-ids of one sub-domain name but one."""
 FLAT, PLAIN = "bier", "unicast"
 LENGTHS = (64, 128, 256, 512, 1024, 2048, 4096)
 LABEL_BYTES = {"mldp-p2mp": 4, "mldp-mp2mp": 4, "sr-p2mp": 4}
@@ -56,19 +55,20 @@ class Sparse(NamedTuple):
     far: Part
 
 
-def build_sparse(ground: Ground) -> Sparse:
-    """Groups on both fabrics, drawn."""
-    net = build_named_net(FAR_TOPOLOGY, ground.seed)
+def build_sparse(ground: Ground, *, all_encodings: bool = True) -> Sparse:
+    """Groups on both fabrics, drawn; else with unicast and flat BIER only."""
+    names = (ALL,) if all_encodings else (PLAIN, FLAT)
+    net = build_named_net(ground.far_topology, ground.seed)
     drawn = 1 + stream(ground.seed, "gap/far").permutation(net.n_hosts - 1)
     members = tuple(np.sort(drawn[: len(ground.members)]).tolist())
     return Sparse(
-        _part(ground.net, ground.routes, ground.members),
-        _part(net, build_routes(net), members),
+        _part(ground.net, ground.routes, ground.members, names),
+        _part(net, build_routes(net), members, names),
     )
 
 
-def _part(net: Net, routes: Routes, members: tuple[int, ...]) -> Part:
-    rows = survey(net, routes, np.array(members), TOKEN_BYTES)
+def _part(net: Net, routes: Routes, members: tuple[int, ...], names: tuple[str, ...]) -> Part:
+    rows = survey(net, routes, np.array(members), TOKEN_BYTES, encodings=names)
     return Part(net, routes, members, {row.encoding: row for row in rows})
 
 

@@ -1,0 +1,202 @@
+"""Words of the gap table: limits, the worst number, what is said where the draft differs."""
+
+import msgspec
+import pytest
+
+from fanfold.errors import ConfigError
+from fanfold.kernels.jit import JIT
+from fanfold.scenario.scenario import load_scenario
+from fanfold.study import gap_examples
+from fanfold.study.amount import amount
+from fanfold.study.gap import REQUIREMENTS, build_gap, measure_gap
+from fanfold.study.gap_ground import ROWS, build_ground
+from fanfold.study.gap_table import NEVER_HERE, Gap, Limit, Number, cell_of
+from fanfold.study.gap_words import SEED_WORDS, why_of
+from fanfold.study.metric_catalog import CATALOG, metric_of
+from fanfold.study.thresholds import build_limits, numbers_of, word_of, worst_word
+
+LIMITS = build_limits(400_000_000_000)
+BY_NAME = {limit.metric: limit for limit in LIMITS}
+SMALL = "leaf-spine:leaves=4,spines=2,hosts=16,rate=400Gbps,delay=500ns"
+
+
+@pytest.mark.parametrize(
+    ("value", "word"),
+    [(0, "Good"), (10, "Good"), (11, "Moderate"), (20, "Moderate"), (21, "Poor")],
+)
+def test_less_is_better(value, word):
+    assert word_of(Limit("feedback_ps", 10, 20, ""), value) == word
+
+
+@pytest.mark.parametrize(
+    ("value", "word"),
+    [(100, "Good"), (90, "Good"), (89, "Moderate"), (50, "Moderate"), (49, "Poor")],
+)
+def test_more_is_better_for_goodput(value, word):
+    assert word_of(Limit("goodput_ppm", 90, 50, ""), value) == word
+
+
+@pytest.mark.parametrize("metric", ["feedback_ps", "goodput_ppm"])
+def test_never_is_poor(metric):
+    assert word_of(BY_NAME[metric], NEVER_HERE) == "Poor"
+
+
+def test_the_worst_number_makes_the_word():
+    values = {"feedback_per_kpkt": 5, "feedback_ps": 10**9 + 1, "feedback_pkts": 7}
+    numbers = numbers_of(LIMITS, "interactivity", values)
+    assert [n.metric for n in numbers] == ["feedback_per_kpkt", "feedback_ps", "feedback_pkts"]
+    assert [n.word for n in numbers] == ["Good", "Poor", ""]
+    assert worst_word(numbers) == "Poor"
+    assert worst_word(numbers[:1]) == "Good"
+    assert worst_word(numbers[2:]) == ""
+
+
+def test_numbers_of_other_requirements_are_left_out():
+    assert numbers_of(LIMITS, "dynamics", {"feedback_ps": 1, "state_kinds": 1}) == ()
+
+
+def test_every_requirement_has_limits_and_each_limit_a_metric_with_a_better_side():
+    assert {metric_of(limit.metric).requirement for limit in LIMITS} == {*REQUIREMENTS}
+    assert len(BY_NAME) == len(LIMITS)
+    for limit in LIMITS:
+        metric = metric_of(limit.metric)
+        assert metric.better in ("less", "more")
+        assert (limit.good < limit.moderate) == (metric.better == "less")
+        assert limit.why
+
+
+def test_limits_of_dynamics_follow_the_rate_and_no_others():
+    slow = {limit.metric: limit for limit in build_limits(100_000_000_000)}
+    changed = {name for name, limit in BY_NAME.items() if slow[name] != limit}
+    assert changed == {"join_ps", "leave_ps", "change_gap_ps"}
+    assert BY_NAME["join_ps"].good == 147_840  # 7,392 octets at 400 Gbit/s
+
+
+def test_metrics_have_names_of_their_own_and_values_a_unit_in_the_name():
+    names = [metric.name for metric in CATALOG]
+    assert len(set(names)) == len(names)
+    for metric in CATALOG:
+        ends = {"ps": "_ps", "bytes": "_bytes", "ppm": "_ppm", "bit/s": "_bps"}
+        end = ends.get(metric.unit)
+        assert end is None or metric.name.endswith(end), metric
+
+
+def test_amounts_are_said_in_the_unit_of_the_metric():
+    assert amount("join_ps", 1_200_000_000) == "1.2 ms"
+    assert amount("goodput_ppm", 402_950) == "40.29 %"
+    assert amount("goodput_ppm", 1_000_000) == "100 %"
+    assert amount("feedback_per_kpkt", 255_000) == "255,000"
+    assert amount("recover_ps", NEVER_HERE) == "never"
+
+
+def why(numbers, word, seed_word, requirement="reliability"):
+    return why_of(requirement, LIMITS, numbers, word, seed_word)
+
+
+def test_a_reason_names_the_worst_numbers_and_the_limits_they_pass():
+    slow = Number("recover_ps", 201_500_000_000, "Poor")
+    late = Number("detect_ps", 150_000_000_000, "Moderate")
+    assert why((slow, late), "Poor", "Poor") == "recover_ps 201.5 ms, above 50 ms"
+    assert why((late,), "Moderate", "") == "detect_ps 150 ms, above 10 ms"
+    assert why((Number("goodput_ppm", 402_950, "Poor"),), "Poor", "").endswith("below 50 %")
+    assert why((Number("recover_ps", NEVER_HERE, "Poor"),), "Poor", "") == (
+        "recover_ps never comes"
+    )
+
+
+def test_a_difference_from_the_draft_is_explained():
+    said = why((Number("recover_ps", 0, "Good"),), "Good", "Moderate")
+    assert said.startswith("every number is within its limit")
+    assert "The draft says Moderate: it goes by fast reroute" in said
+    assert "draft" not in why((Number("recover_ps", 0, "Good"),), "Good", "Good")
+
+
+def test_the_draft_has_a_word_for_each_requirement_of_its_four_rows():
+    assert set(SEED_WORDS) == {"pim-sm", "mldp", "sr-p2mp", "bier"}
+    assert set(SEED_WORDS) < {row.name for row in ROWS if not row.variant_of}
+    assert all(len(words) == len(REQUIREMENTS) for words in SEED_WORDS.values())
+
+
+def some_rows(*names):
+    return [row for row in ROWS if row.name in names]
+
+
+def test_a_small_gap_has_a_cell_for_each_row_and_survives_json():
+    rows = some_rows("unicast", "pim-sm", "pim-sm+tracking", "fanfold")
+    ground = build_ground(
+        SMALL, n_members=3, message_bytes=16 * 4096, far_topology="fat-tree:k=4"
+    )
+    gap = measure_gap(ground, rows)
+    assert len(gap.cells) == len(REQUIREMENTS) * len(rows)
+    assert [cell.requirement for cell in gap.cells[:4]] == ["interactivity"] * 4
+    assert [cell.scheme for cell in gap.cells[:4]] == [row.name for row in rows]
+    assert gap.schemes == ("unicast", "pim-sm", "fanfold")
+    assert [variant[:2] for variant in gap.variants] == [("pim-sm+tracking", "pim-sm")]
+    assert (gap.n_hosts, gap.n_receivers, gap.n_members) == (16, 15, 3)
+    assert cell_of(gap, "dynamics", "fanfold").word == "Good"
+    for cell in gap.cells:
+        assert any(number.word == cell.word for number in cell.numbers)
+        assert cell.why
+        assert all(metric_of(n.metric).requirement == cell.requirement for n in cell.numbers)
+    assert msgspec.json.decode(msgspec.json.encode(gap), type=Gap) == gap
+    assert measure_gap(ground, rows[:1]).cells == tuple(
+        cell for cell in gap.cells if cell.scheme == "unicast"
+    )
+
+
+@pytest.mark.skipif(not JIT, reason="65,536 hosts are for compiled code")
+def test_the_twenty_words_of_the_draft_come_out_of_numbers():
+    rows = some_rows(*SEED_WORDS, "fanfold")
+    gap = measure_gap(build_ground(message_bytes=1 << 20), rows)
+    for scheme, words in SEED_WORDS.items():
+        for requirement, word in zip(REQUIREMENTS, words, strict=True):
+            assert cell_of(gap, requirement, scheme).word == word, (scheme, requirement)
+    ours = {name: cell_of(gap, name, "fanfold").word for name in REQUIREMENTS}
+    assert [name for name, word in ours.items() if word == "Good"] == [
+        "interactivity",
+        "dynamics",
+        "simplicity",
+    ]
+    assert ours["sparseness"] == "Poor"
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"n_receivers": 16}, "receivers"),
+        ({"n_receivers": -1}, "receivers"),
+        ({"n_members": 0}, "members"),
+        ({"n_members": 15}, "members"),
+    ],
+)
+def test_groups_that_do_not_fit_are_refused(changes, field):
+    with pytest.raises(ConfigError) as caught:
+        build_gap(SMALL, **changes)
+    assert caught.value.field == field
+
+
+@pytest.mark.parametrize("scenario", gap_examples.SCENARIOS, ids=lambda s: s.name)
+def test_examples_are_the_files_of_the_same_name(scenario, request):
+    folder = request.config.rootpath / "examples"
+    assert load_scenario(folder / f"{scenario.name}.toml") == scenario
+
+
+def test_four_regions_take_a_quarter_of_the_egress():
+    told = gap_examples.regions()
+    assert dict(told.lines[0].values) == {"unicast": 2 * 10**12, "fanfold": 500 * 10**9}
+
+
+@pytest.mark.skipif(not JIT, reason="1,024 hosts are for compiled code")
+def test_a_thousand_acknowledgements_become_one_word():
+    told = gap_examples.implosion()
+    assert dict(told.lines[0].values) == {"bier": 64, "fanfold": 64}
+    assert dict(told.lines[1].values) == {"bier": 64_000, "fanfold": 1}
+
+
+@pytest.mark.skipif(not JIT, reason="1,024 hosts are for compiled code")
+def test_a_source_link_saves_a_thousand_times_and_the_fabric_less():
+    told = gap_examples.thousand()
+    rates, pkts, _, fabric, _ = (dict(line.values) for line in told.lines)
+    assert rates == {"unicast": 400 * 10**12, "fanfold": 400 * 10**9}
+    assert pkts["unicast"] == 1000 * pkts["fanfold"]
+    assert 4 * fabric["fanfold"] < fabric["unicast"] < 6 * fabric["fanfold"]
