@@ -12,6 +12,7 @@ from functools import reduce
 
 import numpy as np
 
+from fanfold.errors import ConfigError
 from fanfold.group.communicator import GroupError, Op
 
 JOIN = {
@@ -53,7 +54,7 @@ class Twin:
         self.world, self.rank, self.size = world, rank, world.size
         self.timeout_ps = timeout_ps
         self.n = 0
-        self.sent = defaultdict(int)
+        self.broken = None
 
     def _post(self, name, signature, args, run, timeout_ps):
         at, self.n = self.n, self.n + 1
@@ -84,6 +85,9 @@ class Twin:
         return self._post("broadcast", signature, array, run, timeout_ps)
 
     def all_gather(self, out, array, *, timeout_ps=0):
+        if out.size != array.size * self.size:
+            raise ConfigError("out", out.size, str(array.size * self.size))
+
         def run(pairs):
             whole = np.concatenate([array for _, array in pairs])
             for room, _ in pairs:
@@ -193,7 +197,8 @@ class _Work:
         posts = [world.posted[self.at][rank] for rank in range(world.size)]
         odd = [rank for rank in range(world.size) if posts[rank][:2] != posts[0][:2]]
         if odd:
-            text = f"{posts[0][0]}: rank {odd[0]} asked for {posts[odd[0]][:2]}"
+            told = "; ".join(f"rank {rank}: {post[:2]}" for rank, post in enumerate(posts))
+            text = f"{posts[0][0]}: asked for different things: {told}"
             world.errors[self.at] = GroupError(text, op=posts[0][0], ranks=odd)
             return
         posts[0][3]([post[2] for post in posts])
@@ -201,6 +206,8 @@ class _Work:
 
     def wait(self, timeout_ps=None):
         world = self.twin.world
+        if self.twin.broken is not None:
+            raise self.twin.broken
         with world.lock:
             done = world.lock.wait_for(
                 lambda: self.at in world.errors, self.timeout_ps / 10**12
@@ -209,7 +216,8 @@ class _Work:
             if not done:
                 late = sorted(set(range(world.size)) - world.posted[self.at].keys())
                 text = f"{name}: deadline, waited for rank {late}"
-                raise GroupError(text, op=name, ranks=late, is_deadline=True)
+                self.twin.broken = GroupError(text, op=name, ranks=late, is_deadline=True)
+                raise self.twin.broken
             if world.errors[self.at] is not None:
                 raise world.errors[self.at]
 

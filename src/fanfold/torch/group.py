@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.distributed import ProcessGroup, ReduceOp
 
-from fanfold.errors import ConfigError, FanfoldError
+from fanfold.errors import ConfigError
 from fanfold.group.communicator import Communicator
 from fanfold.topo.fabric import Fabric
 from fanfold.torch.alone import Alone
@@ -32,7 +32,7 @@ from fanfold.torch.plans import (
     split_of,
     width_of,
 )
-from fanfold.torch.runner import Runner, Task
+from fanfold.torch.runner import Runner, Task, refusal
 from fanfold.torch.seat import FanfoldOptions
 from fanfold.torch.tensors import like, moved, one_of, summed
 from fanfold.torch.work import FanfoldWork, as_torch
@@ -42,16 +42,15 @@ BITWISE: dict[Any, Any] = {
     ReduceOp.BOR: np.bitwise_or,
     ReduceOp.BXOR: np.bitwise_xor,
 }
-_open: "weakref.WeakSet[FanfoldGroup]" = weakref.WeakSet()
+_open: "list[weakref.ref[FanfoldGroup]]" = []
+"""In the order in which they were made: all ranks leave them in the same."""
 
 
 def build_communicator(
     fabric: Fabric, members: list[str], rank: int, number: int, timeout_ps: int
 ) -> Communicator:
     """The communicator of the fabric; loads what is compiled."""
-    from fanfold.group.fabric_group import (  # type: ignore[import-not-found] # noqa: PLC0415
-        FabricCommunicator,
-    )
+    from fanfold.group.fabric import FabricCommunicator  # noqa: PLC0415
 
     return FabricCommunicator(fabric, members, rank, group=number, timeout_ps=timeout_ps)
 
@@ -83,7 +82,7 @@ class FanfoldGroup(ProcessGroup):
 
         self._runner = Runner(name, connect, meeting.leave)
         self._runner.start()
-        _open.add(self)
+        _open.append(weakref.ref(self))
 
     # What PyTorch asks of a group besides operations.
 
@@ -135,7 +134,6 @@ class FanfoldGroup(ProcessGroup):
     def shutdown(self) -> None:
         """End the group on this rank."""
         self._runner.close()
-        _open.discard(self)
 
     def abort(self) -> None:
         """The same; what is under way fails."""
@@ -380,13 +378,14 @@ class FanfoldGroup(ProcessGroup):
 
     def _run(self, name: str, opts: Any, plan: Callable[[], Plan]) -> FanfoldWork:
         """Put an operation into the queue; what is wrong with its arguments is raised here."""
-        try:
-            made = plan()
-        except (FanfoldError, ValueError, TypeError, RuntimeError) as error:
-            raise as_torch(error, name) from error
         timeout = getattr(opts, "timeout", None)
         if timeout is None or timeout <= timedelta(0):
             timeout = self._timeout
+        try:
+            made = plan()
+        except Exception as error:
+            self._runner.submit(refusal(error, FanfoldWork(name, [], _ps(timeout))))
+            raise as_torch(error, name) from error
         work = FanfoldWork(name, made.tensors, _ps(timeout))
         self._runner.submit(Task(work, made.start, made.finish))
         if self._gathering is not None:
@@ -481,8 +480,10 @@ def create_group(
 
 def close_all() -> None:
     """End all groups of this process, before the interpreter goes."""
-    for group in list(_open):
-        group.shutdown()
+    for ref in _open:
+        group = ref()
+        if group is not None:
+            group.shutdown()
 
 
 atexit.register(close_all)

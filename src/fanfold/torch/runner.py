@@ -9,6 +9,7 @@ from queue import SimpleQueue
 from threading import Lock, Thread
 from typing import NamedTuple, Protocol
 
+from fanfold.errors import ConfigError
 from fanfold.group.communicator import Communicator, GroupError
 from fanfold.live.clock import now_ps
 from fanfold.torch.work import FanfoldWork, as_torch
@@ -29,6 +30,16 @@ class Task(NamedTuple):
     work: FanfoldWork
     start: Callable[[Communicator, int], Sequence[Ends]]
     finish: Callable[[], None]
+
+
+def refusal(error: Exception, work: FanfoldWork) -> Task:
+    """In the place of an operation that was wrong on this rank: nobody waits for its Work."""
+    allowed = "what every rank can do"
+
+    def start(comm: Communicator, timeout_ps: int) -> Sequence[Ends]:
+        raise ConfigError(work.name, str(error), allowed)
+
+    return Task(work, start, lambda: None)
 
 
 class Runner:
@@ -101,10 +112,18 @@ class Runner:
 
     def _start(self, task: Task) -> Sequence[Ends]:
         name = task.work.name
-        if self._comm is None or self._error is not None:
-            text = f"{name}: refused, as the group failed: {self._error}"
-            raise GroupError(text, op=name) from self._error
-        return task.start(self._comm, task.work.timeout_ps)
+        if self._comm is None:
+            raise GroupError(f"{name}: {self._error}", op=name) from self._error
+        try:
+            return task.start(self._comm, task.work.timeout_ps)
+        except ConfigError:
+            self._refuse(task.work.timeout_ps)
+            raise
+
+    def _refuse(self, timeout_ps: int) -> None:
+        """Keep step with ranks whose arguments were right; they learn that this one differs."""
+        if self._comm is not None:
+            _error_of(self._comm.barrier(timeout_ps=timeout_ps).wait)
 
     def _end_all(self) -> None:
         while (begun := self._begun.get()) is not None:
@@ -113,9 +132,7 @@ class Runner:
             self._end(task, errors[0] if errors else _error_of(task.finish))
 
     def _end(self, task: Task, error: Exception | None) -> None:
-        """Tell who waits; after a failure all later operations are refused."""
-        if error is not None and self._error is None:
-            self._error = error
+        """Tell who waits."""
         task.work.finish(as_torch(error, task.work.name) if error is not None else None)
 
 

@@ -1,10 +1,11 @@
 """Tensors as flat arrays that a communicator moves and sums, copied only where they must.
 
-bfloat16 travels as ``uint16`` with ``kind="bfloat16"``, bool and eight-bit floats as bytes,
-complex numbers as pairs. What a communicator does not sum, small integers and bool, is summed
-as a wider integer and cut back: the low bits of a sum or product are the same.
+bfloat16 travels as ``uint16`` with ``kind="bfloat16"``, eight-bit floats as bytes, complex
+numbers as pairs. Arrays are made on a tensor's memory by its address: ``Tensor.numpy`` would
+forbid its storage to be resized for ever after, which sharded models do between two uses.
 """
 
+import ctypes
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,16 +14,9 @@ from torch import Tensor
 
 from fanfold.errors import ConfigError
 from fanfold.group.communicator import Array
+from fanfold.group.values import KINDS, WIDENED
 
-SUMMED = (torch.float32, torch.float64, torch.float16, torch.int32, torch.int64)
-WIDER = {
-    torch.bool: torch.int32,
-    torch.uint8: torch.int32,
-    torch.int8: torch.int32,
-    torch.int16: torch.int32,
-    torch.uint16: torch.int32,
-    torch.uint32: torch.int64,
-}
+JOINED = (*KINDS, *WIDENED)
 
 
 class Flat(NamedTuple):
@@ -57,14 +51,8 @@ def summed(tensor: Tensor) -> Flat:
     Raises:
         ConfigError: not in memory, not dense, or of a dtype that has no sum.
     """
-    wider = WIDER.get(tensor.dtype)
-    if wider is not None:
-        dense = _dense(tensor).to(wider)
-        array, kind = _array(dense)
-        return Flat(array, kind, dense, tensor)
-    if tensor.dtype not in (*SUMMED, torch.bfloat16) and not tensor.is_complex():
-        allowed = ", ".join(str(t).removeprefix("torch.") for t in (*SUMMED, *WIDER))
-        raise ConfigError("dtype", str(tensor.dtype), f"{allowed}, bfloat16, complex")
+    if _name(tensor) not in JOINED and not tensor.is_complex():
+        raise ConfigError("dtype", _name(tensor), f"{', '.join(JOINED)}, complex")
     return moved(tensor)
 
 
@@ -95,12 +83,18 @@ def _dense(tensor: Tensor) -> Tensor:
 
 
 def _array(dense: Tensor) -> tuple[Array, str]:
-    """A contiguous tensor as a flat array that shares its memory."""
+    """A contiguous tensor's memory as a flat array; the array keeps the tensor."""
     if dense.is_complex():
         dense = torch.view_as_real(dense)
-    flat = dense.view(-1)
-    if flat.dtype == torch.bfloat16:
-        return flat.view(torch.int16).numpy().view(np.uint16), "bfloat16"
-    if flat.dtype == torch.bool or (flat.dtype.is_floating_point and flat.itemsize == 1):
-        return flat.view(torch.uint8).numpy(), ""
-    return flat.numpy(), ""
+    name, n_bytes = _name(dense), dense.numel() * dense.itemsize
+    kind = name if name == "bfloat16" else ""
+    dtype = np.dtype("u2" if kind else "u1" if name.startswith("float8") else name)
+    if not n_bytes:
+        return np.empty(0, dtype), kind
+    memory: Any = (ctypes.c_uint8 * n_bytes).from_address(dense.data_ptr())
+    memory.owner = dense
+    return np.frombuffer(memory, dtype), kind
+
+
+def _name(tensor: Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")

@@ -6,7 +6,6 @@ returns True though the future failed; DistributedDataParallel waits on the futu
 on the work. So the future here is a callback of another one, which raises.
 """
 
-from collections.abc import Callable
 from datetime import timedelta
 from threading import Event
 from typing import Any
@@ -92,10 +91,10 @@ class FanfoldWork(Work):
 
 def as_torch(error: Exception, name: str) -> Exception:
     """An error as PyTorch's programs catch it: a RuntimeError that names the operation."""
-    text = str(error) if isinstance(error, GroupError) else f"{name}: {error}"
+    text = str(error)
+    if not text.startswith(name):
+        is_before = isinstance(error, GroupError) and error.op not in ("", "meeting")
+        text = f"{name}: {'refused since ' if is_before else ''}{text}"
     told = torch.distributed.DistBackendError(text)
     told.__cause__ = error
     return told
-
-
-Finish = Callable[[], None]
