@@ -30,6 +30,9 @@ SHARED_KEYS: tuple[Key, ...] = (
     Key("loss", "share", "0", "links in order lose next to nothing"),
     Key("model", "text", "", "flag --model"),
     Key(
+        "ecmp", "count", "", "BIFTs of a router: as many as it has equal paths, up to 32", 1, 64
+    ),
+    Key(
         "fidelity",
         "word",
         "auto",

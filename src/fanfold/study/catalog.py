@@ -5,7 +5,15 @@ from difflib import get_close_matches
 from typing import NamedTuple
 
 from fanfold.errors import ConfigError
-from fanfold.study import model_push
+from fanfold.study import (
+    allreduce,
+    checkpoint,
+    cold_start,
+    federated,
+    inter_dc,
+    model_push,
+    moe_dispatch,
+)
 from fanfold.study.ask import ALL, SHARED_KEYS, Setting
 from fanfold.study.keys import Key
 from fanfold.study.phases import Graph, Style
@@ -14,7 +22,8 @@ from fanfold.study.phases import Graph, Style
 class Kind(NamedTuple):
     """A name, what it is, its own keys, metrics of its table, and the function of its graph.
 
-    metrics: the one that decides first. model: that is taken where none is named.
+    metrics: the one that decides first. model, gpus: where none is named. sweep: where none of
+    its keys is given.
     """
 
     name: str
@@ -24,6 +33,7 @@ class Kind(NamedTuple):
     graph: Callable[[Setting, Style], Graph]
     model: str
     gpus: int
+    sweep: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     @property
     def all_keys(self) -> tuple[Key, ...]:
@@ -33,6 +43,24 @@ class Kind(NamedTuple):
 
 CATALOG: tuple[Kind, ...] = (
     Kind(
+        "moe-dispatch",
+        "one MoE layer: tokens to their experts and back",
+        moe_dispatch.KEYS,
+        moe_dispatch.METRICS,
+        moe_dispatch.graph,
+        "deepseek-v3",
+        64,
+    ),
+    Kind(
+        "allreduce",
+        "one training iteration: gradients of all replicas summed",
+        allreduce.KEYS,
+        allreduce.METRICS,
+        allreduce.graph,
+        "llama3-70b",
+        64,
+    ),
+    Kind(
         "model-push",
         "a model from one GPU to all others",
         model_push.KEYS,
@@ -40,6 +68,43 @@ CATALOG: tuple[Kind, ...] = (
         model_push.graph,
         "llama3-70b",
         256,
+    ),
+    Kind(
+        "cold-start",
+        "replicas that join within seconds and draw a model",
+        cold_start.KEYS,
+        cold_start.METRICS,
+        cold_start.graph,
+        "llama3-70b",
+        16,
+    ),
+    Kind(
+        "checkpoint",
+        "all GPUs write their shards to several storage nodes",
+        checkpoint.KEYS,
+        checkpoint.METRICS,
+        checkpoint.graph,
+        "llama3-70b",
+        64,
+    ),
+    Kind(
+        "inter-dc",
+        "a model from one data center to regions behind a WAN",
+        inter_dc.KEYS,
+        inter_dc.METRICS,
+        inter_dc.graph,
+        "llama3-405b",
+        4,
+    ),
+    Kind(
+        "federated",
+        "one round of federated learning",
+        federated.KEYS,
+        federated.METRICS,
+        federated.graph,
+        "gpt-3b-32",
+        16,
+        (("form", federated.FORMS),),
     ),
 )
 

@@ -53,11 +53,12 @@ def step_costs(
             "utilisation_ppm": int(busy.sum()) * PPM // max(step * graph.gpus, 1),
             "idle_gpu_ps": step * graph.gpus - int(busy.sum()),
         }
+    elif graph.waits == "gpus":
+        values["idle_gpu_ps"] = step * graph.gpus
     else:
         values["idle_gpu_ps"] = int(times.sum())
-    for metric, name in (("first_ps", graph.first), ("durable_ps", graph.durable)):
-        if name:
-            values[metric] = spans[name].end_ps
+    if graph.durable:
+        values["durable_ps"] = spans[graph.durable].end_ps
     return values
 
 

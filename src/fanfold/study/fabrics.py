@@ -17,7 +17,8 @@ def default_topology(n_hosts: int, rate_bps: int) -> str:
     unit = max((u for u in range(1, MOST_UNIT + 1) if servers % u == 0), default=1)
     if left or n_hosts < LEAST_RAIL or unit < min(servers, LEAST_UNIT):
         return fat_tree_of(n_hosts, rate_bps)
-    return f"rail:servers={servers},gpus={GPUS_PER_SERVER},spines={unit},unit={unit},rate={_text(rate_bps)}"
+    shape = f"servers={servers},gpus={GPUS_PER_SERVER},spines={unit},unit={unit}"
+    return f"rail:{shape},rate={rate_text(rate_bps)}"
 
 
 def fat_tree_of(n_hosts: int, rate_bps: int) -> str:
@@ -28,11 +29,11 @@ def fat_tree_of(n_hosts: int, rate_bps: int) -> str:
     """
     for k in range(2, 66, 2):
         if k**3 // 4 >= n_hosts:
-            return f"fat-tree:k={k},rate={_text(rate_bps)}"
+            return f"fat-tree:k={k},rate={rate_text(rate_bps)}"
     raise ConfigError("--gpus", n_hosts, "at most 65536 hosts; or name a topology")
 
 
-def _text(rate_bps: int) -> str:
+def rate_text(rate_bps: int) -> str:
     """A rate as short as it can be said exactly."""
     for name, unit in (("Gbps", 10**9), ("Mbps", 10**6), ("kbps", 10**3)):
         if rate_bps % unit == 0:

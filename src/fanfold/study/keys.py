@@ -18,7 +18,7 @@ from fanfold.units import (
 )
 
 Sort = Literal["count", "size", "rate", "duration", "share", "word", "text"]
-MOST = 2**40
+MOST = 2**55
 
 
 class Key(NamedTuple):

@@ -27,45 +27,56 @@ Way = Literal["out", "back"]
 class Cast(NamedTuple):
     """One message from a host to others; backwards, a sum from the others to the host.
 
-    start_ps: the earliest.
+    start_ps: the earliest. begin: address of its first byte in what is pushed.
     """
 
     source: int
     receivers: tuple[int, ...]
     n_bytes: int
     start_ps: int = 0
+    begin: int = 0
 
 
 class Phase(NamedTuple):
     """Computing, or moving bytes.
 
-    needs: names of phases that come first. compute_ps: (R,) of each GPU; None: it moves bytes.
-    casts, way: messages to many, or back from many; collectives: by groups. ready_ps: (H,)
-    before which a host takes no part. flood: for schemes whose trees must stand, in the place
-    of casts: all to one group that stands, whose members throw away what is not theirs.
-    is_standing: trees stand before.
+    needs: names of phases that come first. compute_ps: (R,) of each GPU. idle_ps: it only
+    takes time. Neither: it moves bytes. casts, way: messages to many, or back from many.
+    collectives: by groups. ready_ps: (H,) before which a host takes no part. flood: for schemes
+    whose trees must stand, in the place of casts: all to one group that stands, whose members
+    throw away what is not theirs. is_standing: trees stand before. payload_bytes: of a packet,
+    0: as the simulator has it. first_bytes: of the first layer, 0: nobody asks. most_pieces: of
+    a pipeline, 0: no limit.
     """
 
     name: str
     needs: tuple[str, ...] = ()
     compute_ps: I64 | None = None
+    idle_ps: int | None = None
     casts: tuple[Cast, ...] = ()
     collectives: tuple[Collective, ...] = ()
     way: Way = "out"
     ready_ps: I64 | None = None
     flood: tuple[Cast, ...] = ()
     is_standing: bool = False
+    payload_bytes: int = 0
+    first_bytes: int = 0
+    most_pieces: int = 0
+
+    @property
+    def is_move(self) -> bool:
+        """Whether it moves bytes."""
+        return self.compute_ps is None and self.idle_ps is None
 
 
 class Graph(NamedTuple):
     """One step of a workload on a fabric.
 
-    topology: of ``gpus`` hosts or more, the first of them the GPUs that compute and wait.
-    payload_bytes: of a packet, 0: as the simulator has it. first: phase that ends with the
-    first layer; durable: phase that ends when all is stored; empty where there is none.
-    n_slots: of a router, 0: as the simulator has it. exit_tiers: bytes from a node of the first
-    tier to one of the second count as egress, at the place of rank 0; none: what rank 0 sends.
-    note: what a reader must know of this point.
+    topology: of ``n_hosts`` hosts or more, of which ``gpus`` compute and wait. durable: phase
+    that ends when all is stored, empty where there is none. waits: who is idle where nothing is
+    computed: receivers until they have all, or all GPUs until the end. n_slots: of a router,
+    bitstring_bits: 0: as the simulator has it. has_exit: what the site of the first source
+    sends to its border router is egress. note: what a reader must know of this point.
     """
 
     topology: str
@@ -73,11 +84,10 @@ class Graph(NamedTuple):
     gpus: int
     phases: tuple[Phase, ...]
     defaults: tuple[Default, ...] = ()
-    payload_bytes: int = 0
     n_slots: int = 0
     bitstring_bits: int = 0
-    first: str = ""
     durable: str = ""
+    waits: Literal["receivers", "gpus"] = "receivers"
     has_exit: bool = False
     note: str = ""
 

@@ -9,7 +9,7 @@ from fanfold.study.catalog import kind_of
 from fanfold.study.costs import priced
 from fanfold.study.keys import defaults_of
 from fanfold.study.result import Default, Row, Study
-from fanfold.study.sweep import BASELINE
+from fanfold.study.sweep import BASELINE, swept
 from fanfold.study.task import StudyTask, setting_of, study_version, style_of
 from fanfold.study.verdict import sentences
 
@@ -29,7 +29,7 @@ def build_study(
     metrics = tuple(name for name in (*kind.metrics, *PAID) if name in has)
     first = tasks[0]
     graph = kind.graph(setting_of(first), style_of(first.scheme))
-    keys = tuple(name for name, _ in ask.sweep)
+    keys = tuple(name for name, _ in swept(ask, kind))
     study = Study(
         kind=kind.name,
         title=_title(kind.summary, first, keys, graph.topology),
@@ -78,7 +78,9 @@ def _at(rows: Sequence[Row], point: Mapping[str, object], scheme: str) -> Mappin
 
 def _defaults(ask: Ask, more: tuple[Default, ...], topology: str) -> tuple[Default, ...]:
     kind = kind_of(ask.kind)
-    given = {name for name, text in ask.given.items() if text} | {n for n, _ in ask.sweep}
+    given = {name for name, text in ask.given.items() if text} | {
+        n for n, _ in swept(ask, kind)
+    }
     rows = defaults_of(kind.all_keys, dict.fromkeys(given, ""))
     if "topology" not in given:
         rows.insert(0, Default("topology", topology, "chosen by the number of hosts"))

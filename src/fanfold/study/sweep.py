@@ -39,7 +39,7 @@ def tasks_of(ask: Ask) -> list[StudyTask]:
     kind = kind_of(ask.kind)
     schemes = schemes_of(ask.schemes)
     _check_sweep(ask, kind)
-    points = list(_points(ask.sweep))
+    points = list(_points(swept(ask, kind)))
     if len(points) * len(schemes) > MOST_TASKS:
         got = f"{len(points)} points x {len(schemes)} schemes"
         raise ConfigError("--sweep", got, f"at most {MOST_TASKS} runs")
@@ -48,6 +48,12 @@ def tasks_of(ask: Ask) -> list[StudyTask]:
         for point in points
         for scheme in schemes
     ]
+
+
+def swept(ask: Ask, kind: Kind) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """The sweep that was asked for, and the study's own of keys that nobody gave."""
+    named = {*ask.given, *(name for name, _ in ask.sweep)}
+    return (*(pair for pair in kind.sweep if pair[0] not in named), *ask.sweep)
 
 
 def schemes_of(names: Iterable[str]) -> tuple[str, ...]:

@@ -19,9 +19,10 @@ from fanfold.study.catalog import kind_of
 from fanfold.study.costs import link_costs, step_costs
 from fanfold.study.fabrics import check_size
 from fanfold.study.keys import read_value
-from fanfold.study.measure import Moved, is_whole, move, settings_of, stage_of, took_ps
-from fanfold.study.phases import Graph, Style
+from fanfold.study.measure import Moved, is_whole, settings_of, stage_of, took_ps
+from fanfold.study.phases import I64, Graph, Style
 from fanfold.study.result import Row
+from fanfold.study.tree_way import best_move
 from fanfold.topo.net import Net
 from fanfold.work.parallel import Degrees
 
@@ -111,16 +112,20 @@ def _row(task: StudyTask, store: Store) -> Row:
     stage = stage_of(graph.topology, task.seed)
     check_size(graph.topology, stage.net.n_hosts, graph.n_hosts)
     settings = settings_of(
-        graph.payload_bytes, graph.n_slots, graph.bitstring_bits, setting.number("loss")
+        stage,
+        setting.number("ecmp"),
+        graph.n_slots,
+        graph.bitstring_bits,
+        setting.number("loss"),
     )
     scheme, fidelity = scheme_of(task.scheme), _fidelity(setting)
     moved: dict[str, Moved] = {}
     lasts: dict[str, int] = {}
     for phase in graph.phases:
-        if phase.compute_ps is not None:
-            lasts[phase.name] = int(phase.compute_ps.max(initial=0))
+        if not phase.is_move:
+            lasts[phase.name] = phase.idle_ps or _most(phase.compute_ps)
             continue
-        moved[phase.name] = move(scheme, phase, stage, settings, task.seed, fidelity)
+        moved[phase.name] = best_move(scheme, phase, stage, settings, task.seed, fidelity)
         lasts[phase.name] = took_ps(moved[phase.name].outcome)
     values = _values(graph, stage.net, lasts, moved)
     run_id = _keep(task, graph, stage.net, moved, store, settings.loss_ppb)
@@ -135,6 +140,10 @@ def _row(task: StudyTask, store: Store) -> Row:
         values=values,
         note="; ".join([*notes, *stuck]),
     )
+
+
+def _most(times_ps: I64 | None) -> int:
+    return 0 if times_ps is None else int(times_ps.max(initial=0))
 
 
 def _point(task: StudyTask) -> dict[str, int | str]:
@@ -167,6 +176,9 @@ def _values(
             "state_entries": sum(setup.n_entries for setup in setups),
             "most_entries": max(setup.most_entries for setup in setups),
         }
+        first = max(m.first_ps for m in moved.values())
+        if first:
+            values["first_ps"] = first
     return values
 
 
