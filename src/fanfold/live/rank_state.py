@@ -125,9 +125,10 @@ class RankState(NamedTuple):
 def code_block(rank: RankState, i: int) -> None:
     """Exponent of this rank's block i."""
     at, n = rank.blocks[i, B_SRC], rank.blocks[i, B_BYTES]
+    kind = rank.job[0]["kind"]
     rank.codes[i] = 0
-    if at != NOTHING:
-        rank.codes[i] = code_of_block(rank.job[0]["kind"], rank.src[at : at + n], rank.wide)
+    if at != NOTHING and is_fixed(kind, rank.job[0]["op"]):
+        rank.codes[i] = code_of_block(kind, rank.src[at : at + n], rank.wide)
 
 
 @kernel
