@@ -427,15 +427,18 @@ class FabricCommunicator:
             return
         for pair in self._pairs.values():
             pair.close()
-        work = self.barrier(timeout_ps=CLOSE_PS) if self._session.n_operations else None
-        if work is not None and self._session.broken is None:
-            with suppress(GroupError):  # somebody left without closing: nothing hangs on it
+        is_over = self._session.broken is not None
+        if self._session.n_operations and not is_over:
+            work = self.barrier(timeout_ps=CLOSE_PS)
+            with suppress(GroupError):  # somebody left without closing: the BFRs forget in time
                 work.wait(2 * CLOSE_PS)
+                is_over = True
         self._is_closed = True
         self.end.is_stopped = True
         self.end.wake()
         self._worker.close()
-        self.end.leave()
+        if is_over:
+            self.end.leave()
         self.end.close()
 
     def _until(self, timeout_ps: int) -> int:

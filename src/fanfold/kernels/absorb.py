@@ -266,7 +266,7 @@ def send_slot(vats: Vats, s: int, node: Rows, now_ps: int, n_words: int) -> None
 def send_result(vats: Vats, s: int, bits: U64, n_words: int, now_ps: int) -> None:
     """Note the result of a slot for some ranks."""
     slot = vats.slots[s]
-    if slot["sent_ps"] != 0:
+    if slot["sent_ps"] >= 0:
         vats.events[VAT_RESENT] += 1
         set_retry(vats.room[s], n_words, packet_bytes(vats, s, n_words))
     slot["sent_ps"] = now_ps

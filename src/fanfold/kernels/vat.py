@@ -40,7 +40,7 @@ ARRAY_ROW = np.dtype(
         ("exponent", np.int64),
         ("n_merged", np.int64),
         ("deadline_ps", np.int64),
-        ("sent_ps", np.int64),  # when it was sent last
+        ("sent_ps", np.int64),  # when it was sent last, -1 never
     ]
 )
 FREE = 0
@@ -286,7 +286,7 @@ def start_slot(vats: Vats, at: int, vat: int, block: int, now_ps: int) -> None:
     if slot["state"] == OPEN:
         vats.events[VAT_EVICTED] += 1
     slot["state"], slot["vat"], slot["block"] = OPEN, vat, block
-    slot["sent_ps"] = 0
+    slot["sent_ps"] = -1
     slot["deadline_ps"] = now_ps + vats.clock[1]
     vats.clock[0] = min(vats.clock[0], slot["deadline_ps"])
     for w in range(vats.words.shape[2]):

@@ -4,8 +4,6 @@
 sends it. Nothing is added that was not checked, nothing is added twice.
 """
 
-import numpy as np
-
 from fanfold.kernels.absorb import (
     FLAG_PARTIAL,
     TTL_AT,
@@ -37,7 +35,7 @@ from fanfold.kernels.octets import (
     write_bits,
     write_u16,
 )
-from fanfold.kernels.replicate import lowest_bit
+from fanfold.kernels.replicate import bit
 from fanfold.kernels.slots import NEVER_PS
 from fanfold.kernels.state import I64, U8, U64, Ports, Rows
 from fanfold.kernels.tables import Bifts
@@ -295,24 +293,19 @@ def take_arm(
 def way_on(
     buf: U8, at: int, n_words: int, port: int, bifts: Bifts, ports: Ports, bits: U64
 ) -> int:
-    """Port toward the first rank that is behind another BFR than ``port``'s; 0 when none is."""
+    """Port toward the last rank that is behind another BFR than ``port``'s; 0 when none is."""
     bift_id = read_u32(buf, at) >> 12
     for t in range(bifts.ids.shape[0]):
         if bifts.ids[t] != bift_id:
             continue
         which = bifts.first[t] + (read_u32(buf, at + 4) & 0xFFFFF) % bifts.n_ecmp[t]
-        for w in range(n_words):
-            left = bits[w]
-            while left != ZERO:
-                k = lowest_bit(left)
-                nbr = bifts.nbr_of[which, 64 * w + k]
-                if (
-                    nbr > 0
-                    and nbr != port
-                    and (ports.bfr_id[nbr] - 1) % (64 * n_words) != 64 * w + k
-                ):
-                    return nbr
-                left &= left - np.uint64(1)
+        for i in range(64 * n_words):
+            k = 64 * n_words - 1 - i
+            if bits[k // 64] & bit(k % 64) == ZERO:
+                continue
+            nbr = bifts.nbr_of[which, k]
+            if nbr > 0 and nbr != port and (ports.bfr_id[nbr] - 1) % (64 * n_words) != k:
+                return nbr
     return 0
 
 

@@ -37,7 +37,7 @@ from fanfold.wire.packet import build
 
 BLOCK_BYTES = 8192
 """Words in a packet at most; fewer where the MTU is smaller."""
-WINDOW = 64
+WINDOW = 128
 LEAST_WINDOW = loop.LEAST_SLOTS // 2
 FIRST_CWND = 16
 WIDE_BYTES = 4 * BLOCK_BYTES

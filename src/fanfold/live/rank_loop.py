@@ -83,11 +83,12 @@ NO_ROOM = 3
 LEAST_SLOTS = 8
 """Rank 0 asks for fewer slots down to so many; then, at BFRs further up, no more."""
 
-RTO_LEAST_PS = 20_000_000_000
+RTO_LEAST_PS = 10_000_000_000
 RTO_MOST_PS = 1_000_000_000_000
 ARM_FIRST_PS = 20_000_000_000
 ARM_AGAIN_PS = 500_000_000_000
 REORDER_PS = 1_000_000_000
+AGAIN_LEAST_PS = 4_000_000_000
 MOST_ASKED = 8
 """Blocks asked for by timeout at once: one tells as much as all."""
 MOST_LOST = 8
@@ -336,6 +337,7 @@ def ask_due(sock: Sock, rank: RankState, when: int) -> int:
     """Ask for results that are overdue; when to look again."""
     row, job = rank.row[0], rank.job[0]
     rto = rto_of(rank)
+    again = max(row["srtt_ps"] + 2 * row["var_ps"], AGAIN_LEAST_PS)
     reorder = max(row["srtt_ps"] // 4, REORDER_PS)
     n_late = 0
     nearest = NEVER_PS
@@ -346,7 +348,8 @@ def ask_due(sock: Sock, rank: RankState, when: int) -> int:
         sent, asked = rank.ring[R_SENT, slot], rank.ring[R_ASKED, slot]
         due = sent + rto
         if asked != 0:
-            due = max(asked, sent) + min(rto << min(rank.ring[R_TRIES, slot], 5), RTO_MOST_PS)
+            tries = min(rank.ring[R_TRIES, slot] - 1, 8)
+            due = max(asked, sent) + min(again << max(tries, 0), RTO_MOST_PS)
         elif job["fresh_ps"] > sent + reorder:
             due = when
         if due <= when:
@@ -354,7 +357,7 @@ def ask_due(sock: Sock, rank: RankState, when: int) -> int:
             rank.ring[R_TRIES, slot] += 1
             send_word(sock, rank, WHAT_REQUEST, row["base"] + i)
             rank.counts[C_REQUESTS] += 1
-            due = when + rto
+            due = when + again
             n_late += 1
         nearest = min(nearest, due)
         if n_late >= MOST_ASKED:
