@@ -5,7 +5,7 @@ from fractions import Fraction
 
 from fanfold.study.gap_table import NEVER_HERE
 from fanfold.study.metric_catalog import metric_of
-from fanfold.units import format_duration, format_rate, format_size
+from fanfold.units import format_duration, format_rate
 
 PPM_OF_A_PERCENT = 10_000
 
@@ -49,10 +49,19 @@ def capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
+def size_text(value: int) -> str:
+    """Bytes in powers of a thousand throughout, so that a column has one kind of unit."""
+    for unit, name in _SIZES:
+        if value >= unit:
+            return f"{_decimals(Fraction(value, unit), 3)} {name}"
+    return f"{value} B"
+
+
+_SIZES = ((10**15, "PB"), (10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
 _FORMS: Mapping[str, Callable[[int], str]] = {
     "ps": format_duration,
     "GPU ps": lambda value: f"{format_duration(value)} of GPUs",
-    "bytes": format_size,
+    "bytes": size_text,
     "bit/s": format_rate,
     "ppm": lambda value: f"{_decimals(Fraction(value, PPM_OF_A_PERCENT))} %",
     "micro-USD": lambda value: f"{_decimals(Fraction(value, 10**6))} USD",
@@ -125,5 +134,26 @@ HEADINGS = {
     "lookups_per_pkt": "lookups for a packet",
     "ns_per_pkt": "time for a packet",
     "spread_ppm": "p99 over p50",
+    "first_ps": "first layer",
+    "durable_ps": "until durable",
+    "saved_bytes": "saved on the busiest link",
+    "egress_bytes": "egress",
+    "wan_bytes": "between sites",
+    "queue_bytes": "deepest queue",
+    "goodput_bps": "goodput",
+    "goodput_ppm": "goodput under loss",
+    "named_ps": "fault named",
+    "domain_ppm": "failure domain",
+    "healthy_repair_ppm": "repairs on healthy links",
+    "change_gap_ps": "delay of a second change",
+    "leave_ps": "leave",
+    "far_header_ppm": "header share, 65,536 hosts",
+    "far_copies_ppm": "extra copies, 65,536 hosts",
+    "lost_saving_ppm": "saving lost",
+    "far_lost_saving_ppm": "saving lost, 65,536 hosts",
+    "idle_state_ppm": "state off the paths",
+    "idle_energy_mj": "energy of idle GPUs",
+    "message_kinds": "kinds of messages",
+    "state_kinds": "kinds of tables",
 }
 """Of columns, where the name says too little."""

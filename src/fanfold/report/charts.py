@@ -166,11 +166,12 @@ def sweep(metric: str, along: Along, rows: Sequence[Row], order: Sequence[str]) 
 def curves(rows: Data, x_title: str, y_title: str, order: Sequence[str]) -> Chart:
     """Lines by name over whole numbers; rows: name, x, y."""
     place = {name: i for i, name in enumerate(order)}
+    ys = [row["y"] for row in rows]
     dashes = [[1, 0], [7, 3], [2, 2], [10, 3, 2, 3]]
     colours = [var(f"c-{i % len(CURVES)}") for i in range(len(order))]
     chart = alt.Chart(alt.InlineData(values=list(rows))).encode(
         x=alt.X("x:Q", title=x_title, scale=alt.Scale(type="log", base=2), axis=_counts()),
-        y=alt.Y("y:Q", title=y_title, scale=alt.Scale(type="log"), axis=_counts()),
+        y=alt.Y("y:Q", title=y_title, scale=_scale(ys, is_log=_is_wide(ys)), axis=_counts()),
         color=alt.Color(
             "name:N", scale=alt.Scale(domain=list(order), range=colours), legend=LINES
         ),
@@ -189,12 +190,12 @@ def curves(rows: Data, x_title: str, y_title: str, order: Sequence[str]) -> Char
     return alt.layer(lines, chart.mark_point(filled=True, size=45))
 
 
-def _is_wide(values: Sequence[int]) -> bool:
+def _is_wide(values: Sequence[float]) -> bool:
     """Whether an axis must be logarithmic for the least value to be seen."""
     return bool(values) and min(values) > 0 and max(values) >= LINEAR_BELOW * min(values)
 
 
-def _scale(values: Sequence[int], *, is_log: bool) -> alt.Scale:
+def _scale(values: Sequence[float], *, is_log: bool) -> alt.Scale:
     if not is_log:
         return alt.Scale(type="linear", zero=True)
     return alt.Scale(type="log", domain=[min(values) / 1.3, max(values) * 1.3], nice=False)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from fanfold.report.amounts import format_value, label_of
-from fanfold.report.page import Section, Table
+from fanfold.report.page import Code, Section, Table
 from fanfold.report.tables import Cell as Text
 from fanfold.report.tables import Grid
 from fanfold.study.gap_table import Cell, Gap, cell_of
@@ -17,7 +17,6 @@ def gap_section(gap: Gap) -> Section:
         f"Five requirements of draft seed 000, measured on {gap.topology} with "
         f"{gap.n_receivers:,} receivers, a sparse group of {gap.n_members}, seed {gap.seed}. "
         "Every scheme is held against the same limits; the worst number makes the word.",
-        f"This prints it with variants, all numbers and worked examples: {gap.command}",
     ]
     grids = [
         Table(_words(gap)),
@@ -27,7 +26,8 @@ def gap_section(gap: Gap) -> Section:
     differing = _differences(gap)
     if differing.rows:
         grids.insert(1, Table(differing))
-    return Section("gap", "Five requirements", intro=intro, grids=grids)
+    code = [Code("The same, with variants and worked examples", gap.command)]
+    return Section("gap", "Five requirements", intro=intro, grids=grids, code=code)
 
 
 def _words(gap: Gap) -> Grid:
@@ -42,7 +42,7 @@ def _words(gap: Gap) -> Grid:
 def _word(cell: Cell) -> Text:
     deciding = [n for n in cell.numbers if n.word == cell.word] or list(cell.numbers[:1])
     first = deciding[0]
-    under = f"{label_of(first.metric)} {format_value(first.metric, first.value)}"
+    under = f"{label_of(first.metric)}: {format_value(first.metric, first.value)}"
     return Text(cell.word, under, cell.word)
 
 

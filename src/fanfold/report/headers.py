@@ -6,6 +6,7 @@ from fanfold.encodings.catalog import offers
 from fanfold.encodings.size_sweep import Sweep, sweep
 from fanfold.errors import MisuseError
 from fanfold.report import charts
+from fanfold.report.amounts import size_text
 from fanfold.report.figure import Figure, spec_of
 from fanfold.report.material import Material
 from fanfold.report.page import Section, Table
@@ -14,7 +15,6 @@ from fanfold.scenario.settings import Settings
 from fanfold.streams import stream
 from fanfold.topo.net import Net
 from fanfold.topo.routes import build_routes
-from fanfold.units import format_size
 
 PAYLOAD_BYTES = Settings().payload_bytes
 LONG_NAMES = ("bier-64", "bier-128", "bier-512", "bier-2048", "bier-4096", "elmo-s", "peel-c")
@@ -26,13 +26,15 @@ def headers_section(material: Material) -> Section:
     """Header bytes and link bytes over group size, on the fabric of the report."""
     net = material.net
     found, faults = _sweep(net, _drawn(net, material.study.seed))
-    order = [row.encoding for row in found.sizes[-1].rows if row.encoding not in LONG_NAMES]
+    able = {row.encoding for size in found.sizes for row in size.rows if not row.refusal}
+    named = [row.encoding for row in found.sizes[-1].rows]
+    order = [name for name in named if name in able and name not in LONG_NAMES]
     cheapest = ", ".join(f"{s.n_members:,}: {s.cheapest}" for s in found.sizes)
     figures = [
         Figure(
             "headers",
             "Header bytes that leave the source",
-            f"For one payload of {format_size(PAYLOAD_BYTES)}, without what a unicast copy "
+            f"For one payload of {size_text(PAYLOAD_BYTES)}, without what a unicast copy "
             "carries as well. An encoding that needs several packets pays for each.",
             f"Lines of header bytes over receivers, one for each encoding: {', '.join(order)}.",
             spec_of(
@@ -115,7 +117,7 @@ def _table(found: Sweep) -> Grid:
             else:
                 text = f"{row.source_header_bytes:,} B"
                 tone = "best" if row.encoding == size.cheapest else ""
-                cells.append(Cell(text, format_size(row.link_bytes), tone))
+                cells.append(Cell(text, size_text(row.link_bytes), tone))
         lines.append(tuple(cells))
     caption = "Header bytes at the source, and below them bytes on all links, by receivers"
     return Grid(caption, tuple(head), tuple(lines))

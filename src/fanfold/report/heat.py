@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 import altair as alt
 
+from fanfold.report.amounts import size_text
 from fanfold.report.charts import Chart
 from fanfold.report.layout import Layout, Spot
 from fanfold.report.theme import N_HEATS, var
-from fanfold.units import format_size
 
 HEIGHT = 330
 IDLE = "nothing"
@@ -39,7 +39,7 @@ class Scale(NamedTuple):
     def names(self) -> list[str]:
         """Steps in words."""
         pairs = zip(self.edges, self.edges[1:], strict=False)
-        return [f"{format_size(a)} to {format_size(b)}" for a, b in pairs]
+        return [f"{size_text(a)} to {size_text(b)}" for a, b in pairs]
 
 
 def scale_of(loads: Sequence[Sequence[Load]]) -> Scale:
@@ -143,7 +143,7 @@ def _line(
         "bytes": n_bytes,
         "heat": scale.names()[step] if n_bytes else IDLE,
         "wide": round(WIDTHS[step] * thin, 2),
-        "text": format_size(n_bytes) if n_bytes else IDLE,
+        "text": size_text(n_bytes) if n_bytes else IDLE,
     }
 
 

@@ -227,10 +227,7 @@ def _replay(
                 caption = f"Packet 0 of {story.what}, in run {story.run_id}."
                 return replay_of(net, layout, story, caption)
     story = _twin(base, net, n_gpus)
-    caption = (
-        f"One packet alone, {story.what}, on the fabric of this study: the runs above are too "
-        "large to follow one packet through, or moved no packets."
-    )
+    caption = f"One packet by itself, {story.what}, on the fabric of this report."
     return replay_of(net, layout, story, caption)
 
 

@@ -49,9 +49,11 @@
     for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
     return node;
   };
-  const line = (move, kind) => {
+  const line = (move, way, age) => {
     const [a, b] = [spot(move[0]), spot(move[1])];
-    return make("line", { x1: a[0], y1: a[1], x2: b[0], y2: b[1], class: kind });
+    const aside = way === "up" ? 2.5 : -2.5;
+    const ends = { x1: a[0] + aside, y1: a[1], x2: b[0] + aside, y2: b[1] };
+    return make("line", { ...ends, class: "r-" + way + age });
   };
   const show = (n, moving) => {
     at = Math.max(0, Math.min(LAST, n));
@@ -63,7 +65,7 @@
       const now = i === at - 1;
       frame.moves.forEach((move) => {
         if (frame.way === "up") spoke.add(move[0]);
-        moves.append(line(move, "r-" + frame.way + (now ? "" : " r-was")));
+        moves.append(line(move, frame.way, now ? "" : " r-was"));
       });
       frame.reached.forEach((s) => have.add(s));
     });

@@ -3,7 +3,14 @@
 from collections.abc import Mapping, Sequence
 
 from fanfold.report import charts
-from fanfold.report.amounts import better, capital, format_times, format_value, label_of
+from fanfold.report.amounts import (
+    better,
+    capital,
+    format_times,
+    format_value,
+    label_of,
+    size_text,
+)
 from fanfold.report.figure import Figure, spec_of
 from fanfold.report.gap_section import gap_section
 from fanfold.report.headers import headers_section
@@ -26,7 +33,6 @@ from fanfold.report.tables import (
 from fanfold.report.verdicts import split_verdict
 from fanfold.schemes.catalog import FAN_SCHEMES
 from fanfold.study.metric_catalog import metric_of
-from fanfold.units import format_size
 
 MOST_HEATS = 4
 OURS = "fanfold"
@@ -131,6 +137,10 @@ def _table(material: Material) -> Section:
             m for m in material.study.metrics if any(m in r.values for r in material.study.rows)
         ]
         grids.append(Table(sweep_table(material.study, shown), is_folded=True))
+    noted = tuple((Cell(row.scheme), Cell(row.note)) for row in material.rows if row.note)
+    if noted:
+        head = (("scheme", ""), ("done otherwise, or not ended", ""))
+        grids.append(Table(Grid("Notes", head, noted, is_words=True)))
     base = material.study.baseline
     intro = f"Below a number stands how it compares with {base}: 1/4 is a quarter of it."
     return Section("table", "All schemes", intro=[intro], grids=grids)
@@ -172,8 +182,8 @@ def _links(material: Material) -> Section | None:
         most = busiest(layout, loads[scheme])
         (a, b), n_bytes = max(most.items(), key=lambda one: (one[1], one[0]))
         where = f"{layout.spots[a].name} - {layout.spots[b].name}"
-        total = format_size(sum(load.n_bytes for load in loads[scheme]))
-        said = f"busiest {where} with {format_size(n_bytes)}; {total} on all links"
+        total = size_text(sum(load.n_bytes for load in loads[scheme]))
+        said = f"busiest {where} with {size_text(n_bytes)}; {total} on all links"
         figures.append(
             Figure(
                 f"links-{scheme}",

@@ -35,6 +35,7 @@ PAPER: Mapping[str, tuple[str, str]] = {
 }
 """Name of a colour: its value on a light and on a dark page."""
 CURVES = (
+    ("#4b545e", "#b6c0ca"),
     ("#d1420a", "#ff8f57"),
     ("#1d4fd8", "#7da6ff"),
     ("#12792f", "#58cf79"),
@@ -42,7 +43,6 @@ CURVES = (
     ("#b3196b", "#ff8cc6"),
     ("#0b7a75", "#4fd0c8"),
     ("#8a6d00", "#dcc04a"),
-    ("#4b545e", "#b6c0ca"),
 )
 """Of lines that are no schemes: variables c-0, c-1 and so on."""
 N_HEATS = 6
