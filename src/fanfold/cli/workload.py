@@ -1,9 +1,8 @@
 """`fanfold workload`: what a model moves, by its shape and its parallel degrees."""
 
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
-import typer
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.markup import escape
@@ -12,7 +11,6 @@ from rich.table import Table
 from fanfold.cli import workload_flags as flags
 from fanfold.cli.workload_cells import size_of, table_of
 from fanfold.cli.workload_trace import show_trace
-from fanfold.units import parse_duration, parse_rate
 from fanfold.work.catalog import CATALOG, Workload, workload_of
 from fanfold.work.gate import DEFAULT_SKEW_MILLI
 from fanfold.work.inter_dc import PRICE_MICRO
@@ -27,9 +25,7 @@ WIDTH = 110
 
 
 def workload(
-    name: Annotated[
-        str | None, typer.Argument(help="such as training, or chakra:FOLDER, goal:FILE")
-    ] = None,
+    name: flags.WorkName = None,
     *,
     model: flags.ModelName = "deepseek-v3",
     gpus: flags.Gpus = None,
@@ -65,32 +61,28 @@ def workload(
     price: flags.Price = PRICE_MICRO,
     skip_unknown: flags.SkipUnknown = False,
     ops_rate: flags.OpsRate = 0,
-    seed: Annotated[int, typer.Option(help="of all that is drawn")] = 1,
-    as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
+    seed: flags.Seed = 1,
+    as_json: flags.AsJson = False,
 ) -> None:
     """Print what a workload moves; without a name, list workloads and models."""
     if name is None:
         _print_catalog(as_json)
         return
     if (trace_file := form_of(name)) is not None:
-        show_trace(
-            *trace_file,
-            skip_unknown=skip_unknown,
-            ops_per_s=flags.within("ops-rate", ops_rate, 0, 2**20) * flags.TERA,
-            rate_bps=parse_rate(rate, "rate"),
-            latency_ps=parse_duration(latency, "latency"),
-            as_json=as_json,
-        )
+        links = flags.links_of(rate, latency)
+        show_trace(trace_file, skip_unknown, flags.ops_of(ops_rate), links, as_json)
         return
     work = workload_of(name)
-    layout = flags.Layout(
-        *(gpus, tp, pp, ep, zero, seq, micro_batch, n_micro, recompute),
-        *(sequence_parallel, dispatch_dtype),
-    )
+    sizes = (gpus, tp, pp, ep, zero, seq, micro_batch, n_micro)
+    layout = flags.Layout(*sizes, recompute, sequence_parallel, dispatch_dtype)
     routing = flags.Routing(gate, skew, trace, tokens, node, bits, payload)
     pushed = flags.Pushed(size, regions, replicas, rate, within, rtt, price)
     served = flags.Served(rounds, clusters, neighbours, every, latency, flops)
     ask = flags.ask_of(model, layout, routing, pushed, served, seed)
+    _tell(work, ask, as_json)
+
+
+def _tell(work: Workload, ask: Ask, as_json: bool) -> None:
     rows = work.rows(ask)
     if as_json:
         print(msgspec.json.encode(_values(work, ask, rows)).decode())

@@ -21,6 +21,11 @@ DEFAULT_REPLICAS = 8
 MAX_TIME_PS = 10**18
 TERA = 10**12
 
+WorkName = Annotated[
+    str | None, typer.Argument(help="such as training, or chakra:FOLDER, goal:FILE")
+]
+Seed = Annotated[int, typer.Option(help="of all that is drawn")]
+AsJson = Annotated[bool, typer.Option("--json", help="print JSON")]
 ModelName = Annotated[str, typer.Option(help="a preset, or a config.json of Hugging Face")]
 Gpus = Annotated[int | None, typer.Option(help="default: of the preset, else 64")]
 Tp = Annotated[int | None, typer.Option(help="tensor-parallel degree")]
@@ -155,6 +160,16 @@ def ask_of(
         rtts_ps=tuple(parse_duration(each, "rtt") for each in pushed.rtt.split(",")),
         price_micro=within("price", pushed.price, 0, 2**40),
     )
+
+
+def links_of(rate: str, latency: str) -> tuple[int, int]:
+    """Bits per second and ps of latency."""
+    return int(parse_rate(rate, "rate")), int(parse_duration(latency, "latency"))
+
+
+def ops_of(ops_rate: int) -> int:
+    """Operations per second of a GPU; 0: none given."""
+    return within("ops-rate", ops_rate, 0, 2**20) * TERA
 
 
 def model_of(text: str) -> tuple[Model, Degrees]:

@@ -13,16 +13,18 @@ from fanfold.work.trace_rows import gist_of, rows_of
 
 
 def show_trace(
-    form: TraceForm,
-    path: Path,
-    *,
+    file: tuple[TraceForm, Path],
     skip_unknown: bool,
     ops_per_s: int,
-    rate_bps: int,
-    latency_ps: int,
+    links: tuple[int, int],
     as_json: bool,
 ) -> None:
-    """Print kinds of phases, the longest path, and what was left out or assumed."""
+    """Print kinds of phases, the longest path, and what was left out or assumed.
+
+    Args:
+        file: form and path. links: bits per second, ps of latency.
+    """
+    (form, path), (rate_bps, latency_ps) = file, links
     trace = load_trace(form, path, skip_unknown, ops_per_s)
     rows, gist = rows_of(trace), gist_of(trace, rate_bps, latency_ps)
     told = {"workload": form, **gist._asdict(), "rows": rows}
@@ -33,10 +35,10 @@ def show_trace(
     console = Console(highlight=False)
     console.print(f"[bold]{escape(str(path))}[/]: {gist.n_ranks:,} ranks")
     console.print(table_of(rows))
-    links = f"{format_rate(rate_bps)} and {format_duration(latency_ps)}"
+    shown = f"{format_rate(rate_bps)} and {format_duration(latency_ps)}"
     share = gist.share_ppb * 1000 // int(PPB_ONE)
     console.print(
-        f"longest path at {links}, no link shared: {format_duration(gist.path_ps)}; the "
+        f"longest path at {shown}, no link shared: {format_duration(gist.path_ps)}; the "
         f"busiest rank computes {format_duration(gist.busy_ps)}, {share // 10}.{share % 10} %"
     )
     for name, n in trace.skipped.items():

@@ -58,9 +58,9 @@ class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class TraceFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A recorded program of all ranks.
 
-    path: chakra: a folder of PREFIX.RANK.et, or FOLDER/PREFIX; goal: a text file. skip_unknown:
-    count what cannot be modelled instead of refusing it. ops_per_s: of a GPU, for computations
-    of which the trace knows no time.
+    path: chakra: a folder of prefix.0.et and so on, or folder/prefix; goal: a text file.
+    skip_unknown: count what cannot be modelled instead of refusing it. ops_per_s: of a GPU,
+    for computations of which the trace knows no time.
     """
 
     form: TraceForm

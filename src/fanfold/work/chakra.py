@@ -1,4 +1,4 @@
-"""Reads Chakra execution traces: a file for each rank, ``PREFIX.RANK.et``.
+"""Reads Chakra execution traces: a file for each rank, ``prefix.0.et`` and so on.
 
 A file is a stream of messages, each behind its length as a varint: one GlobalMetadata, then
 nodes; it may be gzipped. Read are

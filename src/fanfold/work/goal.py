@@ -1,17 +1,17 @@
 """Reads GOAL, the text form of schedules that LogGOPSim and ATLAHS run.
 
-    num_ranks N
-    rank R {
-      [LABEL:] calc NS [cpu C]                              NS nanoseconds
-      [LABEL:] send SIZEb to RANK [tag T] [cpu C] [nic K]
-      [LABEL:] recv SIZEb from RANK [tag T] [cpu C] [nic K]
-      LABEL requires LABEL                                  begins when the other is over
-      LABEL irequires LABEL                                 begins when the other begins
+    num_ranks 2
+    rank 0 {
+      a: calc 1500 cpu 1                1500 ns; a label and a core are optional
+      b: send 4096b to 1 tag 7          so are a tag, a core and a port (nic 0)
+      b requires a                      begins when a is over
+      b irequires a                     begins when a begins
     }
 
-Comments are ``//`` to the end of the line and ``/* */`` (Hoefler, Schneider and Lumsdaine,
-LogGOPSim, HPDC 2010; txt2bin of spcl/LogGOPSim). One core computes one thing at a time. A recv
-from any source, or with any tag, is refused: what it meets depends on the network.
+recv takes ``from``. Comments are ``//`` to the end of the line and ``/* */`` (Hoefler,
+Schneider and Lumsdaine, LogGOPSim, 2010; txt2bin of spcl/LogGOPSim). One core computes one
+thing at a time. A recv from any source, or with any tag, is refused: what it meets depends on
+the network.
 """
 
 import re
