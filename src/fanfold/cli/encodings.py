@@ -1,6 +1,7 @@
 """`fanfold encodings`: what it costs to name many receivers in a packet, by every encoding."""
 
-from typing import Annotated
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 import typer
@@ -20,6 +21,7 @@ from fanfold.topo.placement import KINDS
 from fanfold.topo.routes import build_routes
 from fanfold.units import parse_size
 
+T = TypeVar("T")
 CONTIGUOUS = "contiguous:"
 MEMBERS = "all, a number of hosts drawn by seed, contiguous:N, or names such as h1,h3-5"
 
@@ -52,15 +54,11 @@ def encodings(
     if topology is None:
         show_catalog(CATALOG, as_json)
         return
-    names = [name.strip() for name in encoding.split(",")]
     if plan and sweep:
         raise ConfigError("--plan", "--sweep too", "one of them")
     if placement not in KINDS:
         raise ConfigError("--placement", placement, ", ".join(KINDS))
-    try:
-        offers_of(names)
-    except ConfigError as error:
-        raise ConfigError("--encoding", error.got, error.allowed) from error
+    names = _names(encoding)
     payload_bytes = int(parse_size(payload, "--payload"))
     mtu_bytes = int(parse_size(mtu, "--mtu"))
     net = build_named_net(topology, seed)
@@ -68,48 +66,34 @@ def encodings(
     drawn = str(net.n_hosts - 1) if sweep and members == ALL else members
     hosts = _members(net, drawn, start, seed)
     options = Options(placement, ([start, *hosts],), limit_bits, mtu_bytes)
-    routes = build_routes(net)
     title = f"{len(hosts):,} receivers of {net.n_hosts:,} hosts on {net.name}"
+    what: Sequence[Any] = (net, build_routes(net), hosts, payload_bytes)
+    how: Mapping[str, Any] = {"source": start, "encodings": names, "options": options}
     try:
         if plan:
-            found = plan_for(
-                net,
-                routes,
-                hosts,
-                payload_bytes,
-                source=start,
-                encodings=names,
-                options=options,
-            )
-            _print_json(found) if as_json else show_plan(title, found)
+            _show(plan_for(*what, **how), show_plan, title, as_json)
         elif sweep:
-            swept = sweep_of(
-                net,
-                routes,
-                hosts,
-                payload_bytes,
-                source=start,
-                encodings=names,
-                options=options,
-            )
-            _print_json(swept) if as_json else show_sweep(title, swept)
+            _show(sweep_of(*what, **how), show_sweep, title, as_json)
         else:
-            rows = survey(
-                net,
-                routes,
-                hosts,
-                payload_bytes,
-                source=start,
-                encodings=names,
-                options=options,
-            )
-            _print_json(rows) if as_json else show_rows(title, rows)
+            _show(survey(*what, **how), show_rows, title, as_json)
     except ConfigError as error:
         raise _by_flag(error) from error
 
 
-def _print_json(value: object) -> None:
-    print(msgspec.json.encode(value).decode())
+def _names(text: str) -> list[str]:
+    names = [name.strip() for name in text.split(",")]
+    try:
+        offers_of(names)
+    except ConfigError as error:
+        raise _by_flag(error) from error
+    return names
+
+
+def _show(found: T, show: Callable[[str, T], None], title: str, as_json: bool) -> None:
+    if as_json:
+        print(msgspec.json.encode(found).decode())
+    else:
+        show(title, found)
 
 
 def _by_flag(error: ConfigError) -> ConfigError:

@@ -1,13 +1,13 @@
 """Elmo-like source routes: bitmaps for the layers of a Clos, in the header.
 
-Elmo (Shahbaz et al., SIGCOMM 2019); fields as in its P4 programs: the source's leaf and spine
+Elmo (Shahbaz and others, 2019); fields as in its switch programs: the source's leaf and spine
 have a rule each, the core a bitmap of pods, then come p-rules of the spines of other pods and
 of leaves, each a bitmap and the switches it is for. Every layer takes its own part off. What
 no p-rule names falls to an s-rule in the switch, or to the default bitmap, which reaches hosts
 that are no receivers.
 
-Assumed: two bits before each list say whether p-rules and a default follow (the P4 has always
-one p-rule); VXLAN gives way to ``fixed_part.py``, whose entropy is the group's number.
+Assumed: two bits before each list say whether p-rules and a default follow (there, one p-rule
+always does); the tunnel header gives way to ``fixed_part.py``, whose entropy is the group's number.
 """
 
 from typing import NamedTuple

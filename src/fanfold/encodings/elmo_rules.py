@@ -1,4 +1,4 @@
-"""Which switches share a bitmap: the clustering of Elmo (SIGCOMM 2019, section 3.2).
+"""Which switches share a bitmap: the clustering of Elmo (2019, section 3.2).
 
 Each switch of a layer has a bitmap of output ports. A p-rule is a bitmap in the header and the
 switches it is for; where there are more switches than p-rules, up to K share one, as long as

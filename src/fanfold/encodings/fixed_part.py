@@ -2,13 +2,13 @@
 
     bits     field      meaning
     0-19     table_id   which encoding and table: BSL code 0, so never a BIFT-id of BIER
-    20-31    as BIER    TC 0, S 1, TTL
+    20-31    as BIER    traffic class 0, S 1, TTL
     32-43    n_bytes    length of what follows
     44-63    group      entropy; for tables that a group has rows in, its number
-    64-79    as BIER    OAM, Rsv, DSCP, Proto
+    64-79    as BIER    Proto, the rest 0
     80-95    bfir_id    number of the source, low 16 bits
 
-Our own layout: the drafts leave it to an outer header, the papers to VXLAN. It is as long as
+Our own layout: the drafts leave it to an outer header, the papers to a tunnel. It is as long as
 the fixed words of RFC 8296, so that encodings differ only in how they name receivers.
 """
 

@@ -23,7 +23,7 @@ MAX_DOMAINS = OUTER
 MAX_STACK_BYTES = 512
 """Of one packet; as long as the longest BitString. Only borders read it."""
 PROTO_STACK = 62
-"""Next protocol of the outer header: the stack; unassigned by IANA."""
+"""Next protocol of the outer header: the stack; not assigned."""
 
 
 class HierarchicalBier(Encoder):
