@@ -25,7 +25,6 @@ def warm() -> None:
         node = build_node_state(fabric, "h1", Limits(blocks=1, block_bytes=64, chunks=1))
         nothing = np.zeros(64, np.uint8)
         p.serve(io, node, 1, 0)
-        p.pump(io, node, 1)
         p.transmit(io, node, nothing, 0, 64)
         collect_pass(nothing, 0, 64, 0, 0, node.plan, node.collect, node.counters.drops)
         due_reports(build_collect(1, 64, 1, 1), 0, np.zeros(1, np.int64))

@@ -10,7 +10,7 @@ from fanfold.wire.packet import parse
 
 W1, W2, W3, W4 = 1, 2, 4, 8
 S1, S7, S6 = W1 | W2, W3 | W4, W1 | W2 | W3 | W4
-"""A-BMs of the figure, written 11000000, 00110000, 11110000 there: BIER counts from the right."""
+"""A-BMs of the figure; it writes 11000000, 00110000, 11110000, BIER counts from the right."""
 
 
 def mirrored(bits: int) -> str:
