@@ -155,9 +155,11 @@ class Rank:
                 assert what.words == (sums[what.block],), "a rank counts twice, or not at all"
                 assert what.n_merged == net.n_ranks  # type: ignore[attr-defined]
                 self.have[what.block] = what.words
-            elif what.what == FoldWhat.HEARD and not what.words[0] & self.bit:
-                if what.block < self.next and what.block not in self.have:
-                    net.send(self.name, self.array(what.block, FoldFlag.RETRY), now)
+            elif what.what == FoldWhat.HEARD and self.is_lacking(what.block, what.words[0]):
+                net.send(self.name, self.array(what.block, FoldFlag.RETRY), now)
+
+    def is_lacking(self, block: int, heard: int) -> bool:
+        return block < self.next and block not in self.have and not heard & self.bit
 
 
 class Storm(NamedTuple):
