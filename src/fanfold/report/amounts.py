@@ -108,7 +108,7 @@ HEADINGS = {
     "fabric_bytes": "all links",
     "straggler_ps": "straggler spread",
     "host_copy_ps": "copies in a host",
-    "egress_micro_usd": "egress",
+    "egress_micro_usd": "price of egress",
     "energy_mj": "energy",
     "feedback_pkts": "feedback at the source",
     "feedback_per_kpkt": "feedback for 1,000 packets",

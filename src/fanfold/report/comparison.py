@@ -22,8 +22,9 @@ BASELINE = "unicast"
 METRICS = (
     *("time_all_ps", "time_p50_ps", "time_p99_ps", "straggler_ps"),
     *("source_bytes", "busiest_bytes", "fabric_bytes"),
-    *("feedback_pkts", "drops", "repair_bytes"),
+    *("feedback_pkts", "drops", "repair_bytes", "setup_ps", "control_msgs", "state_entries"),
 )
+IMPORT = "import:"
 _UNITS = {"_bytes": " bytes", "_ppb": " of 1,000,000,000", "_pkts": " packets"}
 _SAME = ("seed", "version", "topology", "workload", "n_ranks", "n_bytes")
 
@@ -62,32 +63,34 @@ def comparison_of(store: Store, run_id: str) -> Study:
 
 
 def scenario_text(scenario: Scenario, schemes: Sequence[str]) -> str:
-    """TOML of a comparison."""
-    named = () if scenario.matrix else {"schemes": tuple(schemes)}
-    return write_table(replace(scenario, **dict(named)))
+    """TOML of a comparison; files that it names are named as they lie beside a kept run."""
+    named = scenario.schemes if scenario.matrix else tuple(schemes)
+    return write_table(replace(_bare(scenario), schemes=named))
 
 
 def _companions(store: Store, run_id: str, scenario: Scenario) -> list[str]:
-    known = sorted(p.parent.name for p in store.folder.glob(f"*/{DIGESTS}"))
-    heads = query.heads([store.place(name) for name in known])
-    (own,) = [head for head in heads if head["run_id"] == run_id]
-    alike = [h for h in heads if all(h[key] == own[key] for key in _SAME)]
-    alone = replace(scenario, schemes=())
+    bare = _bare(scenario)
+    (own,) = query.heads([store.place(run_id)])
     ids = []
-    for head in alike:
+    for path in sorted(store.folder.glob(f"*/{SCENARIO}")):
         try:
-            other = load_scenario(store.place(head["run_id"]) / SCENARIO)
-        except ConfigError:  # of another version, or not of a scenario: no companion
+            other = load_scenario(path)
+        except ConfigError:  # of another version, so no companion
             continue
-        if _bare(other) == _bare(alone):
-            ids.append(head["run_id"])
+        if _bare(other) == bare and (path.parent / DIGESTS).is_file():
+            (head,) = query.heads([path.parent])
+            if all(head[key] == own[key] for key in _SAME):
+                ids.append(path.parent.name)
     return ids
 
 
 def _bare(scenario: Scenario) -> Scenario:
     """What companions share: all but the schemes, and where a file of it lies."""
-    topology = scenario.topology.rpartition("/")[2]
-    return replace(scenario, schemes=(), topology=topology, matrix="")
+    topology = scenario.topology
+    if topology.startswith(IMPORT):
+        topology = IMPORT + topology.rpartition("/")[2]
+    matrix = scenario.matrix.rpartition("/")[2]
+    return replace(scenario, schemes=(), topology=topology, matrix=matrix)
 
 
 def _row(row: query.Row) -> Row:
@@ -99,6 +102,7 @@ def _row(row: query.Row) -> Row:
         "drops": row["dropped_pkts"],
         "repair_bytes": row["repair_bytes"],
     }
+    values |= {name: row[name] for name in ("setup_ps", "control_msgs", "state_entries")}
     if row["last_ps"] is not None:
         values |= {
             "time_all_ps": row["last_ps"],

@@ -25,7 +25,7 @@ HEIGHT = 400
 def headers_section(material: Material) -> Section:
     """Header bytes and link bytes over group size, on the fabric of the report."""
     net = material.net
-    found, faults = _sweep(net, _drawn(net, material.study.seed))
+    found, faults = headers_of(net, material.study.seed)
     able = {row.encoding for size in found.sizes for row in size.rows if not row.refusal}
     named = [row.encoding for row in found.sizes[-1].rows]
     order = [name for name in named if name in able and name not in LONG_NAMES]
@@ -70,9 +70,9 @@ def headers_section(material: Material) -> Section:
     )
 
 
-def _sweep(net: Net, order: Sequence[int]) -> tuple[Sweep, list[str]]:
+def headers_of(net: Net, seed: int) -> tuple[Sweep, list[str]]:
     """All encodings, and what is wrong with those that do not reach everybody once."""
-    routes = build_routes(net)
+    routes, order = build_routes(net), _drawn(net, seed)
     names = [offer.name for offer in offers()]
     faults: list[str] = []
     while True:

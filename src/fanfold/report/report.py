@@ -1,5 +1,7 @@
 """A report: one HTML file, and each figure of it as SVG and PNG."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -42,19 +44,25 @@ def write_report(
     Raises:
         ConfigError: a file that cannot be read, or a folder that cannot be written.
     """
+    with _writing(folder):
+        (folder / FIGURES).mkdir(parents=True, exist_ok=True)
     material = gather(store, name, is_study=is_study, has_gap=has_gap, progress=progress)
     page, svgs = make_page(material)
-    try:
-        (folder / FIGURES).mkdir(parents=True, exist_ok=True)
+    with _writing(folder):
         (folder / PAGE).write_text(page, encoding="utf-8")
         figures = write_files(svgs, folder / FIGURES)
-    except OSError as err:
-        raise ConfigError(
-            "--out", str(folder), f"a folder to write to: {err.strerror}"
-        ) from err
     study = material.study
     verdict, _ = split_verdict(study, material.point)
     return Report(material.name, study.title, tuple(verdict), folder / PAGE, tuple(figures))
+
+
+@contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as err:
+        allowed = f"a folder that can be written: {err.strerror}"
+        raise ConfigError("--out", str(folder), allowed) from err
 
 
 def make_page(material: Material) -> tuple[str, dict[str, str]]:
