@@ -43,7 +43,7 @@ FORM = "num_ranks, rank R {, calc, send, recv, requires, irequires or }"
 
 
 class _Wait(NamedTuple):
-    """LABEL [i]requires LABEL, at a line."""
+    """One label [i]requires another, at a line."""
 
     after: str
     before: str

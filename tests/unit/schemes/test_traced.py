@@ -111,6 +111,25 @@ def test_a_rank_goes_on_when_its_own_part_is_there():
     assert n_ends == {"unicast": 3, "fanfold": 1}
 
 
+@pytest.mark.parametrize("scheme", ["unicast", "ring", "fanfold", "halving-doubling"])
+def test_a_collective_waits_for_its_ranks(scheme):
+    """All compute as long before an all_gather: it is later by just that."""
+    sum_of = {"n_bytes": 32_768, "members": (0, 1, 2, 3)}
+
+    def end_of(duration_ps):
+        ops = [
+            [
+                Op("compute", f"c{r}", (), duration_ps=duration_ps),
+                Op("all_gather", f"g{r}", (0,), **sum_of),
+            ]
+            for r in range(4)
+        ]
+        program = build_traced(join_ops(ops), HOSTS, scheme_of(scheme)).program
+        return run_fluid(NET, ROUTES, program, Settings(), seed=1).end_ps
+
+    assert end_of(300 * US) == end_of(0) + 300 * US
+
+
 def test_too_many_messages_are_refused_and_pieces_get_fewer(monkeypatch):
     whole = of("step", "binary-tree").program.n_items
     monkeypatch.setattr(traced, "MAX_ITEMS", 16)

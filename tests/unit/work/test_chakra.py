@@ -218,6 +218,25 @@ def test_files_of_a_folder(tmp_path):
     assert load_chakra(tmp_path / "b").phases == ()
 
 
+def test_an_id_stands_once(write):
+    folder = write([(COMP, {"us": 1})])
+    w = Writer(OURS)
+    for _ in range(2):
+        w.node(COMP, "op", us=1)
+        w.n = 0
+    (folder / "t.0.et").write_bytes(w.stream())
+    with pytest.raises(ConfigError, match="rank 0 node 0 op: got 'id 0 twice'"):
+        load_chakra(folder)
+
+
+@pytest.mark.parametrize("cut", [1, 5, 40])
+def test_no_change_of_a_real_trace_is_read_past_its_end(cut, tmp_path):
+    data = (FOLDER / "pipeline.0.et").read_bytes()
+    (tmp_path / "x.0.et").write_bytes(data[:-cut])
+    with pytest.raises(ConfigError, match=r"length \d+ at byte \d+"):
+        load_chakra(tmp_path)
+
+
 def load_bytes(folder, data):
     (folder / "x.0.et").write_bytes(data)
     try:

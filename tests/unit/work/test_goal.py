@@ -113,6 +113,11 @@ def test_a_wrong_line_is_named(text, words):
     assert words in str(error.value)
 
 
+def test_lines_are_counted_over_comments():
+    with pytest.raises(ConfigError, match="goal:5: got 'x'"):
+        read_goal("num_ranks 1 // one\n/* three\nlines\n */\nx")
+
+
 def test_a_file_that_is_no_text(tmp_path):
     (tmp_path / "x.goal").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ConfigError, match="text form"):

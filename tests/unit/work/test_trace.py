@@ -76,6 +76,20 @@ def test_a_receiver_counts_bytes_when_it_is_ready():
     assert times_of(late, closed_form(RATE, 1)).end_ps[1] == [11, 500]
 
 
+def test_a_receiver_that_is_ready_late_but_was_met_first():
+    late = Trace(
+        2,
+        (
+            phase("compute", (1,), duration=500),
+            phase("compute", (0,), duration=1),
+            phase("message", (0, 1), 10, ((1,), (0,))),
+        ),
+        {},
+        (),
+    )
+    assert times_of(late, closed_form(RATE, 1)).end_ps[2] == [12, 500]
+
+
 def test_too_much_computing_for_64_bits_is_refused():
     each = tuple(phase("compute", (0,), duration=MAX_TOTAL_PS // 2) for _ in range(2))
     with pytest.raises(ConfigError, match="of computing"):
