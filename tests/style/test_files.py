@@ -24,6 +24,7 @@ URL = re.compile(r"https?://([^/\s:)\"'>]+)")
 CITED_HOSTS = {
     *("www.apache.org", "keepachangelog.com", "semver.org", "www.rfc-editor.org"),
     "graphml.graphdrawing.org",  # namespace of GraphML
+    "www.w3.org",  # namespace of SVG
 }
 
 
