@@ -28,6 +28,7 @@ STUDY = (
         "compare",
         "explain",
         "gap",
+        "reduce-bench",
         "report",
         "sim-bench",
         "study",

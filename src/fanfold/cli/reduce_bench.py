@@ -1,0 +1,144 @@
+"""`fanfold reduce-bench`: collectives on a lab, size by size, timed and checked."""
+
+import json
+from typing import Annotated
+
+import typer
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.table import Table
+
+from fanfold.errors import CheckFailed, ConfigError
+from fanfold.group.bench import COLLECTIVES, KINDS, OPS, Case, Line, sweep
+from fanfold.live.clock import unix_ns
+from fanfold.live.lab import Lab
+from fanfold.topo.fabric import Fabric
+from fanfold.units import format_duration, format_size, parse_size
+
+WIDTHS = {"float64": 8, "int64": 8, "bfloat16": 2, "float16": 2}
+MAX_BYTES = 1 << 30
+MAX_STEPS = 64
+
+
+def reduce_bench(
+    lab: Annotated[str, typer.Option("--lab", "--name", help="which lab")] = "lab",
+    ranks: Annotated[str, typer.Option(help="how many hosts, or their names by commas")] = "4",
+    collective: Annotated[str, typer.Option(help=", ".join(COLLECTIVES))] = "all_reduce",
+    begin: Annotated[str, typer.Option("--begin", "-b", help="smallest array")] = "8B",
+    end: Annotated[str, typer.Option("--end", "-e", help="largest array")] = "16MiB",
+    factor: Annotated[int, typer.Option("--factor", "-f", help="from size to size")] = 8,
+    dtype: Annotated[
+        str, typer.Option(help=f"by commas, or all: {', '.join(KINDS)}")
+    ] = "float32",
+    op: Annotated[str, typer.Option(help=f"by commas, or all: {', '.join(OPS)}")] = "sum",
+    rounds: Annotated[int, typer.Option("--rounds", "-n", help="timed rounds of each")] = 5,
+    seed: Annotated[int, typer.Option(help="of the values")] = 1,
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
+) -> None:
+    """Time collectives on a running lab, one process a rank; exit 4 when a value is wrong."""
+    if collective not in COLLECTIVES:
+        raise ConfigError("--collective", collective, ", ".join(COLLECTIVES))
+    if not 1 <= rounds <= 1000:
+        raise ConfigError("--rounds", rounds, "1..1000")
+    if not 0 <= seed < 2**63:
+        raise ConfigError("--seed", seed, "0..2**63-1")
+    fabric = Lab(lab).fabric()
+    members = members_of(fabric, ranks)
+    kinds, ops = chosen("--dtype", dtype, KINDS), chosen("--op", op, tuple(OPS))
+    if collective in ("broadcast", "all_gather", "all_to_all"):
+        ops = ops[:1]
+    sizes = sizes_of(begin, end, factor)
+    cases = [
+        Case(collective, kind, how, n // WIDTHS.get(kind, 4))
+        for kind in kinds
+        for how in ops
+        for n in sizes
+    ]
+    group = unix_ns() // 1000 & 0xFFFFFFFF
+    lines = sweep(fabric, members, cases, rounds=rounds, seed=seed, group=group)
+    if as_json:
+        print(json.dumps([as_row(line, len(members)) for line in lines]))
+    else:
+        _show(lines, members)
+    bad = [line for line in lines if line.n_wrong or not line.same]
+    if bad:
+        first = bad[0].case
+        raise CheckFailed(
+            f"reduce-bench: {len(bad)} of {len(lines)} lines are wrong, the first is "
+            f"{first.collective} of {first.n_values} {first.kind}, {first.op}"
+        )
+
+
+def members_of(fabric: Fabric, text: str) -> list[str]:
+    """Hosts by names, or the first so many that are not the push source h0."""
+    hosts = [n.name for n in fabric.nodes if n.role == "host"]
+    hosts.sort(key=lambda name: name == "h0")
+    if text.isdecimal():
+        if not 2 <= int(text) <= len(hosts):
+            raise ConfigError("--ranks", text, f"2..{len(hosts)} or names: {', '.join(hosts)}")
+        return hosts[: int(text)]
+    names = text.split(",")
+    unknown = [name for name in names if name not in hosts]
+    if unknown or len(set(names)) != len(names) or len(names) < 2:
+        raise ConfigError("--ranks", text, f"two or more different of {', '.join(hosts)}")
+    return names
+
+
+def chosen(flag: str, text: str, allowed: tuple[str, ...]) -> list[str]:
+    """Words by commas, or all."""
+    words = list(allowed) if text == "all" else text.split(",")
+    for word in words:
+        if word not in allowed:
+            raise ConfigError(flag, word, f"all, {', '.join(allowed)}")
+    return words
+
+
+def sizes_of(begin: str, end: str, factor: int) -> list[int]:
+    """Bytes from the smallest to the largest; 0 is a size."""
+    low, high = parse_size(begin, "--begin"), parse_size(end, "--end")
+    if not 0 <= low <= high <= MAX_BYTES:
+        raise ConfigError("--begin", begin, f"at most --end, and --end at most {MAX_BYTES}")
+    if not 2 <= factor <= 1 << 20:
+        raise ConfigError("--factor", factor, "2..1048576")
+    sizes, at = [int(low)], max(int(low), 1)
+    while (at := at * factor) <= high and len(sizes) < MAX_STEPS:
+        sizes.append(at)
+    return sizes
+
+
+def as_row(line: Line, n_ranks: int) -> dict[str, object]:
+    """One line as JSON: integers, bandwidths in bits a second."""
+    plain, bus = line.bandwidth(n_ranks)
+    return {
+        **line.case._asdict(),
+        "ranks": n_ranks,
+        "bytes": line.n_bytes,
+        "time_ps": line.time_ps,
+        "algbw_bps": int(plain * 8),
+        "busbw_bps": int(bus * 8),
+        "uplink_ppm": line.uplink_ppm,
+        "sent_again": line.sent_again,
+        "wrong": line.n_wrong,
+        "same_bits": line.same,
+    }
+
+
+def _show(lines: list[Line], members: list[str]) -> None:
+    n = len(members)
+    table = Table(title=f"{lines[0].case.collective} over {', '.join(members)}", box=SIMPLE)
+    for name in ("size", "type", "op", "time", "algbw", "busbw", "sent/size", "again", "wrong"):
+        table.add_column(name, justify="right")
+    for line in lines:
+        plain, bus = line.bandwidth(n)
+        table.add_row(
+            format_size(line.n_bytes) if line.n_bytes else "0 B",
+            line.case.kind,
+            line.case.op,
+            format_duration(line.time_ps),
+            f"{plain / 1e9:.3f} GB/s",
+            f"{bus / 1e9:.3f} GB/s",
+            f"{line.uplink_ppm / 1e6:.3f}",
+            str(line.sent_again),
+            str(line.n_wrong) if line.same else f"{line.n_wrong}, bits differ",
+        )
+    Console().print(table)
