@@ -5,7 +5,9 @@
 is in ``seat``. Needs the extra ``fanfold[torch]``.
 """
 
+from collections import Counter
 from datetime import timedelta
+from hashlib import blake2b
 from typing import Any
 
 import torch.distributed as dist
@@ -13,6 +15,7 @@ import torch.distributed as dist
 from fanfold.torch.seat import FanfoldOptions
 
 NAME = "fanfold"
+_n_made: Counter[str] = Counter()
 
 __all__ = ["NAME", "FanfoldOptions", "counters", "register"]
 
@@ -38,9 +41,23 @@ def _create(options: Any, own: FanfoldOptions | None) -> Any:
 
     ranks = list(options.global_ranks_in_group) or list(range(options.group_size))
     timeout = options.timeout or timedelta(minutes=30)
-    return create_group(
-        options.store, options.group_rank, ranks, timeout, str(options.group_id), own
-    )
+    store = own_store(options.store, ranks)
+    return create_group(store, options.group_rank, ranks, timeout, str(options.group_id), own)
+
+
+def own_store(store: Any, ranks: list[int]) -> Any:
+    """A part of the store that only this group has, whenever each rank makes it.
+
+    PyTorch names a group, and its part of the store, by how many groups the rank made before;
+    ranks that make groups in different orders would never meet. Here it is named by its ranks,
+    and how many groups of just these ranks there were.
+    """
+    for _ in ("of the device", "of the group"):
+        if isinstance(store, dist.PrefixStore):
+            store = store.underlying_store
+    key = blake2b(repr(ranks).encode(), digest_size=8).hexdigest()
+    _n_made[key] += 1
+    return dist.PrefixStore(f"fanfold/{key}/{_n_made[key]}/", store)
 
 
 register()
