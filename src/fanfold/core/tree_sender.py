@@ -6,27 +6,50 @@ the slowest.
 """
 
 from collections.abc import Sequence
+from typing import Literal
 
 from msgspec.structs import replace
 
 from fanfold.core.effects import Effect, SendBlock
-from fanfold.core.flight import Flight, Shape
+from fanfold.core.flight import Flight, Lane, Shape
 from fanfold.core.sender import FanSender
+from fanfold.wire.feedback import Feedback
+
+Repair = Literal["tree", "unicast", "branch"]
+"""To everybody on the tree, to each who lacks it by itself, or, by BIER, to their branches."""
+
+
+PAUSE_SHARE = 16
+"""What a block lacks goes again after this part of the time since it was sent, at the earliest:
+while a tree is broken, less and less often."""
+
+
+MOST_DOUBLINGS = 4
+"""Of the wait between two questions, one for every second one without an answer."""
 
 
 class TreeSender(FanSender):
-    """One reliable fan along a tree.
+    """One reliable fan to receivers that stay together.
 
-    Args:
-        by_unicast: send again to each receiver by itself.
+    patient_ps: nobody is given up before; while a tree is mended, silence means nothing.
     """
 
+    patient_ps = 0
+
     def __init__(
-        self, flow: int, shape: Shape, need: Sequence[int], cap_bps: int, *, by_unicast: bool
+        self, flow: int, shape: Shape, need: Sequence[int], cap_bps: int, *, repair: Repair
     ) -> None:
         super().__init__(flow, shape, need, cap_bps)
-        self._by_unicast = by_unicast
+        self._repair_by = repair
         self._on_tree = self.everyone
+
+    def _fresh_gaps(
+        self, now_ps: int, lane: Lane, flight: Flight, feedback: Feedback
+    ) -> dict[int, int]:
+        pause_ps = (now_ps - flight.first_ps) // PAUSE_SHARE
+        if flight.n_queued == 0 and now_ps - flight.sent_ps < pause_ps:
+            return {}
+        return super()._fresh_gaps(now_ps, lane, flight, feedback)
 
     def _repair(
         self,
@@ -37,16 +60,23 @@ class TreeSender(FanSender):
         gaps: dict[int, int],
         out: list[Effect],
     ) -> None:
-        if self._by_unicast:
-            super()._repair(now_ps, index, block, flight, gaps, out)
+        if self._repair_by == "tree":
+            gaps = dict.fromkeys(gaps, self._on_tree)
+        super()._repair(now_ps, index, block, flight, gaps, out)
+        flight.wait_ps <<= min(flight.tries // 2, MOST_DOUBLINGS)
+        if self._repair_by == "unicast":
             _go_by_unicast(out)
-        else:
-            all_of_them = dict.fromkeys(gaps, self._on_tree)
-            super()._repair(now_ps, index, block, flight, all_of_them, out)
 
     def _ask_again(self, now_ps: int, index: int, block: int, out: list[Effect]) -> None:
         super()._ask_again(now_ps, index, block, out)
-        _go_by_unicast(out)
+        flight = self.lanes[index].flights[block]
+        flight.wait_ps <<= min(flight.tries // 2, MOST_DOUBLINGS)
+        if self._repair_by != "branch":
+            _go_by_unicast(out)
+
+    def _give_up_silent(self, now_ps: int, out: list[Effect]) -> None:
+        if now_ps >= self.patient_ps:
+            super()._give_up_silent(now_ps, out)
 
     def _split_silent(self, now_ps: int, out: list[Effect]) -> bool:
         del now_ps, out

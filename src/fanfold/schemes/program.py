@@ -100,7 +100,8 @@ class Program(NamedTuple):
     item counts as done for those who wait. chunks: 1, or pieces of each item in the compact
     form, which only the flow rung takes. pauses_ps: (P,) time of each pause. protocol: of
     trees that the fans are to go by, empty for BIER. trees, setup: those trees, once they were
-    laid on a net (tree_fans.py).
+    laid on a net (tree_fans.py). reroutes: from when on unicast keeps off which links, all that
+    are dead by then.
     """
 
     src: I64
@@ -117,6 +118,7 @@ class Program(NamedTuple):
     protocol: str = ""
     trees: tuple[FanTree, ...] = ()
     setup: Setup = NO_SETUP
+    reroutes: tuple[tuple[int, tuple[int, ...]], ...] = ()
     pauses_ps: I64 = NO_PAUSES
 
     @property
@@ -222,4 +224,9 @@ def expand(program: Program) -> Program:
         fans=fans,
         folds=program.folds,
         on=program.on,
-    )._replace(protocol=program.protocol, trees=program.trees, setup=program.setup)
+    )._replace(
+        protocol=program.protocol,
+        trees=program.trees,
+        setup=program.setup,
+        reroutes=program.reroutes,
+    )

@@ -15,6 +15,7 @@ from fanfold.trees.many import stand_all
 from fanfold.trees.settings import TreeSettings
 from fanfold.trees.standing import SHARED, Fail, Standing, stand
 from fanfold.trees.tree import Tree
+from fanfold.trees.tree_run import cables_between
 
 TreeStart = Literal["wait", "standing", "lost"]
 """wait: a source starts when its tree is up. standing: all trees were up before. lost: a source
@@ -77,8 +78,22 @@ def lay(program: Program, protocol: str, site: Site | None) -> Program:
         at = number[fan.source, fan.receivers]
         fans.append(fan._replace(tree=at, start_ps=max(fan.start_ps, starts[at])))
     return program._replace(
-        fans=tuple(fans), protocol=protocol, trees=tuple(trees), setup=_sum(protocol, stood)
+        fans=tuple(fans),
+        protocol=protocol,
+        trees=tuple(trees),
+        setup=_sum(protocol, stood),
+        reroutes=_reroutes(site),
     )
+
+
+def _reroutes(site: Site) -> tuple[tuple[int, tuple[int, ...]], ...]:
+    """When unicast paths are new, after each failure, and which links are dead by then."""
+    found, dead = [], set[int]()
+    for at_ps, nodes in sorted(site.fails):
+        dead |= cables_between(site.net, nodes)
+        new_ps = at_ps + site.settings.detect_ps + site.settings.reroute_ps
+        found.append((new_ps, tuple(sorted(dead))))
+    return tuple(found)
 
 
 def _stand(protocol: str, site: Site, groups: list[Group]) -> list[Standing]:

@@ -23,7 +23,7 @@ from fanfold.scenario.settings import Settings
 from fanfold.schemes.program import NO_TREE, Fan, Phase, Program, order_of, with_entropy
 from fanfold.sim.build import Streams, round_trip
 from fanfold.sim.fan_sizes import fan_head_bytes, feedback_bytes, with_room
-from fanfold.sim.fan_trees import phase_at, write_tree
+from fanfold.sim.fan_trees import phase_at, write_tree, write_words
 from fanfold.sim.loop import rows as r
 from fanfold.sim.loop.fans import Bier, Receivers
 from fanfold.sim.loop.tables import fill_bifts
@@ -87,7 +87,12 @@ class FanArrays:
             got = f"{net.n_hosts} hosts in one sub-domain"
             raise ConfigError("fidelity", got, f"flow, above {MAX_BFR_ID} BFR-ids")
         self.n_si = int((self.bfr_ids.max(initial=1) - 1) // self.n_bits + 1) if wide else 1
-        self.n_tables = self._count_tables()
+        self.n_ecmp = 1 if program.trees else settings.n_ecmp
+        self.n_tables = self.n_ecmp + len(program.trees)
+        self.n_reroutes = 0
+        self.stands: dict[int, Phase] = {}
+        self.heads_of = {f.tree: f.receivers for f in program.fans if f.tree != NO_TREE}
+        self._check_room()
         self.rtt_ps = round_trip(net, routes)
         self.speaks = SPEAKS.get(settings.feedback, r.PER_BLOCK)
         if program.folds:
@@ -298,7 +303,7 @@ class FanArrays:
 
     def write_trees(self, now_ps: int) -> int:
         """Trees as they stand at a time into the tables; when the next one changes, NEVER."""
-        following = int(NEVER)
+        following = self._reroute(now_ps)
         bits = {host: int(self.bfr_ids[host]) - 1 for host in range(self.net.n_hosts)}
         for number, tree in enumerate(self.program.trees):
             phase = phase_at(tree, now_ps)
@@ -316,23 +321,28 @@ class FanArrays:
             )
         return following
 
-    def _count_tables(self) -> int:
-        """Tables of a BFR and SI: by entropy, and one for each tree."""
-        program, net = self.program, self.net
-        self.stands: dict[int, Phase] = {}
-        self.heads_of: dict[int, tuple[int, ...]] = {}
-        for fan in program.fans:
-            if fan.tree != NO_TREE:
-                self.heads_of[fan.tree] = fan.receivers
-        self.n_ecmp = 1 if program.trees else self.settings.n_ecmp
-        n_tables = self.n_ecmp + len(program.trees)
+    def _reroute(self, now_ps: int) -> int:
+        """Unicast of fans off dead links; when the next ones are kept off, or NEVER."""
+        due = [dead for at, dead in self.program.reroutes if at <= now_ps]
+        if len(due) > self.n_reroutes:
+            self.n_reroutes = len(due)
+            n_routers = self.net.n_nodes - self.net.n_hosts
+            bits = {host: int(self.bfr_ids[host]) - 1 for host in range(self.net.n_hosts)}
+            write_words(
+                *(self.net, frozenset(due[-1]), bits, np.arange(n_routers) * self.n_tables),
+                *(cast("I16", self.bier.nbr_of), self.bier.f_bm),
+            )
+        return min((at for at, _ in self.program.reroutes if at > now_ps), default=int(NEVER))
+
+    def _check_room(self) -> None:
+        """Refuse tables of trees that fill the memory."""
+        net, n_trees = self.net, len(self.program.trees)
         ports = int(np.diff(net.first_out)[net.n_hosts :].max(initial=1)) + 2
         row = 2 * self.n_bits + ports * self.n_bits // 8
-        size = (net.n_nodes - net.n_hosts) * n_tables * row
-        if program.trees and size > MAX_TABLES:
-            got = f"{len(program.trees)} trees in {size} bytes of tables"
+        size = (net.n_nodes - net.n_hosts) * self.n_tables * row
+        if n_trees and size > MAX_TABLES:
+            got = f"{n_trees} trees in {size} bytes of tables"
             raise ConfigError("fidelity", got, f"flow above {MAX_TABLES}")
-        return n_tables
 
     def _idle(self) -> int:
         """When a receiver takes a block that stopped coming for lost: fans take turns there."""

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from fanfold.kernels.tables import NULL_NBR
 from fanfold.schemes.program import FanTree, Phase
 from fanfold.topo.net import Net
+from fanfold.trees.paths import Paths
 
 I64 = NDArray[np.int64]
 I32 = NDArray[np.int32]
@@ -57,6 +58,41 @@ def trace_branches(net: Net, phase: Phase, receivers: I64) -> Branches:
         node, left = net.src[parent[node]], left - 1
     used = np.unique(path[path >= 0]).astype(np.int64)
     return Branches(path, used)
+
+
+def write_words(
+    net: Net,
+    dead: frozenset[int],
+    bits: dict[int, int],
+    tables: I64,
+    nbr_of: NDArray[np.int16],
+    f_bm: NDArray[np.uint64],
+) -> None:
+    """The table by which words and other unicast go, anew, over the links that are not dead.
+
+    Args:
+        bits: bit index of each host. tables: (R,) that table at each router.
+    """
+    paths = Paths(net, dead, 0)
+    nbr_of[tables] = NULL_NBR
+    f_bm[tables] = 0
+    below: dict[int, list[int]] = {}
+    for host in bits:
+        ups = range(int(net.first_out[host]), int(net.first_out[host + 1]))
+        if set(ups) - dead:
+            up = paths.attach(host)
+            below.setdefault(int(net.dst[up]), []).append(int(net.reverse[up]))
+    for home, downs in below.items():
+        for node in range(net.n_hosts, net.n_nodes):
+            way = paths.next_link(node, home)
+            if way == NONE and node != home:
+                continue
+            for down in downs:
+                port = (way if node != home else down) - int(net.first_out[node]) + 1
+                bit = bits[int(net.dst[down])]
+                table = tables[node - net.n_hosts]
+                nbr_of[table, bit] = port
+                f_bm[table, port + 1, bit // 64] |= np.uint64(1) << np.uint64(bit % 64)
 
 
 def phase_at(tree: FanTree, now_ps: int) -> Phase:

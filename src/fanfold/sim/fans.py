@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from fanfold.core.effects import Effect, ReceiverLost, SendBlock
 from fanfold.core.flight import Shape, members_of
-from fanfold.core.sender import MAIN, TICK_PS, FanSender
-from fanfold.core.tree_sender import TreeSender
+from fanfold.core.nack_sender import NackSender
+from fanfold.core.sender import LOST_PS, MAIN, TICK_PS, FanSender
+from fanfold.core.tree_sender import PAUSE_SHARE, Repair, TreeSender
 from fanfold.kernels.layout import (
     BITS_AT,
     INNER_BYTES,
@@ -24,7 +25,7 @@ from fanfold.kernels.layout import (
 )
 from fanfold.kernels.slots import NEVER_PS
 from fanfold.scenario.settings import Settings
-from fanfold.schemes.program import NO_TREE, Program
+from fanfold.schemes.program import NO_TREE, Fan, Program
 from fanfold.sim.by_hand import finish, free, join, push, wake
 from fanfold.sim.fan_arrays import LANES, FanArrays
 from fanfold.sim.loop import rows as r
@@ -133,15 +134,35 @@ class Fans(FanArrays):
             bits |= 1 << int(self.bfr_ids[host] - 1)
         shape = Shape(fan.n_bytes, settings.payload_bytes, settings.block_psns)
         cap = max(int(self.net.bps[self.parts[m].nic]) // self.speed, 1)
-        machine = FanSender(2 * m + 1, shape, [bits], cap)
-        if fan.tree != NO_TREE:
-            by_unicast = settings.tree_repair == "unicast"
-            machine = TreeSender(2 * m + 1, shape, [bits], cap, by_unicast=by_unicast)
+        machine = self._machine(2 * m + 1, fan, shape, bits, cap)
         pace = machine.lanes[MAIN].pace
         bytes_under_way = cap * self.speed * self.rtt_ps // (8 * 10**12)
         pace.window_bytes = max(pace.window_bytes, 2 * bytes_under_way)
         self.machines[m] = machine
         self._wake_ps[m] = NEVER_PS
+
+    def _machine(self, flow: int, fan: Fan, shape: Shape, bits: int, cap: int) -> FanSender:
+        machine: TreeSender
+        by_tree: Repair = "branch" if fan.tree == NO_TREE else self.settings.tree_repair
+        if self.speaks == r.PER_LOSS:
+            machine = NackSender(flow, shape, [bits], cap, repair=by_tree)
+        elif fan.tree != NO_TREE:
+            machine = TreeSender(flow, shape, [bits], cap, repair=by_tree)
+        else:
+            return FanSender(flow, shape, [bits], cap)
+        if fan.tree != NO_TREE:
+            last_ps = self.program.trees[fan.tree].phases[-1].from_ps
+            most_ps = last_ps + 4 * last_ps // PAUSE_SHARE
+            machine.patient_ps = most_ps * self.speed + 2 * LOST_PS
+        return machine
+
+    def _poll(self, fan: Fan, job: SendBlock) -> int:
+        """Who is to answer a job's packets that ask: everybody, or those who lack something."""
+        if self.speaks == r.PER_LOSS:
+            is_for_all = job.is_ask or (job.is_last and not job.is_repair)
+        else:
+            is_for_all = fan.tree == NO_TREE or job.by_unicast or not job.is_repair
+        return POLL if is_for_all else POLL_OF_GAPS
 
     def _read(self, body: int, size: int) -> Feedback:
         at = BITS_AT + self.n_bits // 8 + INNER_BYTES
@@ -234,7 +255,7 @@ class Fans(FanArrays):
         row["si"], row["left"] = self._first_set(job)
         fan = self.parts[m].fan
         row["table"] = 0 if job.by_unicast else self.table_of(fan)
-        row["poll"] = POLL if fan.tree == NO_TREE or job.by_unicast else POLL_OF_GAPS
+        row["poll"] = self._poll(fan, job)
         self._jobs[j] = job, n_left
         s = self.lanes_at + m * LANES + job.lane
         st = streams[s]

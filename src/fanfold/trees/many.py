@@ -41,8 +41,8 @@ def stand_all(
     measured = {
         source: stand(protocol, net, source, members, settings) for source in sources[::step]
     }
+    rule = Rule(protocol, net, members, settings)
     if step > 1:
-        rule = Rule(protocol, net, members, settings)
         for source, tree in measured.items():
             if not is_same(rule.tree(source), tree.phases[-1][1]):
                 return [stand(protocol, net, s, members, settings) for s in sources]

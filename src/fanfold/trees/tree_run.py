@@ -147,12 +147,13 @@ def _check_member(net: Net, source: int, h: Happening, field: str, joined: set[i
 
 
 def _check_cable(net: Net, h: Happening, field: str) -> None:
-    if not _cables(net, h.nodes):
+    if not cables_between(net, h.nodes):
         names = [net.node_name(n) if 0 <= n < net.n_nodes else str(n) for n in h.nodes]
         raise ConfigError(f"{field}.nodes", " and ".join(names), "two nodes with a cable")
 
 
-def _cables(net: Net, nodes: tuple[int, int]) -> frozenset[int]:
+def cables_between(net: Net, nodes: tuple[int, int]) -> frozenset[int]:
+    """Links of all cables between two nodes, both ways."""
     a, b = nodes
     between = ((net.src == a) & (net.dst == b)) | ((net.src == b) & (net.dst == a))
     return frozenset(np.nonzero(between)[0].tolist())
@@ -239,7 +240,7 @@ class _Group:
 
     def _fail(self, number: int) -> None:
         before = self.world.tree().hosts
-        self.world.lose(_cables(self.world.net, self.happenings[number].nodes))
+        self.world.lose(cables_between(self.world.net, self.happenings[number].nodes))
         after = self.world.tree().hosts
         lost = frozenset(self.members & before.keys() - after.keys())
         self.lost[number], self.n_affected[number] = lost, len(lost)

@@ -46,12 +46,15 @@ from fanfold.sim.loop.rows import (
     N_WORDS,
     NONE,
     NOW,
+    PER_LOSS,
     PK_FEEDBACK,
     Row,
     Rows,
 )
 from fanfold.sim.loop.words import SIZE, shrink, take_body, word_pkt
 
+PAUSE_SHARE = 8
+"""Of the time since a block's last packet, before its gaps are told again, along a tree."""
 MARKED = 200
 """Queue that FEEDBACK tells of after a marked packet: the sender's window shrinks."""
 
@@ -333,7 +336,7 @@ def on_fan_data(
     if pkt["marked"] != 0:
         follow["bift_id"] = 1
     if poll:
-        row["polled"] = 1
+        row["polled"] = max(row["polled"], 2 if pkt["poll"] == 1 else 1)
         row["report_ps"] = min(row["report_ps"], now + collect.timing[0])
     elif row["polled"] == 0:
         row["report_ps"] = now + collect.timing[1]
@@ -347,7 +350,7 @@ def on_fan_data(
         if follow["map_len"] == 0:
             nodes[host]["done_ps"] = now
             fan["unreceived"] -= 1
-        return b
+        return b if fan["speaks"] != PER_LOSS or row["polled"] == 2 else NONE
     if poll:
         push(q, row["report_ps"], b * N_KINDS + EV_REPORT)
     return NONE
@@ -380,8 +383,11 @@ def bytes_of(fan: Row, block: int, psns: np.uint64) -> int:
 
 
 @kernel
-def on_report(q: I64, receivers: Receivers, b: int) -> bool:
-    """A block's report time: True when a word on its gaps is due now."""
+def on_report(q: I64, fans: Rows, receivers: Receivers, b: int) -> bool:
+    """A block's report time: True when a word on its gaps is due now.
+
+    Behind a tree that is broken a receiver says it less and less often.
+    """
     collect = receivers.collect
     row = collect.blocks[b]
     if row["state"] != FILLING:
@@ -391,7 +397,10 @@ def on_report(q: I64, receivers: Receivers, b: int) -> bool:
         push(q, when, b * N_KINDS + EV_REPORT)
         return False
     due = gaps_of(collect, b) != ZERO
-    row["report_ps"] = q[NOW] + (q[AGAIN_PS] if due else collect.timing[1])
+    pause = q[AGAIN_PS] if due else collect.timing[1]
+    if fans[collect.follow[row["follow"]]["map_at"]]["is_tree"] != 0:
+        pause = max(pause, (q[NOW] - row["last_ps"]) // PAUSE_SHARE)
+    row["report_ps"] = q[NOW] + pause
     push(q, row["report_ps"], b * N_KINDS + EV_REPORT)
     return due
 

@@ -287,9 +287,7 @@ def build_fan(q: I64, links: Rows, pkts: Rows, senders: Senders, s: int) -> int:
         q[REPAIR_BYTES] += pkt["bytes"]
     st["next_ps"] = max(st["next_ps"], q[NOW]) + pkt["bytes"] * st["gap_ps"]
     job["left"] &= ~mask
-    pkt["poll"] = 1 if job["left"] == ZERO else 0
-    if job["again"] != 0:
-        pkt["poll"] = job["poll"]
+    pkt["poll"] = job["poll"] if job["left"] == ZERO or job["again"] != 0 else 0
     if job["left"] == ZERO and not next_si(q, senders.jobs, senders.job_bits, j):
         st["first_job"] = job["next"]
         if job["next"] == NONE:

@@ -197,7 +197,7 @@ JOB_ROW = np.dtype(
         ("round", np.int64),
         ("again", np.int64),
         ("table", np.int64),  # of all ECMP tables and trees
-        ("poll", np.int64),  # of its packets when sent again
+        ("poll", np.int64),  # of its packets that ask
     ]
 )
 FAN_ROW = np.dtype(

@@ -382,7 +382,7 @@ def turn_to_fan(
     if kind == EV_SLOTS:
         on_slots(q, world.links, world.nodes, world.pkts, bier, i)
     elif kind == EV_REPORT:
-        if on_report(q, receivers, i):
+        if on_report(q, senders.fans, receivers, i):
             say(q, world, senders, bier, receivers, i)
     elif kind == EV_WAKE:
         mail(q, MAIL_WAKE, i, 0)

@@ -1,0 +1,80 @@
+"""A sender whose receivers speak only of what they lost, and once when all was sent.
+
+Silence is taken for success: a block that nobody spoke of for a whole wait is set aside, and
+blocks go out as fast as the link takes them. The last packet of all asks everybody for a word,
+which says up to where that receiver has everything. Who does not answer is asked again; when
+all have, those who still lack a block are asked about it.
+"""
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from fanfold.core.effects import BlockDone, Effect, SendBlock
+from fanfold.core.flight import Flight, Shape
+from fanfold.core.sender import MAIN
+from fanfold.core.tree_sender import Repair, TreeSender
+from fanfold.wire.feedback import NOT_TOLD, Feedback
+
+
+class NackSender(TreeSender):
+    """One reliable fan to receivers that are silent while all is well."""
+
+    def __init__(
+        self, flow: int, shape: Shape, need: Sequence[int], cap_bps: int, *, repair: Repair
+    ) -> None:
+        super().__init__(flow, shape, need, cap_bps, repair=repair)
+        self._aside: dict[int, Flight] = {}
+
+    def on_sent(self, now_ps: int, job: SendBlock) -> None:
+        """What has left makes room for what follows, whatever becomes of it."""
+        super().on_sent(now_ps, job)
+        if not job.is_repair:
+            self.lanes[job.lane].pace.on_gone(self.shape.bytes(job.block))
+
+    def on_feedback(self, now_ps: int, feedback: Feedback, out: list[Effect]) -> None:
+        """A loss brings its block back; a floor says that all below has come."""
+        heard = feedback.heard & self.everyone
+        if feedback.behind < NOT_TOLD:
+            for block in [b for b in self._aside if b < feedback.block - feedback.behind]:
+                self._settle(block, heard, out)
+        if feedback.rows and feedback.block in self._aside:
+            self.lanes[MAIN].flights[feedback.block] = self._aside.pop(feedback.block)
+        super().on_feedback(now_ps, feedback, out)
+
+    def on_timer(self, now_ps: int, out: list[Effect]) -> None:
+        """Set aside what nobody spoke of, until everybody has answered the question."""
+        if now_ps < self._tick_ps:
+            return
+        last = self.shape.n_blocks - 1
+        flights = self.lanes[MAIN].flights
+        if self.need[last] == 0:
+            for block in list(self._aside):
+                self._settle(block, 0, out)
+            flights.update(self._aside)
+            self._aside.clear()
+        else:
+            for block in [b for b, f in flights.items() if b != last and f.is_due(now_ps)]:
+                self._aside[block] = flights.pop(block)
+        super().on_timer(now_ps, out)
+
+    def remove(self, mask: int) -> None:
+        """Who is given up lacks nothing any more."""
+        super().remove(mask)
+        for block in list(self._aside):
+            self._settle(block, mask, [])
+
+    def _ask_again(self, now_ps: int, index: int, block: int, out: list[Effect]) -> None:
+        super()._ask_again(now_ps, index, block, out)
+        job = out[-1]
+        assert isinstance(job, SendBlock)
+        out[-1] = replace(job, is_ask=True)
+
+    def _settle(self, block: int, done: int, out: list[Effect]) -> None:
+        """A block set aside has reached some; it is done when it has reached all."""
+        self._gained |= done & self.need[block]
+        self._clear(block, done)
+        self._aside[block].need &= self.need[block]
+        if self.need[block] == 0:
+            del self._aside[block]
+            out.append(BlockDone(self.flow, block))
