@@ -1,24 +1,18 @@
 """fanfold: one message to many, many folded into one.
 
 BIER point-to-multipoint forwarding (RFC 8279, RFC 8296) in software BFRs, with feedback
-folded on the way back by the same BitString.
+folded on the way back by the same BitString. ``fanfold.study("moe-dispatch", gpus=256)`` runs a
+study from a program or a notebook (``fanfold/study/api.py``).
 """
 
+import importlib
 from typing import Any
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "study"]
 
 
-def study(kind: str, **given: Any) -> Any:
-    """Run one study of an AI workload by every scheme; ``fanfold.study.api`` says how.
-
-    Returns:
-        A ``fanfold.study.result.Study``.
-
-    Raises:
-        ConfigError: the first wrong value, by its name.
-    """
-    from fanfold.study.api import study as run  # noqa: PLC0415 - half a second of imports
-
-    return run(kind, **given)
+def __getattr__(name: str) -> Any:
+    """Studies, imported where somebody asks for them."""
+    if name == "study":
+        return importlib.import_module("fanfold.study")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

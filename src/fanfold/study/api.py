@@ -12,8 +12,11 @@ from fanfold.study.keep import Shelf
 from fanfold.study.keys import key_of
 from fanfold.study.result import Study
 from fanfold.study.sweep import tasks_of
+from fanfold.study.task import setting_of, style_of
 from fanfold.study.workers import Submit, cores, here, on_cluster
 
+MOST_CHECKED = 16
+"""Points whose graphs are built before anything is run."""
 Sweep = Sequence[tuple[str, tuple[str, ...]]]
 
 
@@ -89,8 +92,15 @@ def asks_of(
         if len(kinds) > 1 and not any(name in {k.name for k in row.all_keys} for row in kinds):
             key_of([key for row in kinds for key in row.all_keys], name, kind)
     for ask in asks:
-        tasks_of(ask)
+        _check_points(ask)
     return asks
+
+
+def _check_points(ask: Ask) -> None:
+    """Build the graph of each point, of many only of the first, before anything is run."""
+    points = {tuple(task.point.items()): task for task in tasks_of(ask)}
+    for task in list(points.values())[:MOST_CHECKED]:
+        kind_of(ask.kind).graph(setting_of(task), style_of(task.scheme))
 
 
 def kinds_of(name: str) -> tuple[Kind, ...]:

@@ -47,7 +47,7 @@ class Fault(msgspec.Struct, frozen=True):
     """A ConfigError as a value: an exception of ours does not survive between processes."""
 
     field: str
-    got: str
+    got: int | str
     allowed: str
 
 
@@ -101,7 +101,8 @@ def run_task(task: StudyTask, folder: str) -> Row | Fault:
         return _row(task, Store(Path(folder)))
     except ConfigError as error:
         if not error.field.startswith(REFUSED):
-            return Fault(error.field, str(error.got), error.allowed)
+            got = error.got if isinstance(error.got, int) else str(error.got)
+            return Fault(error.field, got, error.allowed)
         refusal = f"{error.field}: takes {error.allowed}; not {error.got}"
         return Row(task.scheme, _point(task), refusal=refusal)
 
