@@ -156,6 +156,18 @@ class Clos:
             raise Refusal("a Clos in which every core reaches every pod")
 
 
+def clos_of(ground: Ground) -> Clos:
+    """The layers of a net, found once for a ground.
+
+    Raises:
+        Refusal: it is no Clos.
+    """
+    if ground.clos is None:
+        ground.clos = Clos(ground)
+    assert isinstance(ground.clos, Clos)
+    return ground.clos
+
+
 def _places(group: I64) -> I64:
     """Place of each member in its group, from 0."""
     order = np.argsort(group, kind="stable")

@@ -7,13 +7,13 @@ no p-rule names falls to an s-rule in the switch, or to the default bitmap, whic
 that are no receivers.
 
 Assumed: two bits before each list say whether p-rules and a default follow (there, one p-rule
-always does); the tunnel header gives way to ``fixed_part.py``, whose entropy is the group's number.
+always does); the tunnel header gives way to ``fixed_part.py``.
 """
 
 from typing import NamedTuple
 
 from fanfold.encodings.bit_field import NO_BITS, BitReader, Bits
-from fanfold.encodings.clos import Clos
+from fanfold.encodings.clos import clos_of
 from fanfold.encodings.elmo_rules import SHARED, Rules, cluster
 from fanfold.encodings.encoder import I64, Copy, Encoder, Refusal, Turn
 from fanfold.encodings.fixed_part import ELMO, body_of, put_fixed, with_body
@@ -53,7 +53,7 @@ class Elmo(Encoder):
     def __init__(self, ground: Ground, limit_bits: int, *, is_stored: bool) -> None:
         super().__init__(ground, limit_bits)
         self.is_stored = is_stored
-        self.clos = clos = Clos(ground)
+        self.clos = clos = clos_of(ground)
         self.room = min(limit_bits, BUDGET_BITS)
         self.leaf_list = _List(clos.n_places, max(1, (clos.n_leaves - 1).bit_length()))
         self.spine_list = _List(clos.n_slots, max(1, (clos.n_pods - 1).bit_length()))

@@ -50,16 +50,20 @@ class BiftStore:
     def __init__(self, ground: Ground, hosts_of: Callable[[SetKey], I64]) -> None:
         self._ground = ground
         self._hosts_of = hosts_of
+        self._sets: dict[SetKey, I64] = {}
         self._bifts: dict[tuple[int, SetKey], Bift] = {}
 
     def bift(self, node: int, key: SetKey) -> Bift:
         """Table of a switch for one set."""
         if (node, key) not in self._bifts:
-            hosts = self._hosts_of(key)
+            hosts = self._known(key)
             links = np.full(hosts.size, NO_LINK, np.int64)
-            known = hosts != NO_HOST
-            links[known] = self._ground.next_links(node, hosts[known])
-            self._bifts[node, key] = Bift(links, links.tolist(), {})
+            bits = np.nonzero(hosts != NO_HOST)[0]
+            links[bits] = self._ground.next_links(node, hosts[bits])
+            is_near = self._ground.net.dst[links[bits]] == hosts[bits]
+            near = bits[is_near & (links[bits] != NO_LINK)].tolist()
+            f_bm = {int(links[bit]): 1 << bit for bit in near}  # a host is behind its own link
+            self._bifts[node, key] = Bift(links, links.tolist(), f_bm)
         return self._bifts[node, key]
 
     def replicate(self, node: int, head: bytes) -> Turn:
@@ -77,6 +81,11 @@ class BiftStore:
                 copies.append(Copy(link, fixed + (left & mask).to_bytes(n_bytes)))
             left &= ~mask
         return Turn(copies, n_lookups)
+
+    def _known(self, key: SetKey) -> I64:
+        if key not in self._sets:
+            self._sets[key] = self._hosts_of(key)
+        return self._sets[key]
 
 
 class FlatBier(Encoder):

@@ -36,6 +36,8 @@ class Ground:
         self.routes = routes
         self._down: dict[int, tuple[I64, I64]] = {}
         self._trees: dict[int, Tree] = {}
+        self.clos: object = None
+        """The net's layers, kept here by ``clos.clos_of``."""
 
     @cached_property
     def dst(self) -> list[int]:

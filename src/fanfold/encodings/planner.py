@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike
 
 from fanfold.encodings.catalog import ALL, offers_of
 from fanfold.encodings.encoding_row import EncodingRow
-from fanfold.encodings.survey import OPTIONS, Options, survey
+from fanfold.encodings.ground import Ground
+from fanfold.encodings.survey import OPTIONS, Options, survey_on
 from fanfold.errors import ConfigError
 from fanfold.topo.net import Net
 from fanfold.topo.placement import KINDS
@@ -67,12 +68,11 @@ def plan(
     offered = offers_of(encodings)
     names = [offer.name for offer in offered]
     jobs = ([source, *np.asarray(members, np.int64).reshape(-1).tolist()],)
+    ground = Ground(net, routes)
     rows: list[EncodingRow] = []
     for kind in KINDS:
         mine = options._replace(placement=kind, jobs=jobs)
-        found = survey(
-            net, routes, members, payload_bytes, source=source, encodings=names, options=mine
-        )
+        found = survey_on(ground, members, payload_bytes, source, names, mine)
         able = {row.encoding for row in found if not row.refusal}
         names = [o.name for o in offered if o.kind.is_placed and o.name in able]
         rows += found

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import NamedTuple
 
-from fanfold.encodings.clos import Clos
+from fanfold.encodings.clos import clos_of
 from fanfold.encodings.encoder import I64, Copy, Encoder, Refusal, Turn
 from fanfold.encodings.fixed_part import PREFIX, body_of, put_fixed
 from fanfold.encodings.ground import Ground
@@ -48,7 +48,7 @@ class PrefixBlocks(Encoder):
     def __init__(self, ground: Ground, limit_bits: int, *, is_covering: bool) -> None:
         super().__init__(ground, limit_bits)
         self.is_covering = is_covering
-        self.clos = clos = Clos(ground)
+        self.clos = clos = clos_of(ground)
         sizes = (clos.n_pods, clos.n_slots, clos.n_places)
         self.m_pods, self.m_slots, self.m_places = (1 << (n - 1).bit_length() for n in sizes)
 
@@ -87,12 +87,10 @@ class PrefixBlocks(Encoder):
         blocks = ((places, self.m_places), (slots, self.m_slots), (pods, self.m_pods))
         block, m = blocks[tier - 1]
         origin = clos.index(back) if clos.tier(back) < tier else -1
-        copies = [
-            Copy(link, head)
-            for at, link in clos.down_links(node).items()
-            if at != origin and _holds(block, m, at)
-        ]
-        return Turn(copies, 1)
+        links = clos.down_links(node)
+        low, size = _span(block, m)
+        places = (at for at in range(low, low + size) if at != origin and at in links)
+        return Turn([Copy(links[at], head) for at in places], 1)
 
     def _goes_up(self, node: int, back: int, pods: int, slots: int) -> bool:
         """From below, and not for exactly this pod, at a leaf this leaf."""
@@ -170,9 +168,3 @@ def _span(block: int, m: int) -> tuple[int, int]:
     """First place of a block and its size."""
     size = m >> (block.bit_length() - 1)
     return (block * size) - m, size
-
-
-def _holds(block: int, m: int, place: int) -> bool:
-    """Whether a place is in a block."""
-    low, size = _span(block, m)
-    return low <= place < low + size

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from fanfold.encodings.encoder import I64, Copy, Encoder, Turn
 from fanfold.encodings.fixed_part import RTS, body_of, put_fixed, with_body
-from fanfold.encodings.ground import Branches
+from fanfold.encodings.ground import Branches, Ground
 from fanfold.encodings.tree_pack import pack, preorder
 from fanfold.errors import WireError, WireReason
 
@@ -37,6 +37,10 @@ class _Form(NamedTuple):
 
 class Rts(Encoder):
     """One SID table for each switch: a row for each port."""
+
+    def __init__(self, ground: Ground, limit_bits: int) -> None:
+        super().__init__(ground, limit_bits)
+        self._leaves: dict[int, list[int]] = {}
 
     def encode(self, source: int, members: I64) -> list[Copy]:
         """A packet for each piece of the tree that fits."""
@@ -89,9 +93,12 @@ class Rts(Encoder):
         return 2
 
     def _leaf_links(self, node: int) -> list[int]:
-        first = self.ground.first_link(node)
-        links = range(first, first + self.ground.n_ports(node))
-        return [k for k in links if self.ground.dst[k] < self.ground.net.n_hosts]
+        if node not in self._leaves:
+            first = self.ground.first_link(node)
+            links = range(first, first + self.ground.n_ports(node))
+            n_hosts = self.ground.net.n_hosts
+            self._leaves[node] = [k for k in links if self.ground.dst[k] < n_hosts]
+        return self._leaves[node]
 
     def _fits(self, root: int, branches: Branches) -> bool:
         n_bytes = self._forms(root, branches)[root].n_bytes + 1

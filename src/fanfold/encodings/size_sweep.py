@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike
 
 from fanfold.encodings.catalog import ALL, BASELINE
 from fanfold.encodings.encoding_row import EncodingRow
-from fanfold.encodings.survey import OPTIONS, Options, survey
+from fanfold.encodings.ground import Ground
+from fanfold.encodings.survey import OPTIONS, Options, survey_on
 from fanfold.topo.net import Net
 from fanfold.topo.routes import Routes
 
@@ -66,12 +67,11 @@ def sweep(
         ConfigError: as ``survey``.
     """
     names = list(dict.fromkeys([BASELINE, *encodings]))
+    ground = Ground(net, routes)
     found = []
     for size in sizes_up_to(len(order)):
         members: ArrayLike = order[:size]
-        rows = survey(
-            net, routes, members, payload_bytes, source=source, encodings=names, options=options
-        )
+        rows = survey_on(ground, members, payload_bytes, source, names, options)
         able = [row for row in rows if not row.refusal]
         cheapest = min(able, key=lambda row: row.link_bytes).encoding
         found.append(SizeRow(size, tuple(rows), cheapest))

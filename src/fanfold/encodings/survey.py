@@ -69,12 +69,23 @@ def survey(
         ConfigError: an unknown encoding or host, no members, a size out of range, a member
             without a path.
     """
+    return survey_on(Ground(net, routes), members, payload_bytes, source, encodings, options)
+
+
+def survey_on(
+    ground: Ground,
+    members: ArrayLike,
+    payload_bytes: int,
+    source: int,
+    encodings: Sequence[str],
+    options: Options,
+) -> list[EncodingRow]:
+    """The same on a ground that other surveys share."""
     offered = offers_of(encodings)
-    ground = Ground(net, routes)
     _check_range("limit_bits", options.limit_bits, MIN_LIMIT_BITS, MAX_BITS)
     _check_range("payload", payload_bytes, 1, MAX_BYTES)
     _check_range("mtu", options.mtu_bytes, MIN_MTU_BYTES, MAX_BYTES)
-    hosts = _members(net, members, source)
+    hosts = _members(ground.net, members, source)
     job = Job(ground, source, hosts, payload_bytes, options.mtu_bytes)
     return [job.row(offer, order_of(ground, options, offer)) for offer in offered]
 
