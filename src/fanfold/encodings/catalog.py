@@ -94,7 +94,7 @@ CATALOG: tuple[EncodingKind, ...] = (
         "bier-h",
         lambda order: HierarchicalBier(order.ground, order.limit_bits, order.n_bits),
         "bits for pods, new headers imposed at their borders",
-        "seed 001; layout ours",
+        "slides (McBride, ChiNOG); layout ours",
         lengths=(256,),
     ),
     EncodingKind(

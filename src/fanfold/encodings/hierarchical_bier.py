@@ -1,11 +1,11 @@
 """Two levels of BIER: bits for pods outside, bits for a pod's hosts inside.
 
-Seed 001 names it; no draft describes it, so the layout is ours. The outer header of RFC 8296
-has a bit for each pod (rack, where all is one pod). Between it and the payload stands a stack:
-one entry for each pod and set, domain and SI of 8 bits, then the set's BitString. The first
-switch of a pod on the way, its border, takes its own entries, imposes for each an RFC 8296
-header of the pod's own numbers, and forwards by those; other switches never look at the stack.
-So a border keeps nothing for a group.
+McBride's ChiNOG slides name it, no draft describes it, so the layout is ours. The outer header
+of RFC 8296 has a bit for each pod (rack, where all is one pod). Between it and the payload
+stands a stack: one entry for each pod and set, domain and SI of 8 bits, then the set's
+BitString. The first switch of a pod on the way, its border, takes its own entries, imposes for
+each an RFC 8296 header of the pod's own numbers, and forwards by those; other switches never
+look at the stack. So a border keeps nothing for a group.
 """
 
 import numpy as np
