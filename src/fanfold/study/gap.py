@@ -13,6 +13,7 @@ import msgspec
 
 from fanfold import __version__
 from fanfold.results.outcome import Outcome
+from fanfold.sim.fan_arrays import round_trip
 from fanfold.study.gap_examples import build_examples
 from fanfold.study.gap_ground import (
     LOSS_PPB,
@@ -85,7 +86,8 @@ def measure_gap(
     tell = progress or (lambda what, done, n: None)
     tell("groups", 0, len(rows))
     bench, net = Bench(ground, rows), ground.net
-    limits = build_limits(int(net.bps[net.first_out[SOURCE]]))
+    rtt_ps = round_trip(net, ground.routes)
+    limits = build_limits(int(net.bps[net.first_out[SOURCE]]), rtt_ps)
     cells: list[Cell] = []
     for number, row in enumerate(rows):
         tell(row.name, number, len(rows))

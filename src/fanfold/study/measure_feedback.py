@@ -3,6 +3,8 @@
 The large group gets one message. A slow line in front of one receiver makes the queue.
 """
 
+import numpy as np
+
 from fanfold.results.outcome import DATA, Outcome
 from fanfold.schemes.program import Program
 from fanfold.sim.simulate import Simulation
@@ -28,11 +30,11 @@ def measure_feedback(ground: Ground, row: SchemeRow, base: Outcome) -> Numbers:
         "feedback_pkts": n_heard,
         "feedback_per_kpkt": 1000 * n_heard // n_data,
         "feedback_ps": NEVER_HERE if base.stuck else base.end_ps - last_ps,
-        **_reaction(ground, row, program),
+        **_reaction(ground, row, program, victim_link(ground, base)),
     }
 
 
-def _reaction(ground: Ground, row: SchemeRow, program: Program) -> Numbers:
+def _reaction(ground: Ground, row: SchemeRow, program: Program, line: int) -> Numbers:
     """From the first mark until a sender of a fan cuts its window.
 
     Empty for messages from host to host, whose senders do not react in this simulator.
@@ -47,7 +49,7 @@ def _reaction(ground: Ground, row: SchemeRow, program: Program) -> Numbers:
         seed=ground.seed,
         whole=True,
     )
-    link = sim.world.links[last_link(ground)]
+    link = sim.world.links[line]
     link["byte_ps"] *= SLOWER
     link["mark_ps"] = MARK_BYTES * link["byte_ps"]
     marked_ps = NEVER_HERE
@@ -70,7 +72,7 @@ def _items_of(program: Program) -> list[int]:
     return sent + [n + i for i, fan in enumerate(program.fans) if fan.source == SOURCE]
 
 
-def last_link(ground: Ground) -> int:
-    """Link to the last receiver from a router that it hangs on."""
-    net = ground.net
-    return int(net.reverse[net.first_out[ground.receivers[-1]]])
+def victim_link(ground: Ground, base: Outcome) -> int:
+    """Link to the last receiver that carried most of its data."""
+    (links,) = np.nonzero(ground.net.dst == ground.receivers[-1])
+    return int(links[np.argmax(base.link_pkts[links, DATA])])

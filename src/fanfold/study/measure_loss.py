@@ -11,7 +11,7 @@ from fanfold.study.gap_ground import PPM, Ground, Numbers, SchemeRow
 from fanfold.study.gap_sim import play, program_of, settings_of
 from fanfold.study.gap_table import NEVER_HERE
 from fanfold.study.measure_faults import domain_of
-from fanfold.study.measure_feedback import last_link
+from fanfold.study.measure_feedback import victim_link
 from fanfold.topo.routes import FAR
 from fanfold.trees.settings import TreeSettings
 from fanfold.units import PPB_ONE, PS_PER_SECOND
@@ -28,7 +28,7 @@ def measure_loss(
     Args:
         lossy: the same message with loss on all links, None where that was not run.
     """
-    numbers = dict(_gray(ground, row))
+    numbers = dict(_gray(ground, row, victim_link(ground, base)))
     if lossy is not None:
         kept = PPM * base.end_ps // lossy.end_ps
         numbers |= {
@@ -40,11 +40,11 @@ def measure_loss(
     return numbers
 
 
-def _gray(ground: Ground, row: SchemeRow) -> Numbers:
+def _gray(ground: Ground, row: SchemeRow, line: int) -> Numbers:
     """One receiver's cable loses as many packets as all links would at the loss asked for."""
     program = program_of(ground, row, ground.receivers, ground.message_bytes // 2)
     settings = msgspec.structs.replace(settings_of(row), loss_ppb=1)
-    told = play(ground, program, settings, lambda sim: _spoil(ground, sim))
+    told = play(ground, program, settings, lambda sim: _spoil(ground, sim, line))
     healthy = np.ones(ground.net.n_links, np.bool_)
     victim = ground.receivers[-1]
     senders = program.src[program.dst == victim].tolist() or [program.fans[0].source]
@@ -55,12 +55,12 @@ def _gray(ground: Ground, row: SchemeRow) -> Numbers:
     return {"healthy_repair_bytes": spilt, "healthy_repair_ppm": PPM * spilt // data}
 
 
-def _spoil(ground: Ground, sim: Simulation) -> None:
+def _spoil(ground: Ground, sim: Simulation, line: int) -> None:
     """Move the loss of all links of the large group's tree to one cable."""
     tree = domain_of(ground, TreeSettings()).tree()
     links = sim.world.links
     links["loss_ppb"] = 0
-    links["loss_ppb"][last_link(ground)] = min(ground.loss_ppb * len(tree.links), MOST_PPB)
+    links["loss_ppb"][line] = min(ground.loss_ppb * len(tree.links), MOST_PPB)
 
 
 def on_ways(ground: Ground, sender: int, victim: int) -> NDArray[np.bool_]:

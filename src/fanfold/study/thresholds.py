@@ -20,8 +20,13 @@ PERCENT = 10_000
 ORDER: tuple[Word, ...] = ("Good", "Moderate", "Poor")
 
 
-def build_limits(bps: int) -> tuple[Limit, ...]:
-    """Limits of all deciding metrics; only dynamics depend on the rate of the source's link."""
+def build_limits(bps: int, rtt_ps: int = 0) -> tuple[Limit, ...]:
+    """Limits of all deciding metrics.
+
+    Args:
+        bps: of the source's link, which dynamics depend on. rtt_ps: to the farthest receiver
+            and back; on a WAN feedback takes some of them, and not microseconds.
+    """
     token_ps = 8 * TOKEN_BYTES * SECOND // bps
     fresh = "one token on the source's link; what a person does not notice: 100 ms"
     return (
@@ -32,9 +37,17 @@ def build_limits(bps: int) -> tuple[Limit, ...]:
             "a tenth of, and as much as, a sender of unicast hears: an ACK for each packet",
         ),
         Limit(
-            "feedback_ps", 10 * PS_PER_US, MS, "microseconds, as the fabric; sub-millisecond"
+            "feedback_ps",
+            max(10 * PS_PER_US, 2 * rtt_ps),
+            max(MS, 20 * rtt_ps),
+            "microseconds, or two round trips; sub-millisecond, or 20",
         ),
-        Limit("reaction_ps", 100 * PS_PER_US, MS, "some round trips; sub-millisecond (FANN)"),
+        Limit(
+            "reaction_ps",
+            max(100 * PS_PER_US, 20 * rtt_ps),
+            max(MS, 200 * rtt_ps),
+            "0.1 ms, or 20 round trips; sub-millisecond (FANN), or 200",
+        ),
         Limit("goodput_ppm", 90 * PERCENT, 50 * PERCENT, "a tenth lost; half lost"),
         Limit(
             "healthy_repair_ppm", 1000, 10 * PERCENT, "lost in the noise; a tenth of the fabric"

@@ -4,13 +4,13 @@ import msgspec
 import numpy as np
 import pytest
 
-from fanfold.results.outcome import NOT_DONE
+from fanfold.results.outcome import DATA, NOT_DONE
 from fanfold.study.gap_ground import ROWS, SECOND_PS, SchemeRow, build_ground
 from fanfold.study.gap_sim import play, program_of, settings_of
 from fanfold.study.gap_table import NEVER_HERE
 from fanfold.study.measure_dynamics import measure_dynamics
 from fanfold.study.measure_faults import measure_faults
-from fanfold.study.measure_feedback import measure_feedback
+from fanfold.study.measure_feedback import measure_feedback, victim_link
 from fanfold.study.measure_loss import measure_loss, on_ways
 from fanfold.study.measure_simplicity import measure_simplicity, spread_ppm
 from fanfold.study.measure_sparseness import build_sparse, measure_sparseness
@@ -155,6 +155,16 @@ def test_each_receiver_acknowledges_each_packet_unless_words_are_folded():
 def test_a_ring_counts_only_what_the_source_hears():
     numbers = measure_feedback(GROUND, of("ring"), base_of("ring"))
     assert numbers["feedback_per_kpkt"] == 1000
+
+
+def test_the_slow_line_is_one_that_carries_the_receivers_data():
+    rail = build_ground("rail:servers=2,gpus=4,spines=1", message_bytes=16 * 4096, n_members=2)
+    row = of("fanfold")
+    program = program_of(rail, row, rail.receivers, 16 * 4096)
+    base = play(rail, program, settings_of(row))
+    link = victim_link(rail, base)
+    assert int(rail.net.dst[link]) == rail.receivers[-1]
+    assert base.link_pkts[link, DATA] == 16
 
 
 # Losses.

@@ -72,6 +72,13 @@ def test_limits_of_dynamics_follow_the_rate_and_no_others():
     assert BY_NAME["join_ps"].good == 147_840  # 7,392 octets at 400 Gbit/s
 
 
+def test_limits_of_feedback_follow_long_round_trips():
+    far = {limit.metric: limit for limit in build_limits(400_000_000_000, 10**11)}
+    assert (far["feedback_ps"].good, far["feedback_ps"].moderate) == (2 * 10**11, 2 * 10**12)
+    near = {limit.metric: limit for limit in build_limits(400_000_000_000, 10**6)}
+    assert near == BY_NAME
+
+
 def test_metrics_have_names_of_their_own_and_values_a_unit_in_the_name():
     names = [metric.name for metric in CATALOG]
     assert len(set(names)) == len(names)
@@ -114,7 +121,8 @@ def test_a_difference_from_the_draft_is_explained():
 def test_the_draft_has_a_word_for_each_requirement_of_its_four_rows():
     assert set(SEED_WORDS) == {"pim-sm", "mldp", "sr-p2mp", "bier"}
     assert set(SEED_WORDS) < {row.name for row in ROWS if not row.variant_of}
-    assert all(len(words) == len(REQUIREMENTS) for words in SEED_WORDS.values())
+    initials = {name: "".join(word[0] for word in words) for name, words in SEED_WORDS.items()}
+    assert initials == {"pim-sm": "PPPGP", "mldp": "PPPGP", "sr-p2mp": "PMMGM", "bier": "PMGPG"}
 
 
 def some_rows(*names):
@@ -134,6 +142,10 @@ def test_a_small_gap_has_a_cell_for_each_row_and_survives_json():
     assert [variant[:2] for variant in gap.variants] == [("pim-sm+tracking", "pim-sm")]
     assert (gap.n_hosts, gap.n_receivers, gap.n_members) == (16, 15, 3)
     assert cell_of(gap, "dynamics", "fanfold").word == "Good"
+    heard = {
+        c.scheme: c.numbers[0].value for c in gap.cells if c.requirement == "interactivity"
+    }
+    assert (heard["unicast"], heard["pim-sm"], heard["fanfold"]) == (1000, 15_000, 62)
     for cell in gap.cells:
         assert any(number.word == cell.word for number in cell.numbers)
         assert cell.why
