@@ -63,16 +63,19 @@ class TreeSender(FanSender):
         if self._repair_by == "tree":
             gaps = dict.fromkeys(gaps, self._on_tree)
         super()._repair(now_ps, index, block, flight, gaps, out)
-        flight.wait_ps <<= min(flight.tries // 2, MOST_DOUBLINGS)
+        self._back_off(now_ps, flight)
         if self._repair_by == "unicast":
             _go_by_unicast(out)
 
     def _ask_again(self, now_ps: int, index: int, block: int, out: list[Effect]) -> None:
         super()._ask_again(now_ps, index, block, out)
-        flight = self.lanes[index].flights[block]
-        flight.wait_ps <<= min(flight.tries // 2, MOST_DOUBLINGS)
+        self._back_off(now_ps, self.lanes[index].flights[block])
         if self._repair_by != "branch":
             _go_by_unicast(out)
+
+    def _back_off(self, now_ps: int, flight: Flight) -> None:
+        if now_ps < self.patient_ps:
+            flight.wait_ps <<= min(flight.tries // 2, MOST_DOUBLINGS)
 
     def _give_up_silent(self, now_ps: int, out: list[Effect]) -> None:
         if now_ps >= self.patient_ps:
