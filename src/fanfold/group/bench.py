@@ -267,7 +267,7 @@ def n_wrong(case: Case, every: list[Array], out: Array) -> int:
     values = [_wide(case.kind, a) for a in every]
     got = _wide(case.kind, out)
     stack = np.stack(values).astype(np.longdouble)  # what it is held against must not round
-    want = {"prod": stack.prod, "min": stack.min, "max": stack.max}.get(case.op, stack.sum)(0)
+    want = _joined_all(case.op, stack)
     share = 1 / len(every) if case.op == "avg" else 1.0
     last = np.abs(want * share) * 2.0 ** (1 - EXACT[case.kind])
     if case.op in ("sum", "avg"):
@@ -288,6 +288,18 @@ def _joined(op: str, a: Array, b: Array) -> Array:
             return np.maximum(a, b)
         case _:
             return np.add(a, b)
+
+
+def _joined_all(op: str, stack: Array) -> Array:
+    match op:
+        case "prod":
+            return np.asarray(stack.prod(0))
+        case "min":
+            return np.asarray(stack.min(0))
+        case "max":
+            return np.asarray(stack.max(0))
+        case _:
+            return np.asarray(stack.sum(0))
 
 
 def _wide(kind: str, array: Array) -> Array:

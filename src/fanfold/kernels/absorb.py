@@ -47,6 +47,7 @@ from fanfold.kernels.vat import (
     Vats,
     age_of,
     copy_words,
+    hurry_slot,
     is_inside,
     is_whole,
     meets,
@@ -164,6 +165,8 @@ def take_array(
     elif add(buf, fan, size - (fan - at), n_words, vats, s):
         for w in range(n_words):
             heard[w] |= bits[w]
+        if buf[fan + 2] & FLAG_PARTIAL != 0:
+            hurry_slot(vats, s, now_ps)
         if is_whole(vats, s, n_words):
             slot["state"] = DONE
             vats.events[VAT_COMPLETE] += 1

@@ -89,8 +89,10 @@ DO_SPREAD = 4
 MAX_TODO = 512
 IDLE_PS = 120_000_000_000_000
 """A row unused for so long makes room for another group."""
-WAIT_PS = 2_000_000_000_000
+WAIT_PS = 1_000_000_000_000
 """A slot sends up what it has when its first array has waited for so long."""
+SOON_PS = 50_000_000_000
+"""And after so long when what came is itself such a part: somebody below gave up waiting."""
 
 
 class Vats(NamedTuple):
@@ -293,6 +295,14 @@ def start_slot(vats: Vats, at: int, vat: int, block: int, now_ps: int) -> None:
         vats.words[at, HEARD_BM, w] = ZERO
         vats.words[at, FLUSHED_BM, w] = ZERO
     empty_slot(slot)
+
+
+@kernel
+def hurry_slot(vats: Vats, at: int, now_ps: int) -> None:
+    """A part came from below: wait for the rest of it only, not as long once more."""
+    slot = vats.slots[at]
+    slot["deadline_ps"] = min(slot["deadline_ps"], now_ps + SOON_PS)
+    vats.clock[0] = min(vats.clock[0], slot["deadline_ps"])
 
 
 @kernel

@@ -5,9 +5,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from fanfold.errors import ConfigError
 from fanfold.impair import Impairment, apply
+from fanfold.kernels.vat import open_vat
 from fanfold.live.capture import Capture
+from fanfold.live.clock import now_ps
 from fanfold.live.control import Commands, Handler, open_local, open_tcp
 from fanfold.live.ports import (
     Limits,
@@ -20,6 +24,7 @@ from fanfold.live.ports import (
 from fanfold.live.station import Role, Station
 from fanfold.live.status import status_of
 from fanfold.topo.fabric import Fabric
+from fanfold.wire import bitstring
 
 MakeRole = Callable[[Fabric, str, Station], Role]
 
@@ -56,6 +61,7 @@ class Host:
             "status": self._status,
             "impair": self._impair,
             "capture": self._capture,
+            "vat": self._vat,
         }
         self.commands = Commands(handlers, self.station.wake)
         self.station.on_pump.append(self._after_pump)
@@ -103,6 +109,35 @@ class Host:
             stream = f"link/{neighbour}-{self.name}"
             apply(self.station.node.mishaps, port, impairment, int(request["seed"]), stream)
         return {"ok": True}
+
+    def _vat(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Make this BFR a node of a virtual aggregation tree by configuration.
+
+        group: its number. a_bm: BFR-ids expected here, none for a BFR that passes on. up: the
+        neighbour toward the root, empty at the root. slots: arrays joined at once.
+        """
+        node, up = self.station.node, str(request.get("up", ""))
+        if up and up not in self.fabric.neighbours[self.name]:
+            raise ConfigError("up", up, ", ".join(self.fabric.neighbours[self.name]))
+        bsl = bitstring.bsl_of_bits(self.fabric.bitstring_bits)
+        found = bitstring.bitstrings_of([int(i) for i in request["a_bm"]], bsl)
+        if len(found) > 1:
+            raise ConfigError("a_bm", request["a_bm"], "BFR-ids of one set identifier")
+        si, bits = next(iter(found.items()), (0, 0))
+        words = np.array(bitstring.to_words(bits, bsl), np.uint64)
+        at = open_vat(
+            node.vats,
+            int(request["group"]),
+            self.fabric.port_to(self.name, up) if up else 0,
+            int(not up),
+            words,
+            len(words),
+            bitstring.bift_id(bsl, self.fabric.sub_domain, si),
+            int(request["slots"]),
+            now_ps(),
+        )
+        slots = int(node.vats.rows[at]["n_slots"]) if at >= 0 else 0
+        return {"ok": at >= 0, "slots": slots}
 
     def _capture(self, request: dict[str, Any]) -> dict[str, Any]:
         """Start writing packets to a file, or stop and say how many were lost."""

@@ -4,6 +4,7 @@ The socket is bound to the host's own address and the group's port, beside the h
 last BFR sends what belongs to a group to that port (docs/wire/fold.md section 2).
 """
 
+import fcntl
 import queue
 import socket
 import threading
@@ -18,6 +19,7 @@ from fanfold.errors import ConfigError
 from fanfold.impair import Impairment, apply
 from fanfold.kernels.absorb import WHAT_CLOSE
 from fanfold.kernels.codes import N_DROPS
+from fanfold.kernels.jit import cache_dir
 from fanfold.kernels.layout import BITS_AT, FOLD_BYTES, INNER_BYTES, UNDERLAY_BYTES
 from fanfold.kernels.mishap import build_mishaps
 from fanfold.kernels.reduce import KIND_F16, KIND_F32, OP_SUM, build_pow2
@@ -137,8 +139,12 @@ class RankEnd:
     def _warm(self) -> None:
         """Compile or load what an operation calls: no deadline runs meanwhile."""
         self._load(NO_BATCH)
-        loop.serve_rank(self.io, self.state, self.mishaps, self.drops, 0)
-        st.code_first(self.state)
+        folder = cache_dir("live")
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / "rank.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # of several ranks that start, one compiles
+            loop.serve_rank(self.io, self.state, self.mishaps, self.drops, 0)
+            st.code_first(self.state)
 
     def codes_of(self, batch: Batch) -> I64:
         """Exponent of the first window of blocks, this rank's own; NOT_FINITE may be added."""

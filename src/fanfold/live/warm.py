@@ -11,6 +11,7 @@ from fanfold.kernels.impose import impose
 from fanfold.kernels.layout import MAX_PSN
 from fanfold.kernels.speak import WHOLE_ROW, speak
 from fanfold.kernels.state import build_fold
+from fanfold.kernels.vat import build_vats, open_vat
 from fanfold.live import pump as p
 from fanfold.live.ports import Limits, build_node_state, build_sock, open_socket
 from fanfold.topo.clos import leaf_spine
@@ -34,6 +35,8 @@ def warm() -> None:
             node.collect, 0, 0, WHOLE_ROW, node.row, 0, own, MAX_PSN, np.zeros(4096, np.uint8)
         )
         head = np.zeros(128, np.uint8)
+        words = np.zeros(4, np.uint64)
+        open_vat(build_vats(1, 1, 4, 64), 0, 0, 1, words, 4, 0x30000, 1, 0)
         impose(nothing, head, nothing, 0, 4, 1, np.zeros((1, 4), np.uint64), np.uint64(0), 0, 0)
     finally:
         sock.close()

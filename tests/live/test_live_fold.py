@@ -1,0 +1,322 @@
+"""Arrays through live BFRs: collectives of ranks, loss, silence, and seed 002 figure 1."""
+
+import socket
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from live_site import LiveLab, Site
+from vat_nodes import GROUP, GROUP_PORT, figure_one, message, said
+
+from fanfold.group.communicator import GroupError, Op
+from fanfold.group.fabric import FabricCommunicator
+from fanfold.impair import Impairment
+from fanfold.kernels.layout import BIER_PORT
+from fanfold.live.ports import open_socket
+from fanfold.topo.fabric import Fabric, load_fabric, save_fabric
+from fanfold.units import PS_PER_SECOND
+
+pytestmark = pytest.mark.live
+
+N = 4
+HOSTS = [f"h{i + 1}" for i in range(N)]
+WAIT_PS = 20 * PS_PER_SECOND
+BLOCK = 2048
+"""Float32 values in one packet."""
+_groups = iter(range(0x5EED0000, 0x5EEE0000))
+
+
+@pytest.fixture(scope="module")
+def lab(site: Site) -> Iterator[LiveLab]:
+    made = LiveLab(site, "fold", "--leaves", 2, "--spines", 1, "--hosts", N)
+    yield made
+    made.down()
+
+
+@pytest.fixture(scope="module")
+def fabric(lab: LiveLab) -> Fabric:
+    return load_fabric(lab.folder / "fabric.toml")
+
+
+class Group:
+    """All ranks of one group in this process: each has a thread of its own."""
+
+    def __init__(self, fabric: Fabric, members: list[str] = HOSTS, **kwargs: Any) -> None:
+        number = next(_groups)
+        kwargs = {"timeout_ps": WAIT_PS, **kwargs}
+        self.ranks = [
+            FabricCommunicator(fabric, members, r, group=number, **kwargs)
+            for r in range(len(members))
+        ]
+
+    def each(self, begin: Callable[[FabricCommunicator], Any]) -> None:
+        """Begin an operation on all ranks, wait for all."""
+        for work in [begin(rank) for rank in self.ranks]:
+            work.wait()
+
+    def errors(self, begin: Callable[[FabricCommunicator], Any]) -> list[GroupError]:
+        """The same where all ranks that begin must fail."""
+        found = []
+        for work in [w for w in map(begin, self.ranks) if w is not None]:
+            with pytest.raises(GroupError) as caught:
+                work.wait()
+            found.append(caught.value)
+        return found
+
+    def count(self, word: str) -> int:
+        return sum(rank.counters()[word] for rank in self.ranks)
+
+    def close(self) -> None:
+        """All at once: closing waits for the others."""
+        with ThreadPoolExecutor(len(self.ranks)) as pool:
+            list(pool.map(lambda rank: rank.close(), self.ranks))
+
+
+@pytest.fixture
+def group(fabric: Fabric) -> Iterator[Group]:
+    made = Group(fabric)
+    yield made
+    made.close()
+
+
+def values(kind: str, n: int, seed: int) -> np.ndarray:
+    random = np.random.default_rng(seed)
+    if kind.startswith(("int", "uint")):
+        return random.integers(0, 100, n).astype(kind)
+    return random.standard_normal(n).astype(kind)
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64", "float16", "int32", "int64", "uint8"])
+def test_all_reduce_is_numpys_in_every_size(group: Group, kind: str) -> None:
+    for n in (0, 1, BLOCK, BLOCK + 1, 5 * BLOCK - 1):
+        for op, join in ((Op.SUM, np.sum), (Op.MAX, np.max), (Op.MIN, np.min)):
+            every = [values(kind, n, seed) for seed in range(N)]
+            mine = [a.copy() for a in every]
+            group.each(lambda c, op=op, mine=mine: c.all_reduce(mine[c.rank], op))
+            assert len({a.tobytes() for a in mine}) == 1
+            if n and kind.startswith("float") and op == Op.SUM:
+                exact = np.sum([a.astype(np.longdouble) for a in every], axis=0)
+                bound = {"float16": 2e-2, "float32": 1e-6, "float64": 1e-14}[kind]
+                assert np.abs(mine[0] - exact).max() < bound
+            elif n:
+                want = join(np.stack(every), axis=0).astype(kind)
+                np.testing.assert_array_equal(mine[0], want)
+
+
+def test_every_collective_moves_what_it_says(group: Group) -> None:
+    n = 3 * BLOCK + 7
+    data = [values("float32", n * N, seed) for seed in range(N)]
+    parts = [d.reshape(N, n) for d in data]
+    one = [d.copy() for d in data]
+    group.each(lambda c: c.broadcast(one[c.rank], 2))
+    assert all(np.array_equal(a, data[2]) for a in one)
+    wide = [np.zeros(n * N, np.float32) for _ in range(N)]
+    group.each(lambda c: c.all_gather(wide[c.rank], parts[c.rank][0]))
+    assert all(np.array_equal(w, np.concatenate([p[0] for p in parts])) for w in wide)
+    group.each(lambda c: c.all_to_all(wide[c.rank], data[c.rank]))
+    for r in range(N):
+        assert np.array_equal(wide[r], np.concatenate([p[r] for p in parts]))
+    small = [np.zeros(n, np.float32) for _ in range(N)]
+    group.each(lambda c: c.reduce_scatter(small[c.rank], data[c.rank], Op.MAX))
+    assert all(np.array_equal(small[r], np.max([p[r] for p in parts], 0)) for r in range(N))
+    group.each(lambda c: c.scatter(small[c.rank], data[1] if c.rank == 1 else None, 1))
+    assert all(np.array_equal(small[r], parts[1][r]) for r in range(N))
+    out = np.zeros(n * N, np.float32)
+    group.each(lambda c: c.gather(out if c.rank == 3 else None, parts[c.rank][1], 3))
+    assert np.array_equal(out, np.concatenate([p[1] for p in parts]))
+    kept = [d.copy() for d in data]
+    group.each(lambda c: c.reduce(kept[c.rank], 0, Op.MIN))
+    assert np.array_equal(kept[0], np.min(data, 0))
+    assert all(np.array_equal(kept[r], data[r]) for r in (1, 2, 3))
+    group.each(lambda c: c.barrier())
+    product = [d.copy() for d in data]
+    group.each(lambda c: c.all_reduce(product[c.rank], Op.PRODUCT))
+    assert len({p.tobytes() for p in product}) == 1
+    np.testing.assert_allclose(product[0], np.prod(np.array(data, np.float64), 0), rtol=1e-6)
+
+
+def test_uneven_parts_and_pairs(group: Group) -> None:
+    counts = [[(i * 3 + j * 700) % 1900 for j in range(N)] for i in range(N)]
+    data = [values("int64", sum(counts[i]), i) for i in range(N)]
+    outs = [np.zeros(sum(row[j] for row in counts), np.int64) for j in range(N)]
+    group.each(lambda c: c.all_to_all_v(outs[c.rank], data[c.rank], counts))
+    for j in range(N):
+        cut = [data[i][sum(counts[i][:j]) :][: counts[i][j]] for i in range(N)]
+        assert np.array_equal(outs[j], np.concatenate(cut))
+    heaps = [[np.zeros(5 * r, np.int64) for r in range(N)] for _ in range(N)]
+    group.each(lambda c: c.all_gather_v(heaps[c.rank], np.full(5 * c.rank, c.rank)))
+    assert all(np.array_equal(h[r], np.full(5 * r, r)) for h in heaps for r in range(N))
+    a, b = np.arange(9000, dtype=np.float32), np.zeros(9000, np.float32)
+    works = [group.ranks[3].recv(b, 1), group.ranks[1].send(a, 3)]
+    back = np.zeros(9000, np.float32)
+    works += [group.ranks[3].send(-a, 1), group.ranks[1].recv(back, 3)]
+    for work in reversed(works):
+        work.wait()
+    assert np.array_equal(a, b)
+    assert np.array_equal(back, -a)
+
+
+def test_what_is_not_finite_stands_where_it_was(group: Group) -> None:
+    every = [np.ones(2 * BLOCK, np.float32) for _ in range(N)]
+    every[0][3], every[1][3] = np.inf, 7
+    every[1][4], every[2][4] = np.inf, -np.inf
+    every[3][BLOCK + 5] = np.nan
+    every[2][6] = -np.inf
+    with np.errstate(invalid="ignore"):
+        want = np.sum(np.array(every, np.float64), 0)
+    mine = [a.copy() for a in every]
+    group.each(lambda c: c.all_reduce(mine[c.rank]))
+    for a in mine:
+        np.testing.assert_array_equal(a, want)
+    assert group.count("not_finite_blocks") == 2 * N
+
+
+def test_loss_changes_no_bit_and_little_is_sent_again(lab: LiveLab, fabric: Fabric) -> None:
+    every = [values("float32", 60 * BLOCK, seed) for seed in range(N)]
+    results = set()
+    for drop_ppb in (0, 10_000_000):
+        group = Group(fabric)
+        lost = {n: impair(lab, fabric, n, drop_ppb) for n in ("leaf1", "leaf2", "spine1")}
+        for rank in group.ranks:
+            chance = Impairment(drop_ppb=drop_ppb, duplicate_ppb=drop_ppb, reorder_ppb=drop_ppb)
+            rank.end.impair(chance, 3)
+        before = {n: lab.status(n).get("arrays", {}) for n in lost}
+        for turn in range(3):
+            mine = [np.roll(a, turn) for a in every]
+            group.each(lambda c, mine=mine: c.all_reduce(mine[c.rank]))
+            assert len({a.tobytes() for a in mine}) == 1
+            results.add((turn, mine[0].tobytes()))
+        n_lost = sum(lab.status(n)["drops"].get("impaired", 0) - was for n, was in lost.items())
+        n_lost += sum(int(rank.end.drops.sum()) for rank in group.ranks)
+        again = group.count("sent_again")
+        for name, was in before.items():
+            now = lab.status(name)["arrays"]
+            again += now.get("resent", 0) - was.get("resent", 0)
+            assert now.get("overlap", 0) == now.get("unlike", 0) == 0
+        if drop_ppb:
+            assert 0 < again <= 3 * n_lost
+        for name in lost:
+            impair(lab, fabric, name, 0)
+        group.close()
+    assert len(results) == 3
+
+
+def impair(lab: LiveLab, fabric: Fabric, name: str, drop_ppb: int) -> int:
+    """Let every link into a node lose, repeat and reorder; what it has lost so far."""
+    chance = {"drop_ppb": drop_ppb, "duplicate_ppb": drop_ppb, "reorder_ppb": drop_ppb}
+    links = dict.fromkeys(fabric.neighbours[name], chance) if drop_ppb else {}
+    assert lab.ask(name, do="impair", links=links, seed=9) == {"ok": True}
+    return int(lab.status(name)["drops"].get("impaired", 0))
+
+
+def test_a_silent_rank_is_named_on_every_other_one(fabric: Fabric) -> None:
+    group = Group(fabric)
+    group.each(lambda c: c.barrier())
+    mine = [np.ones(10 * BLOCK, np.float32) for _ in range(N)]
+    found = group.errors(
+        lambda c: (
+            None if c.rank == 3 else c.all_reduce(mine[c.rank], timeout_ps=4 * PS_PER_SECOND)
+        )
+    )
+    assert len(found) == 3
+    for error in found:
+        assert error.ranks == (3,)
+        assert error.is_deadline
+        assert "all_reduce" in str(error)
+        assert "h4" in str(error)
+    group.close()
+    fresh = Group(fabric, ["h1", "h2", "h3"])
+    fresh.each(lambda c: c.all_reduce(mine[c.rank]))
+    assert all((m == 3).all() for m in mine[:3])
+    fresh.close()
+
+
+def test_ranks_that_were_asked_for_different_things_all_hear_it(group: Group) -> None:
+    mine = [np.ones(100 + (r == 2), np.float32) for r in range(N)]
+    found = group.errors(lambda c: c.all_reduce(mine[c.rank]))
+    assert [error.ranks for error in found] == [(2,)] * N
+    assert "404 bytes" in str(found[0])
+    assert all((m == 1).all() for m in mine)
+    kinds = [np.ones(8, np.int32 if r == 1 else np.float32) for r in range(N)]
+    assert group.errors(lambda c: c.all_reduce(kinds[c.rank]))[3].ranks == (1,)
+    group.each(lambda c: c.barrier())
+
+
+def test_a_spine_that_starts_anew_is_armed_again(lab: LiveLab, group: Group) -> None:
+    mine = [np.full(BLOCK, float(r), np.float32) for r in range(N)]
+    group.each(lambda c: c.all_reduce(mine[c.rank]))
+    lab.kill("spine1")
+    lab.restart("spine1")
+    group.each(lambda c: c.all_reduce(mine[c.rank]))
+    assert all((m == 24).all() for m in mine)
+
+
+def test_a_group_gets_fewer_slots_where_few_are_left(fabric: Fabric) -> None:
+    large = Group(fabric, window=4000)
+    large.each(lambda c: c.barrier())
+    other = Group(fabric)
+    mine = [np.full(200 * BLOCK, float(r), np.float32) for r in range(N)]
+    other.each(lambda c: c.all_reduce(mine[c.rank]))
+    assert all((m == 6).all() for m in mine)
+    assert {rank.counters()["window"] for rank in other.ranks} == {64}
+    assert other.ranks[0].counters()["shrunk"] == 1
+    other.close()
+    large.close()
+
+
+def test_an_array_leaves_each_host_once(lab: LiveLab, group: Group) -> None:
+    before = {n: lab.status(n)["links"] for n in ("leaf1", "leaf2")}
+    mine = [np.ones(400 * BLOCK, np.float32) for _ in range(N)]
+    group.each(lambda c: c.all_reduce(mine[c.rank]))
+    size = mine[0].nbytes
+    for rank in group.ranks:
+        assert rank.counters()["sent_bytes"] <= 106 * size // 100
+    for leaf, links in before.items():
+        after = lab.status(leaf)["links"]
+        for peer, was in links.items():
+            if peer == "h0":
+                continue
+            for way in ("tx", "rx"):
+                n = after[peer][way]["fold"][1] - was[way].get("fold", [0, 0])[1]
+                assert size < n <= 106 * size // 100, (leaf, peer, way)
+
+
+def test_figure_one_on_live_nodes(site: Site, tmp_path: Path) -> None:
+    figure = figure_one()
+    config = tmp_path / "figure.toml"
+    save_fabric(figure, config)
+    lab = LiveLab(site, "figure", "--config", config)
+    socks: dict[str, socket.socket] = {}
+    ways = {"s1": ("s5", [1, 2]), "s2": ("s5", []), "s5": ("s7", []), "s7": ("s6", [3, 4])}
+    try:
+        for name, (up, ids) in {**ways, "s6": ("", [1, 2, 3, 4])}.items():
+            told = lab.ask(name, do="vat", group=GROUP, a_bm=ids, up=up, slots=4)
+            assert told == {"ok": True, "slots": 4 if ids else 0}
+        assert "allowed" in lab.ask("s1", do="vat", group=1, a_bm=[], up="s7", slots=1)["error"]
+        for i in range(1, 5):
+            name = f"w{i}"
+            socks[name] = open_socket(figure.by_name[name].address, GROUP_PORT, name)
+            socks[name].settimeout(10)
+        for i, words in ((3, [30, 3]), (1, [10, 1]), (2, [20, 2]), (4, [40, 4])):
+            leaf = figure.neighbours[f"w{i}"][0]
+            send(socks[f"w{i}"], message(1 << (i - 1), words), figure, leaf)
+        for i in range(1, 5):
+            got = said(socks[f"w{i}"].recv(9000))
+            assert (got.words, got.bits, got.n_merged) == ((100, 10), 1 << (i - 1), 4)
+        arrays = {name: lab.status(name)["arrays"] for name in (*ways, "s6")}
+        assert arrays["s1"] == {"armed": 1, "absorbed": 2, "complete": 1}
+        assert arrays["s7"] == {"armed": 1, "absorbed": 2, "complete": 1, "passed": 1}
+        assert arrays["s6"] == {"armed": 1, "absorbed": 2, "complete": 1}
+        assert arrays["s5"] == {"armed": 1, "passed": 3}
+        assert lab.sent("s6", "s7", "fold") == 1  # one result for all four
+    finally:
+        for sock in socks.values():
+            sock.close()
+        lab.down()
+
+
+def send(sock: socket.socket, packet: bytes, figure: Fabric, leaf: str) -> None:
+    sock.sendto(packet, (figure.by_name[leaf].address, BIER_PORT))
