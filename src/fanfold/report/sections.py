@@ -26,6 +26,7 @@ from fanfold.report.tables import (
     Cell,
     Grid,
     defaults_table,
+    idle_metrics,
     main_tables,
     meanings,
     sweep_table,
@@ -33,6 +34,7 @@ from fanfold.report.tables import (
 from fanfold.report.verdicts import split_verdict
 from fanfold.schemes.catalog import FAN_SCHEMES
 from fanfold.study.metric_catalog import metric_of
+from fanfold.study.result import Study
 
 MOST_HEATS = 4
 OURS = "fanfold"
@@ -102,7 +104,7 @@ def _summary(material: Material) -> Section:
     return Section(
         "summary",
         "Summary",
-        verdict=[capital(line) for line in verdict],
+        verdict=[_sentence(line, study) for line in verdict],
         tiles=_tiles(material, metric),
         figures=figures,
         grids=[Table(folded, is_folded=True)] if others else [],
@@ -130,6 +132,12 @@ def _tiles(material: Material, metric: str) -> list[Tile]:
     return tiles[:MOST_TILES]
 
 
+def _sentence(line: str, study: Study) -> str:
+    """With a capital, unless it starts with the name of a scheme."""
+    first = line.partition(" ")[0].rstrip(",:")
+    return line if first in {row.scheme for row in study.rows} else capital(line)
+
+
 def _table(material: Material) -> Section:
     grids = [Table(grid) for grid in main_tables(material.study, material.rows)]
     if material.study.keys:
@@ -143,6 +151,9 @@ def _table(material: Material) -> Section:
         grids.append(Table(Grid("Notes", head, noted, is_words=True)))
     base = material.study.baseline
     intro = f"Below a number stands how it compares with {base}: 1/4 is a quarter of it."
+    idle = idle_metrics(material.study, material.rows)
+    if idle:
+        intro += f" Nothing for any scheme: {', '.join(label_of(m) for m in idle)}."
     return Section("table", "All schemes", intro=[intro], grids=grids)
 
 

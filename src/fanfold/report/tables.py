@@ -37,7 +37,7 @@ class Grid(NamedTuple):
 
 def main_tables(study: Study, rows: Sequence[Row]) -> list[Grid]:
     """The table of a point in two blocks: metrics of any network, and those of AI jobs."""
-    shown = [m for m in study.metrics if any(m in row.values for row in rows)]
+    shown = [m for m in study.metrics if any(row.values.get(m) for row in rows)]
     plain = [m for m in shown if m not in AI_METRICS]
     of_ai = [m for m in shown if m in AI_METRICS]
     grids = []
@@ -46,6 +46,12 @@ def main_tables(study: Study, rows: Sequence[Row]) -> list[Grid]:
     if of_ai:
         grids.append(_metrics("Metrics of AI jobs", study, rows, of_ai))
     return grids
+
+
+def idle_metrics(study: Study, rows: Sequence[Row]) -> list[str]:
+    """Metrics of the study that are nothing for every scheme; they get no column."""
+    held = [m for m in study.metrics if any(m in row.values for row in rows)]
+    return [m for m in held if not any(row.values.get(m) for row in rows)]
 
 
 def _metrics(caption: str, study: Study, rows: Sequence[Row], metrics: Sequence[str]) -> Grid:
