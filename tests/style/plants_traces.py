@@ -117,6 +117,12 @@ PLANTS: tuple[tuple[str, str, str, str], ...] = (
         TRACE + "test_the_time_of_each_kind_by_hand",
     ),
     (
+        WORK + "trace.py",
+        "phase.n_bytes * len(phase.ranks)",
+        "phase.n_bytes",
+        TRACE + "test_too_many_bytes_for_64_bits_are_refused",
+    ),
+    (
         WORK + "goal.py",
         "                over[after] |= over[before]\n",
         "",

@@ -27,6 +27,8 @@ COLLECTIVES: tuple[Kind, ...] = get_args(Kind)
 ROOTED = ("broadcast", "reduce", "gather", "scatter")
 MAX_TOTAL_PS = 2**61
 """Computing of all ranks together, so that no sum of times leaves 64 bits."""
+MAX_TOTAL_BYTES = 2**55
+"""Of all phases, times their ranks."""
 
 
 class Phase(NamedTuple):
@@ -75,6 +77,9 @@ def check_trace(trace: Trace) -> None:
     total = sum(phase.duration_ps for phase in trace.phases)
     if total >= MAX_TOTAL_PS:
         raise ConfigError("trace", f"{total} ps of computing", f"below {MAX_TOTAL_PS}")
+    n_bytes = sum(phase.n_bytes * len(phase.ranks) for phase in trace.phases)
+    if n_bytes > MAX_TOTAL_BYTES:
+        raise ConfigError("trace", f"{n_bytes} bytes at all ranks", f"up to {MAX_TOTAL_BYTES}")
     times_of(trace, lambda phase: phase.duration_ps)
 
 

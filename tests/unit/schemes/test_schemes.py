@@ -19,7 +19,7 @@ from fanfold.work.collective import Collective
 
 NOT_SCHEMES = {
     *("__init__", "catalog", "draft", "exchange", "options", "program", "program_rules"),
-    *("tree_fans", "tree_shape"),
+    *("traced", "tree_fans", "tree_shape"),
 }
 PAIRS = [(scheme.name, kind) for scheme in CATALOG for kind in scheme.kinds]
 

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from fanfold.errors import ConfigError
 from fanfold.work.trace import (
+    MAX_TOTAL_BYTES,
     MAX_TOTAL_PS,
     Phase,
     Trace,
@@ -94,6 +95,13 @@ def test_too_much_computing_for_64_bits_is_refused():
     each = tuple(phase("compute", (0,), duration=MAX_TOTAL_PS // 2) for _ in range(2))
     with pytest.raises(ConfigError, match="of computing"):
         check_trace(Trace(1, each, {}, ()))
+
+
+def test_too_many_bytes_for_64_bits_are_refused():
+    each = tuple(phase("message", (0, 1), MAX_TOTAL_BYTES // 4) for _ in range(3))
+    check_trace(Trace(2, each[:2], {}, ()))
+    with pytest.raises(ConfigError, match="bytes at all ranks"):
+        check_trace(Trace(2, each, {}, ()))
 
 
 def test_a_collective_of_one_takes_no_time():
