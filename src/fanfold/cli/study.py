@@ -1,7 +1,5 @@
 """`fanfold study`: an AI workload by every scheme, what it costs, and what to choose."""
 
-import shlex
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -77,7 +75,6 @@ def study(
         made = run_all(
             asks,
             out if out is not None else results_home(),
-            command=f"fanfold {shlex.join(sys.argv[1:])}",
             submit=how,
             use_cache=not no_cache,
             tell=line.tell,
@@ -113,7 +110,7 @@ def micro_usd(text: str | None) -> int:
     allowed = "USD a GB in steps of a millionth, such as 0.02"
     whole, _, parts = text.strip().removeprefix("$").partition(".")
     is_number = (whole + parts).isascii() and (whole + parts).isdigit()
-    if not is_number or len(whole) > 9 or len(parts) > 6:
+    if not is_number or not whole + parts or len(whole) > 9 or len(parts) > 6:
         raise ConfigError("--price", text, allowed)
     return int(whole or "0") * MICRO + int((parts + "000000")[:6])
 

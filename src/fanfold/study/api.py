@@ -1,5 +1,6 @@
 """Studies for programs and notebooks: `fanfold.study("moe-dispatch", gpus=256)`."""
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from fanfold.study.sweep import tasks_of
 from fanfold.study.task import setting_of, style_of
 from fanfold.study.workers import Submit, cores, here, on_cluster
 
+FLAGS = ("gpus", "loss", "model", "topology")
+"""Keys that the command has flags for."""
 MOST_CHECKED = 16
 """Points whose graphs are built before anything is run."""
 Sweep = Sequence[tuple[str, tuple[str, ...]]]
@@ -62,7 +65,7 @@ def study(
     if len(asks) > 1:
         raise ConfigError("study", kind, "one study at a time")
     how = on_cluster(submit) if submit else here(jobs if jobs is not None else cores())
-    command = _command(asks[0])
+    command = command_of(asks[0])
     folder = Path(out) if out is not None else results_home()
     return run_study(asks[0], Shelf(folder), command, submit=how)
 
@@ -116,7 +119,6 @@ def run_all(
     asks: Sequence[Ask],
     folder: Path,
     *,
-    command: str,
     submit: Submit,
     use_cache: bool,
     tell: Tell | None,
@@ -125,17 +127,29 @@ def run_all(
     """Run requests one after the other, and tell each study as it is done."""
     made = []
     for ask in asks:
-        line = command if len(asks) == 1 else command.replace(ALL, ask.kind, 1)
-        one = run_study(ask, Shelf(folder), line, submit=submit, use_cache=use_cache, tell=tell)
+        one = run_study(
+            ask, Shelf(folder), command_of(ask), submit=submit, use_cache=use_cache, tell=tell
+        )
         made.append(one)
         if told:
             told(one)
     return made
 
 
-def _command(ask: Ask) -> str:
-    flags = [f"--sweep {name}={value}" for name, value in ask.given.items()]
-    flags += [f"--sweep {name}={','.join(values)}" for name, values in ask.sweep]
+def command_of(ask: Ask) -> str:
+    """The command that prints the same again: what was asked for, not where and how fast."""
+    flags = [
+        f"--{name} {shlex.quote(text)}" if name in FLAGS else f"--sweep {name}={text}"
+        for name, text in sorted(ask.given.items())
+    ]
+    for name, values in ask.sweep:
+        sep = ";" if any("," in value for value in values) else ","
+        flags.append(f"--sweep {shlex.quote(f'{name}={sep.join(values)}')}")
     if ask.schemes != (ALL,):
         flags.append(f"--schemes {','.join(ask.schemes)}")
+    usd, pj_per_bit, watts = ask.prices
+    if usd:
+        flags.append(f"--price {usd // 10**6}.{usd % 10**6:06}")
+    flags += [f"--pj-per-bit {pj_per_bit}"] if pj_per_bit else []
+    flags += [f"--watts {watts}"] if watts else []
     return " ".join(["fanfold study", ask.kind, *flags, f"--seed {ask.seed}"])

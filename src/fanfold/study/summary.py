@@ -82,7 +82,9 @@ def _defaults(ask: Ask, more: tuple[Default, ...], topology: str) -> tuple[Defau
         n for n, _ in swept(ask, kind)
     }
     rows = defaults_of(kind.all_keys, dict.fromkeys(given, ""))
-    if "topology" not in given:
+    if "topology" in given:
+        rows = [row for row in rows if row.name != "rate"]
+    else:
         rows.insert(0, Default("topology", topology, "chosen by the number of hosts"))
     if "model" not in given:
         rows.insert(0, Default("model", kind.model, "of this study where none is named"))
