@@ -98,9 +98,15 @@ PLANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         STUDY + "measure_faults.py",
-        "if above >= net.n_hosts:",
-        "if above != NEVER_HERE:",
+        "(above := into.get(router, NEVER_HERE)) >= net.n_hosts",
+        "(above := into.get(router, NEVER_HERE)) != NEVER_HERE",
         NUMBERS + "test_nothing_dies_between_routers_where_there_is_one",
+    ),
+    (
+        STUDY + "measure_faults.py",
+        ".hops(above, router) < FAR",
+        ".hops(above, router) <= FAR",
+        NUMBERS + "test_a_cable_without_a_detour_does_not_die",
     ),
     (
         STUDY + "measure_dynamics.py",

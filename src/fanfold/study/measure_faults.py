@@ -26,7 +26,9 @@ from fanfold.study.gap_ground import (
 from fanfold.study.gap_sim import play, program_of, settings_of
 from fanfold.study.gap_table import NEVER_HERE
 from fanfold.study.measure_dynamics import STEADY
+from fanfold.topo.net import Net
 from fanfold.trees.happenings import Happening
+from fanfold.trees.paths import FAR, Paths
 from fanfold.trees.settings import TreeSettings
 from fanfold.trees.tree import Tree
 from fanfold.trees.tree_run import build_tree
@@ -52,7 +54,7 @@ class Fault(NamedTuple):
 def measure_faults(ground: Ground, row: SchemeRow) -> Numbers:
     """Detection, recovery from there, who missed something, who was behind the fault.
 
-    Empty where no router has a router behind it: nothing can be led round there.
+    Empty where no cable between routers has a detour: nothing can be led round there.
     """
     if not row.protocol and row.program not in ("bier", "fanfold"):
         return _of_copies(ground, row)
@@ -133,15 +135,27 @@ def domain_of(ground: Ground, settings: TreeSettings) -> World:
 
 
 def _cable(ground: Ground, tree: Tree) -> Cable | None:
-    """The last cable between routers on the way to a receiver, of the last one that has one."""
+    """The last cable between routers on the way to a receiver that a detour leads round.
+
+    Of the last receiver that has one.
+    """
     net = ground.net
     into = {int(net.dst[link]): int(net.src[link]) for link in tree.links}
     for host in reversed(ground.receivers):
         router = into.get(host, NEVER_HERE)
-        above = into.get(router, NEVER_HERE)
-        if above >= net.n_hosts:
-            return above, router
+        while (above := into.get(router, NEVER_HERE)) >= net.n_hosts:
+            cable = above, router
+            if Paths(net, _links_of(net, cable), 0).hops(above, router) < FAR:
+                return cable
+            router = above
     return None
+
+
+def _links_of(net: Net, cable: Cable) -> frozenset[int]:
+    """Both directions of all cables between two nodes."""
+    ends = np.sort(np.stack([net.src, net.dst]), axis=0)
+    (links,) = np.nonzero((ends[0] == min(cable)) & (ends[1] == max(cable)))
+    return frozenset(links.tolist())
 
 
 def _fault(ground: Ground, row: SchemeRow, cable: Cable, group: int) -> Fault:
@@ -162,11 +176,9 @@ def _fault(ground: Ground, row: SchemeRow, cable: Cable, group: int) -> Fault:
 def _domain_trees(
     ground: Ground, settings: TreeSettings, cable: Cable, times: list[int]
 ) -> Iterator[Tree]:
-    net, world = ground.net, domain_of(ground, settings)
-    ends = np.sort(np.stack([net.src, net.dst]), axis=0)
-    (links,) = np.nonzero((ends[0] == min(cable)) & (ends[1] == max(cable)))
+    world, links = domain_of(ground, settings), _links_of(ground.net, cable)
     trees: list[Tree] = []
-    world.at(FAULT_PS, lambda: world.lose(frozenset(links.tolist())))
+    world.at(FAULT_PS, lambda: world.lose(links))
     for time_ps in times:
         world.at(time_ps, lambda: trees.append(world.tree()))
     world.run()

@@ -92,6 +92,12 @@ def test_nothing_dies_between_routers_where_there_is_one():
         assert measure_faults(star, of(name)) == {}
 
 
+def test_a_cable_without_a_detour_does_not_die():
+    wan = build_ground("wan:sites=3,hosts=2,leaves=1", n_members=2, message_bytes=16 * 4096)
+    numbers = measure_faults(wan, of("bier"))
+    assert numbers["recover_ps"] == 0 < numbers["behind_receivers"] <= 4
+
+
 def test_copies_by_unicast_go_round_a_dead_link_when_sent_again():
     numbers = measure_faults(GROUND, of("unicast"))
     assert 0 < numbers["recover_ps"] < 150 * MS  # before routers notice it
