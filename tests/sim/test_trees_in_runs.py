@@ -20,6 +20,7 @@ from tree_world import (
 )
 
 from fanfold.errors import ConfigError
+from fanfold.kernels.jit import JIT
 from fanfold.results.outcome import DATA, FEEDBACK, REPAIR
 from fanfold.scenario.settings import Failure, Settings
 from fanfold.schemes.catalog import CATALOG, scheme_of
@@ -29,6 +30,7 @@ from fanfold.trees.settings import TreeSettings
 from fanfold.trees.tree_run import build_tree
 from fanfold.work.collective import Collective
 
+heavy = pytest.mark.skipif(not JIT, reason="many packets: for compiled code")
 by_every_name = pytest.mark.parametrize("name", NAMES)
 SPREAD = (0, 5, 10, 15)  # one host of each pod: most routers of a tree have one link down
 PROTOCOL = {scheme.name: scheme.protocol for scheme in CATALOG}
@@ -142,6 +144,7 @@ def lossy_link(name, repair, feedback="block"):
     return outcome.link_pkts[:, REPAIR], bad
 
 
+@heavy
 @pytest.mark.parametrize("feedback", ["block", "packet", "nack"])
 @pytest.mark.parametrize("name", ["pim-sm", "mldp", "bier"])
 def test_repairs_go_to_all_on_a_tree_and_to_one_branch_by_bier(name, feedback):
@@ -157,6 +160,7 @@ def test_repairs_go_to_all_on_a_tree_and_to_one_branch_by_bier(name, feedback):
     assert [int(alone[link]) for link in downs if link != bad] == [0] * 14
 
 
+@heavy
 @pytest.mark.parametrize("name", ["pim-sm", "mldp-mp2mp", "bier"])
 @pytest.mark.parametrize("seed", [1, 2])
 def test_silence_hides_no_loss(name, seed):
@@ -167,6 +171,7 @@ def test_silence_hides_no_loss(name, seed):
     assert 15 <= outcome.feedback_at_source[0] < 15 * 200
 
 
+@heavy
 @by_every_name
 def test_a_broken_tree_is_mended_when_the_protocol_has_mended_it(name):
     net, _ = fabric()
