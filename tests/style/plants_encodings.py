@@ -124,8 +124,8 @@ PLANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         HERE + "prefix_blocks.py",
-        "if at != origin and _holds",
-        "if _holds",
+        "if at != origin and at in links",
+        "if at in links",
         ONCE + "[peel-fat-tree:k=4]",
     ),
     (
