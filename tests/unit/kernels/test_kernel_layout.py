@@ -4,8 +4,8 @@ import pytest
 from wire_oracle import Row, tables
 
 from fanfold.core import effects
-from fanfold.kernels import codes, layout, state
-from fanfold.wire import bier, bitstring, fan, feedback, inner
+from fanfold.kernels import absorb, codes, layout, reduce, state, vat
+from fanfold.wire import bier, bitstring, fan, feedback, fold, inner
 from fanfold.wire.kinds import VERSION, Kind
 
 
@@ -20,7 +20,8 @@ def offsets(rows: list[Row], n_bytes: int) -> dict[str, int]:
 
 def members_of(prefix: str) -> list[str]:
     """Names in kernels/codes.py with a prefix, by value."""
-    named = {n: v for n, v in vars(codes).items() if n.startswith(prefix)}
+    home = vat if prefix == "VAT_" else codes
+    named = {n: v for n, v in vars(home).items() if n.startswith(prefix) and n != "VAT_ROW"}
     assert sorted(named.values()) == list(range(len(named)))
     return [name.removeprefix(prefix).lower() for name in sorted(named, key=named.__getitem__)]
 
@@ -31,6 +32,7 @@ def members_of(prefix: str) -> list[str]:
         ("DROP_", effects.DropReason, codes.N_DROPS),
         ("FOLD_", effects.FoldEvent, codes.N_FOLDS),
         ("CLASS_", effects.TrafficClass, codes.N_CLASSES),
+        ("VAT_", effects.VatEvent, vat.N_VAT_EVENTS),
     ],
 )
 def test_words_stand_in_the_order_of_the_codes(prefix, words, count):
@@ -68,6 +70,23 @@ def test_numbers_are_those_of_the_wire():
     assert layout.FLAG_REPAIR == fan.DataFlag.REPAIR
     assert layout.FLAG_PARTIAL == feedback.FeedbackFlag.PARTIAL
     assert layout.MAX_PSN == fan.MAX_PSN
+    assert (layout.KIND_FOLD, layout.KIND_SPREAD) == (Kind.FOLD, Kind.SPREAD)
+    assert layout.FOLD_BYTES == fold.FIXED_BYTES
+    for prefix, words in (
+        ("WHAT_", fold.FoldWhat),
+        ("FLAG_", fold.FoldFlag),
+        ("SCOPE_", fold.FoldScope),
+    ):
+        own = {
+            n.removeprefix(prefix): v for n, v in vars(absorb).items() if n.startswith(prefix)
+        }
+        assert own == {word.name: word.value for word in words}
+    for prefix, words in (("OP_", fold.FoldOp), ("WORD_", fold.FoldWord)):
+        own = {
+            n.removeprefix(prefix): v for n, v in vars(reduce).items() if n.startswith(prefix)
+        }
+        own.pop("BYTES_OF", None)
+        assert own == {word.name: word.value for word in words}
 
 
 def test_a_slot_has_a_plane_for_each_packet_of_a_block():
