@@ -48,8 +48,9 @@ def show_rows(title: str, rows: Sequence[EncodingRow]) -> None:
     """One row for each encoding, then what the columns mean."""
     console = Console(highlight=False, soft_wrap=True)
     payload = max(row.payload_bytes for row in rows)
-    console.print(f"[bold]{escape(title)}[/], {format_size(payload)} each")
-    _print_wide(_rows(rows))
+    if payload:  # some encoding can
+        console.print(f"[bold]{escape(title)}[/], {format_size(payload)} each")
+        _print_wide(_rows(rows))
     _tell_refusals(console, rows)
     for line in MEANING:
         console.print(line, style="dim")

@@ -52,7 +52,9 @@ class HierarchicalBier(Encoder):
         if not 2 <= self.sizes.size <= MAX_DOMAINS:
             raise Refusal(f"2..{MAX_DOMAINS} pods or racks, not {self.sizes.size}")
         own = int(self.place[source])
-        heads = [self._inner_head(entry) for entry in self._entries(own, members)]
+        bfir_id = source + 1 & 0xFFFF
+        entries = self._entries(own, members)
+        heads = [self._inner_head(entry, bfir_id) for entry in entries]
         width = bitstring_bits(self.outer_bsl)
         pods = np.unique(self.place[members])
         pods = pods[pods != own]
@@ -61,7 +63,7 @@ class HierarchicalBier(Encoder):
             entries = [entry for pod in some for entry in self._entries(pod, members)]
             n = MAX_STACK_BYTES // len(entries[0])
             for at in range(0, len(entries), n):
-                heads.append(self._outer_head(si, entries[at : at + n]))
+                heads.append(self._outer_head(si, entries[at : at + n], bfir_id))
         return [copy for head in heads for copy in self.forward(source, -1, head).copies]
 
     def forward(self, node: int, came: int, head: bytes) -> Turn:
@@ -82,7 +84,7 @@ class HierarchicalBier(Encoder):
             n_lookups += 1
             for entry in self._split(stack):
                 if entry[0] == domain:
-                    turn = self._store.replicate(node, self._inner_head(entry))
+                    turn = self._store.replicate(node, self._inner_head(entry, header.bfir_id))
                     copies += turn.copies
                     n_lookups += turn.n_lookups
         onward = _with_bits(head[:end], bits)
@@ -140,15 +142,16 @@ class HierarchicalBier(Encoder):
         size = 2 + bitstring_bits(self.inner_bsl) // 8
         return [stack[at : at + size] for at in range(0, len(stack), size)]
 
-    def _outer_head(self, si: int, entries: list[bytes]) -> bytes:
+    def _outer_head(self, si: int, entries: list[bytes], bfir_id: int) -> bytes:
         width = bitstring_bits(self.outer_bsl)
         bits = sum(1 << pod % width for pod in {entry[0] for entry in entries})
-        head = _head(bift_id(self.outer_bsl, OUTER, si), bits, PROTO_STACK)
+        head = _head(bift_id(self.outer_bsl, OUTER, si), bits, PROTO_STACK, bfir_id)
         return head + b"".join(entries)
 
-    def _inner_head(self, entry: bytes) -> bytes:
+    def _inner_head(self, entry: bytes, bfir_id: int) -> bytes:
         bits = int.from_bytes(entry[2:])
-        return _head(bift_id(self.inner_bsl, entry[0], entry[1]), bits, bier.PROTO_IPV4)
+        table = bift_id(self.inner_bsl, entry[0], entry[1])
+        return _head(table, bits, bier.PROTO_IPV4, bfir_id)
 
 
 def _bsl(n: int, n_bits: int) -> int:
@@ -156,8 +159,10 @@ def _bsl(n: int, n_bits: int) -> int:
     return min(max(MIN_BSL, (n - 1).bit_length() - 5), MAX_BSL, bsl_of_bits(n_bits))
 
 
-def _head(table: int, bits: int, proto: int) -> bytes:
-    header = bier.BierHeader(bift_id=table, ttl=TTL, bfir_id=1, bitstring=bits, proto=proto)
+def _head(table: int, bits: int, proto: int, bfir_id: int) -> bytes:
+    header = bier.BierHeader(
+        bift_id=table, ttl=TTL, bfir_id=bfir_id, bitstring=bits, proto=proto
+    )
     return bier.encode(header)
 
 

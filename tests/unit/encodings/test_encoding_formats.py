@@ -78,6 +78,11 @@ def test_a_border_takes_its_entry_and_imposes_the_numbers_of_its_rack():
     word = "101001400010000000040001"
     assert heads == [word + "0000000000000001", word + "0000000000000002"]
     assert turn.n_lookups == 3  # its own bit, then a row for each host
+    (copy,) = encoder.encode(2, np.array([0]))
+    (up,) = encoder.forward(LEAF1, copy.link, copy.head).copies
+    (down,) = encoder.forward(SPINE, up.link, up.head).copies
+    (last,) = encoder.forward(LEAF0, down.link, down.head).copies
+    assert last.head[10:12] == copy.head[10:12] == b"\x00\x03"  # the BFIR-id goes along
 
 
 @pytest.mark.parametrize(("n_leaves", "n_bits"), [(9, 344), (4, 184)])
