@@ -194,4 +194,10 @@ PLANTS: tuple[tuple[str, str, str, str], ...] = (
         "first = 0",
         CLI + "test_members_are_drawn_counted_or_named",
     ),
+    (
+        "docs/encodings.md",
+        "| rts | 1 | 50 / 18 | 0.2 |",
+        "| rts | 1 | 50 / 18 | 0.4 |",
+        CLI + "test_the_page_says_what_the_command_prints",
+    ),
 )

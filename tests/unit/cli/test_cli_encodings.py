@@ -1,4 +1,5 @@
 import json
+from pathlib import Path
 
 import pytest
 
@@ -106,3 +107,30 @@ def test_a_wrong_flag_is_one_line_that_names_it(flags, said, capsys):
     error = capsys.readouterr().err
     assert said in error
     assert error.count("\n") == 1
+
+
+def test_the_page_says_what_the_command_prints(capsys):
+    """Columns: packets, header, shares at two payloads, rows read; of 9 of 256."""
+    page = (Path(__file__).parents[3] / "docs/encodings.md").read_text()
+    table = page.partition("header % at 7,392 B")[2].partition("\n\n")[0].splitlines()[2:]
+    told = {}
+    for payload in ("7392B", "256B"):
+        net = ["--topology", "leaf-spine:leaves=16,spines=8,hosts=256"]
+        assert run(["encodings", *net, "--payload", payload, "--json"]) == 0
+        rows = json.loads(capsys.readouterr().out)
+        told[payload] = {row["encoding"]: row for row in rows}
+    assert len(table) == 12
+    for line in table:
+        name, packets, head, *shares, most = (
+            cell.strip("* ") for cell in line.split("|")[1:-1]
+        )
+        large, small = (rows[name] for rows in told.values())
+        assert (large["n_packets"], large["most_lookups"]) == (int(packets), int(most))
+        mean = (2 * large["link_header_bytes"] // large["n_copies"] + 1) // 2
+        first = large["header_bytes"]
+        assert head == (f"{first} / {mean}" if first else "0")
+        for row, (share, of_unicast) in ((large, shares[:2]), (small, shares[2:])):
+            exact = row["link_header_bytes"] * 100 / row["link_bytes"]
+            assert float(share) == pytest.approx(exact, abs=0.051)
+            exact = row["link_bytes"] * 100 / row["unicast_link_bytes"]
+            assert float(of_unicast) == pytest.approx(exact, abs=0.051)
