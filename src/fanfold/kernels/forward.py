@@ -405,10 +405,7 @@ def plan_packet(
         drops[DROP_TTL_EXPIRED] += 1
         return slot
     if kind == CLASS_FOLD and is_for_slots(buf, at + BITS_AT + 8 * words + INNER_BYTES):
-        plan.pkt[0, plan.n[0]] = k
-        plan.row[0, plan.n[0]] = plan.n[0]
-        plan.n[0] += 1
-        return slot
+        return keep_here(plan, k, slot)
     if kind < CLASS_CONTROL:
         fan = at + BITS_AT + 8 * words + INNER_BYTES
         key = (read_u16(buf, at + 10) << 32) | read_u32(buf, fan + 4)
@@ -429,6 +426,15 @@ def plan_packet(
     spread(buf, at, k, copies, ttl, is_end, ports, counters, plan)
     if kind != CLASS_DATA and kind != CLASS_REPAIR:
         plan.clean[k] = 0  # only DATA comes in runs
+    return slot
+
+
+@kernel
+def keep_here(plan: Plan, k: int, slot: int) -> int:
+    """Plan packet ``k`` for the node itself and nobody else; ``slot`` as it was."""
+    plan.pkt[0, plan.n[0]] = k
+    plan.row[0, plan.n[0]] = plan.n[0]
+    plan.n[0] += 1
     return slot
 
 

@@ -276,7 +276,7 @@ def largest_code(kind: int, bits32: U32, bits64: U64) -> int:
         bits32: of float32 values, (E,), used unless ``kind`` is KIND_F64. bits64: of float64.
 
     Returns:
-        The field, IEEE 754 biased. Every finite value is below 2**(field - 126), or
+        The field, biased as it stands. Every finite value is below 2**(field - 126), or
         2**(field - 1022) for float64. Not finite values add 1 << 16.
     """
     if kind == KIND_F64:

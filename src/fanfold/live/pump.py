@@ -328,36 +328,41 @@ def pump(sock: Sock, node: Node, turns: int) -> int:
         send_plan(sock, sock.buf, first, ints[SEG], ints[END], node)
         if node.fold.ready[0] > 0:
             send_ready(sock, node)
-        if node.plan.n[0] > 0:
-            if node.row[0]["folds"] != 0:
-                fold_pass(
-                    sock,
-                    first,
-                    when,
-                    node.row,
-                    node.bifts,
-                    node.ports,
-                    node.counters,
-                    node.plan,
-                    node.vats,
-                )
-            collect_pass(
-                sock.buf,
-                first,
-                ints[SEG],
-                ints[END],
-                when,
-                node.plan,
-                node.collect,
-                node.counters.drops,
-            )
-            if has_other(node.plan) or node.collect.n_events[0] > 0:
-                return LOCAL
+        if node.plan.n[0] > 0 and take_local(sock, node, first, when):
+            return LOCAL
         if ints[TAPPING] != 0 and ints[TAP_USED] * 2 > sock.tap.shape[0]:
             return BUSY
         when = now(sock)
     end_slots(sock, node, when)
     return BUSY
+
+
+@kernel
+def take_local(sock: Sock, node: Node, first: int, when: int) -> bool:
+    """Take in what the pass in hand has for this node; True when a role is needed."""
+    if node.row[0]["folds"] != 0:
+        fold_pass(
+            sock,
+            first,
+            when,
+            node.row,
+            node.bifts,
+            node.ports,
+            node.counters,
+            node.plan,
+            node.vats,
+        )
+    collect_pass(
+        sock.buf,
+        first,
+        sock.ints[SEG],
+        sock.ints[END],
+        when,
+        node.plan,
+        node.collect,
+        node.counters.drops,
+    )
+    return has_other(node.plan) or node.collect.n_events[0] > 0
 
 
 @kernel
