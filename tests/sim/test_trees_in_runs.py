@@ -144,9 +144,14 @@ def lossy_link(name, repair, feedback="block"):
     return outcome.link_pkts[:, REPAIR], bad
 
 
-@heavy
-@pytest.mark.parametrize("feedback", ["block", "packet", "nack"])
-@pytest.mark.parametrize("name", ["pim-sm", "mldp", "bier"])
+@pytest.mark.parametrize(
+    ("name", "feedback"),
+    [
+        *(("mldp", "block"), ("bier", "nack")),
+        *(pytest.param("bier", word, marks=heavy) for word in ("block", "packet")),
+        *(pytest.param("pim-sm", word, marks=heavy) for word in ("packet", "nack")),
+    ],
+)
 def test_repairs_go_to_all_on_a_tree_and_to_one_branch_by_bier(name, feedback):
     net, _ = fabric()
     repairs, bad = lossy_link(name, "tree", feedback)
@@ -160,9 +165,14 @@ def test_repairs_go_to_all_on_a_tree_and_to_one_branch_by_bier(name, feedback):
     assert [int(alone[link]) for link in downs if link != bad] == [0] * 14
 
 
-@heavy
-@pytest.mark.parametrize("name", ["pim-sm", "mldp-mp2mp", "bier"])
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize(
+    ("name", "seed"),
+    [
+        ("pim-sm", 1),
+        *(pytest.param("mldp-mp2mp", seed, marks=heavy) for seed in range(4)),
+        *(pytest.param("bier", seed, marks=heavy) for seed in range(4)),
+    ],
+)
 def test_silence_hides_no_loss(name, seed):
     settings = Settings(feedback="nack", loss_ppb=30_000_000)
     outcome = run(program_of(name, n_bytes=200 * PKT), settings, seed=seed)
@@ -171,8 +181,9 @@ def test_silence_hides_no_loss(name, seed):
     assert 15 <= outcome.feedback_at_source[0] < 15 * 200
 
 
-@heavy
-@by_every_name
+@pytest.mark.parametrize(
+    "name", ["mldp", *(pytest.param(name, marks=heavy) for name in NAMES if name != "mldp")]
+)
 def test_a_broken_tree_is_mended_when_the_protocol_has_mended_it(name):
     net, _ = fabric()
     before = program_of(name, n_bytes=256 * PKT, site=Site(net, QUICK, "standing"))

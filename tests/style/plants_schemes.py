@@ -140,8 +140,8 @@ PLANTS = (
     ),
     (
         "src/fanfold/sim/fluid_sizes.py",
-        "back += (tree.hosts.size - 1) * word",
-        "back += 0 * word",
+        "waits = (tree.hosts.size - 1) * one",
+        "waits = 0 * one",
         FLUID + "test_broadcast_by_copies_and_by_a_fan",
     ),
 )

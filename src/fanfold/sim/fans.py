@@ -150,7 +150,7 @@ class Fans(FanArrays):
             machine = TreeSender(flow, shape, [bits], cap, repair=by_tree)
         else:
             return FanSender(flow, shape, [bits], cap)
-        if fan.tree != NO_TREE:
+        if fan.tree != NO_TREE and len(self.program.trees[fan.tree].phases) > 1:
             last_ps = self.program.trees[fan.tree].phases[-1].from_ps
             most_ps = last_ps + 4 * last_ps // PAUSE_SHARE
             machine.patient_ps = most_ps * self.speed + 2 * LOST_PS
