@@ -18,42 +18,55 @@ KINDS = " | ".join([*(row.name for row in CATALOG), "all"])
 MICRO = 10**6
 
 
+KindName = Annotated[str, typer.Argument(help=KINDS, show_default=False)]
+ModelName = Annotated[
+    str | None, typer.Option(help="a preset, or a config.json of Hugging Face")
+]
+Gpus = Annotated[int | None, typer.Option(help="GPUs, one host port each")]
+Topology = Annotated[
+    str | None, typer.Option(help="such as fat-tree:k=8; default: by the GPUs")
+]
+Schemes = Annotated[str, typer.Option(help="all, or names by commas")]
+Sweep = Annotated[
+    list[str] | None,
+    typer.Option(help="KEY=VALUE,VALUE,... ; several times; one value sets a key"),
+]
+Loss = Annotated[str | None, typer.Option(help="of a packet on a link, such as 0.1%")]
+Seed = Annotated[int, typer.Option(help="of all that is drawn", min=0)]
+Jobs = Annotated[int | None, typer.Option(help="processes at once; default: the cores")]
+Price = Annotated[str | None, typer.Option(help="USD for a GB that leaves the source")]
+Energy = Annotated[
+    int, typer.Option("--pj-per-bit", help="energy of a bit on a link, in pJ", min=0)
+]
+Watts = Annotated[int, typer.Option(help="of a GPU that waits", min=0)]
+SubmitTo = Annotated[
+    str | None, typer.Option("--submit", help=f"hand the runs to {', '.join(CLUSTERS)}")
+]
+Out = Annotated[Path | None, typer.Option("--out", help="folder of results")]
+NoCache = Annotated[bool, typer.Option("--no-cache", help="run again")]
+Keys = Annotated[bool, typer.Option("--keys", help="list what can be swept")]
+AsJson = Annotated[bool, typer.Option("--json", help="print JSON")]
+
+
 def study(
-    kind: Annotated[str, typer.Argument(help=KINDS, show_default=False)],
+    kind: KindName,
     *,
-    model: Annotated[
-        str | None, typer.Option(help="a preset, or a config.json of Hugging Face")
-    ] = None,
-    gpus: Annotated[int | None, typer.Option(help="GPUs, one host port each")] = None,
-    topology: Annotated[
-        str | None, typer.Option(help="such as fat-tree:k=8; default: by the GPUs")
-    ] = None,
-    schemes: Annotated[str, typer.Option(help="all, or names by commas")] = "all",
-    sweep: Annotated[
-        list[str] | None,
-        typer.Option(help="KEY=VALUE,VALUE,... ; several times; one value sets a key"),
-    ] = None,
-    loss: Annotated[
-        str | None, typer.Option(help="of a packet on a link, such as 0.1%")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="of all that is drawn", min=0)] = 1,
-    jobs: Annotated[
-        int | None, typer.Option(help="processes at once; default: the cores")
-    ] = None,
-    price: Annotated[
-        str | None, typer.Option(help="USD for a GB that leaves the source")
-    ] = None,
-    pj_per_bit: Annotated[
-        int, typer.Option("--pj-per-bit", help="energy of a bit on a link, in pJ", min=0)
-    ] = 0,
-    watts: Annotated[int, typer.Option(help="of a GPU that waits", min=0)] = 0,
-    submit: Annotated[
-        str | None, typer.Option(help=f"hand the runs to {', '.join(CLUSTERS)}")
-    ] = None,
-    out: Annotated[Path | None, typer.Option("--out", help="folder of results")] = None,
-    no_cache: Annotated[bool, typer.Option("--no-cache", help="run again")] = False,
-    keys: Annotated[bool, typer.Option("--keys", help="list what can be swept")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
+    model: ModelName = None,
+    gpus: Gpus = None,
+    topology: Topology = None,
+    schemes: Schemes = "all",
+    sweep: Sweep = None,
+    loss: Loss = None,
+    seed: Seed = 1,
+    jobs: Jobs = None,
+    price: Price = None,
+    pj_per_bit: Energy = 0,
+    watts: Watts = 0,
+    submit: SubmitTo = None,
+    out: Out = None,
+    no_cache: NoCache = False,
+    keys: Keys = False,
+    as_json: AsJson = False,
 ) -> None:
     """Study a workload: every scheme on one fabric, costs, and what to choose."""
     if keys:
@@ -100,7 +113,7 @@ def read_sweep(texts: list[str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
 
 
 def micro_usd(text: str | None) -> int:
-    """Price of a GB in millionths of a USD.
+    """Price of a gigabyte in millionths of a dollar.
 
     Raises:
         ConfigError: no amount.

@@ -41,7 +41,7 @@ def study(
         kind: row of ``study/catalog.py``.
         schemes: names, or "all".
         sweep: values of each key that is swept.
-        prices: millionths of a USD for a GB of egress, pJ for a bit on a link, watts of a GPU
+        prices: millionths of a dollar for a GB of egress, pJ for a bit on a link, watts of a GPU
             that waits.
         jobs: processes; default: the cores.
         submit: slurm, local or debug of submitit, in the place of processes.

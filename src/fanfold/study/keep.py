@@ -1,9 +1,9 @@
 """The folder of studies: rows of tasks, runs, and whole studies, each written in one go.
 
 format.json         which form the rest has
-tasks/ID.json       one row
-studies/ID.json     one study
-studies/last        the ID of the one made last
+tasks/*.json        one row each
+studies/*.json      one study each
+studies/last        the name of the one made last
 ID/                 the run that a row was measured on, results/store.py
 """
 
@@ -56,7 +56,7 @@ class Shelf:
         _write(self._row(task_id), msgspec.json.encode(row))
 
     def put_study(self, study: Study) -> str:
-        """Keep a study; its ID."""
+        """Keep a study; its name."""
         text = msgspec.json.encode(study)
         name = blake3(text).hexdigest()[:ID_DIGITS]
         _write(self._study(name), msgspec.json.format(text, indent=1) + b"\n")
@@ -64,7 +64,7 @@ class Shelf:
         return name
 
     def study(self, start: str = "") -> Study:
-        """A study by the start of its ID, or the one made last.
+        """A study by the start of its name, or the one made last.
 
         Raises:
             ConfigError: none, or several, or one of another version.
