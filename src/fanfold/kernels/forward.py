@@ -418,15 +418,26 @@ def plan_packet(
     if port != 0:
         ttl -= 1
         buf[at + TTL_AT] = ttl
-    which = bifts.first[table] + (read_u32(buf, at + 4) & 0xFFFFF) % bifts.n_ecmp[table]
-    copies = replicate(
-        bits, words, bifts.nbr_of[which], bifts.f_bm[which], plan.copy_nbr, plan.copy_bits
-    )
+    copies = walk(buf, at, table, bits, bifts, plan)
     is_end = port != 0 and node[0]["is_end"] != 0  # a host passes nothing on
     spread(buf, at, k, copies, ttl, is_end, ports, counters, plan)
     if kind != CLASS_DATA and kind != CLASS_REPAIR:
         plan.clean[k] = 0  # only DATA comes in runs
     return slot
+
+
+@kernel
+def walk(buf: U8, at: int, table: int, bits: U64, bifts: Bifts, plan: Plan) -> int:
+    """Copies of a packet into ``plan.copy_*``, by the table its entropy picks; how many."""
+    which = bifts.first[table] + (read_u32(buf, at + 4) & 0xFFFFF) % bifts.n_ecmp[table]
+    return replicate(
+        bits,
+        bifts.n_words[table],
+        bifts.nbr_of[which],
+        bifts.f_bm[which],
+        plan.copy_nbr,
+        plan.copy_bits,
+    )
 
 
 @kernel
