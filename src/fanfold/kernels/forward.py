@@ -20,7 +20,7 @@ from fanfold.kernels.codes import (
     DROP_ZERO_BITSTRING,
 )
 from fanfold.kernels.feedback import PASS, fold_packet
-from fanfold.kernels.frame import check_bier, classify
+from fanfold.kernels.frame import check_bier, classify, is_for_slots
 from fanfold.kernels.jit import i64, kernel
 from fanfold.kernels.layout import (
     BIER_PORT,
@@ -29,7 +29,6 @@ from fanfold.kernels.layout import (
     FLAG_REPAIR,
     INNER_BYTES,
     IP_BYTES,
-    KIND_FOLD,
 )
 from fanfold.kernels.octets import (
     ZERO,
@@ -41,7 +40,14 @@ from fanfold.kernels.octets import (
     write_bits,
 )
 from fanfold.kernels.replicate import replicate
-from fanfold.kernels.slots import NO_SLOT, expect, find_slot, is_complete, open_slot, settle
+from fanfold.kernels.slots import (
+    NO_SLOT,
+    expect,
+    find_slot,
+    is_complete,
+    open_slot,
+    settle_once,
+)
 from fanfold.kernels.state import (
     I64,
     MAX_FLOWS,
@@ -450,12 +456,6 @@ def keep_here(plan: Plan, k: int, slot: int) -> int:
 
 
 @kernel
-def is_for_slots(buf: U8, fan: int) -> bool:
-    """A FOLD packet that is taken in here: all but results, which are walked like DATA."""
-    return i64(buf[fan]) & 0xF == KIND_FOLD or buf[fan + 1] != 0
-
-
-@kernel
 def fold_in(
     buf: U8,
     at: int,
@@ -478,15 +478,6 @@ def fold_in(
         lag = now_ps - fold.rows[folded - 2]["armed_ps"]
         node[0]["lag_ps"] += (lag - node[0]["lag_ps"]) // 8
     return True
-
-
-@kernel
-def settle_once(fold: Fold, slot: int) -> None:
-    """Note a complete slot, unless this pass noted it already."""
-    for i in range(fold.ready[0]):
-        if fold.ready[1 + i] == slot:
-            return
-    settle(fold, slot)
 
 
 @kernel

@@ -134,3 +134,9 @@ def seal_inner(buf: U8, at: int, n: int, n_words: int) -> None:
         checksum = 0xFFFF  # RFC 768: zero means "not computed"
     buf[udp + 6] = checksum >> 8
     buf[udp + 7] = checksum & 0xFF
+
+
+@kernel
+def is_for_slots(buf: U8, fan: int) -> bool:
+    """A FOLD packet that is taken in here: all but results, which are walked like DATA."""
+    return i64(buf[fan]) & 0xF == KIND_FOLD or buf[fan + 1] != 0

@@ -139,6 +139,15 @@ def settle(fold: Fold, at: int) -> None:
 
 
 @kernel
+def settle_once(fold: Fold, slot: int) -> None:
+    """Note a complete slot, unless this pass noted it already."""
+    for i in range(fold.ready[0]):
+        if fold.ready[1 + i] == slot:
+            return
+    settle(fold, slot)
+
+
+@kernel
 def expire(fold: Fold, now_ps: int) -> int:
     """Note every slot past its deadline for sending up, partial.
 
