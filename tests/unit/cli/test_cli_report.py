@@ -91,6 +91,6 @@ def test_an_unknown_run_names_the_nearest(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     runs = world.make_comparison(Store(tmp_path / "here"))
-    near = "0" + runs["bier"][1:]
+    near = "x" + runs["bier"][1:]
     assert run(["report", near, "--from", str(tmp_path / "here")]) == 2
     assert runs["bier"] in capsys.readouterr().err
