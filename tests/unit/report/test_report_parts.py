@@ -4,6 +4,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import altair as alt
 import numpy as np
 import pytest
 
@@ -231,6 +232,14 @@ def test_the_best_is_first_and_of_equals_the_one_that_sends_least() -> None:
     assert [row.scheme for row in best_first(rows, "time_all_ps")] == ["c", "b", "a"]
     assert [row.scheme for row in best_first(rows, "utilisation_ppm")] == ["c", "b", "a"]
     assert best_first(rows, "") == []
+
+
+def test_names_that_a_library_counts_are_counted_anew() -> None:
+    def picked() -> Spec:
+        chart = alt.Chart(alt.InlineData(values=[])).mark_point()
+        return spec_of(chart.add_params(alt.selection_interval()), height=9)
+
+    assert picked() == picked()
 
 
 def data_of(spec: Spec) -> list[dict[str, Any]]:
