@@ -61,7 +61,7 @@ PLANTS: tuple[tuple[str, str, str, str], ...] = (
         "::test_equal_entropy_takes_the_same_of_several_paths",
     ),
     (
-        "src/fanfold/kernels/forward.py",
+        "src/fanfold/kernels/slots.py",
         "            return\n    settle(fold, slot)",
         "            break\n    settle(fold, slot)",
         "tests/unit/kernels/test_kernel_slots.py"

@@ -470,7 +470,8 @@ def as_float64(array: Array, kind: str) -> Array:
     """Values as float64."""
     if kind == "bfloat16":
         array = (array.astype(np.uint32) << 16).view(np.float32)
-    return np.array(array, np.float64)
+    with np.errstate(invalid="ignore"):
+        return np.array(array, np.float64)
 
 
 def of_float64(array: Array, kind: str) -> Array:

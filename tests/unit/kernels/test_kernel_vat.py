@@ -97,6 +97,7 @@ def node(*, is_root: bool = False, a_bm: int = S1, n_slots: int = 4) -> VatNode:
 
 
 UP = 1  # neighbours by name: s5, w1, w2
+UP_S5 = 3  # s1, s2, s7
 
 
 def sent(found: list[tuple[int, bytes]]) -> list[tuple[int, int, int, tuple[int, ...]]]:
@@ -228,6 +229,17 @@ def test_deadline_sends_what_there_is_and_the_parent_finishes() -> None:
     results = s6.take(rest, 1)
     assert {said(p).words for _, p in results} == {(11,)}
     assert all(said(p).flags == 0 for _, p in results)
+
+
+def test_a_part_from_below_hurries_its_parent() -> None:
+    s5 = VatNode(figure_one(), "s5")
+    s5.arm(UP_S5, S6, n_slots=4)
+    s5.take(message(W1, [5], flags=FoldFlag.PARTIAL), 1)
+    assert s5.flush(v.SOON_PS - 1) == []
+    ((_, part),) = s5.flush(v.SOON_PS)
+    assert (said(part).bits, said(part).flags) == (W1, FoldFlag.PARTIAL)
+    s5.take(message(W2, [6]), 1, now_ps=v.SOON_PS)
+    assert s5.flush(2 * v.SOON_PS) == []  # nobody below gave up this time
 
 
 def test_what_went_up_in_a_lost_partial_is_passed_on_raw() -> None:
