@@ -41,6 +41,8 @@ from fanfold.units import format_duration
 
 REQUIREMENTS = ("interactivity", "reliability", "dynamics", "sparseness", "simplicity")
 """In the order of draft seed 000, section 3."""
+N_LOSSY = 3
+"""Runs with loss, each with a seed of its own."""
 Progress = Callable[[str, int, int], None]
 """Called with what is being measured, how many rows are done, and of how many."""
 
@@ -127,7 +129,8 @@ class Bench:
         ground, key = self.ground, (row.program, row.feedback)
         if key not in self._bases:
             base = self._bases[key] = self._run(row, 0)
-            lossy = None if _is_like_parent(row) else self._run(row, ground.loss_ppb)
+            seeds = () if _is_like_parent(row) else range(N_LOSSY)
+            lossy = [self._run(row, ground.loss_ppb, seed) for seed in seeds]
             self._moved[key] = {
                 **measure_feedback(ground, row, base),
                 **measure_loss(ground, row, base, lossy),
@@ -143,12 +146,12 @@ class Bench:
             **measure_simplicity(ground, row, self.sparse, self._bases[key]),
         }
 
-    def _run(self, row: SchemeRow, loss_ppb: int) -> Outcome:
+    def _run(self, row: SchemeRow, loss_ppb: int, more_seed: int = 0) -> Outcome:
         """The large group gets one message."""
         settings = msgspec.structs.replace(settings_of(row), loss_ppb=loss_ppb)
         size = self.ground.message_bytes // (4 if _is_like_parent(row) else 1)
         program = program_of(self.ground, row, self.ground.receivers, size)
-        return play(self.ground, program, settings)
+        return play(self.ground, program, settings, more_seed=more_seed)
 
 
 def _is_like_parent(row: SchemeRow) -> bool:

@@ -64,13 +64,17 @@ def play(
     program: Program,
     settings: Settings,
     prepare: Prepare | None = None,
+    *,
+    more_seed: int = 0,
 ) -> Outcome:
     """One run, packet by packet, with the loop that every other run of the table takes.
 
     Args:
-        prepare: changes the run before its first event.
+        prepare: changes the run before its first event. more_seed: beyond that of the ground.
     """
-    sim = Simulation(ground.net, ground.routes, program, settings, seed=ground.seed, whole=True)
+    sim = Simulation(
+        ground.net, ground.routes, program, settings, seed=ground.seed + more_seed, whole=True
+    )
     if prepare is not None:
         prepare(sim)
     while sim.step():

@@ -48,7 +48,7 @@ def build_limits(bps: int, rtt_ps: int = 0) -> tuple[Limit, ...]:
             max(MS, 200 * rtt_ps),
             "0.1 ms, or 20 round trips; sub-millisecond (FANN), or 200",
         ),
-        Limit("goodput_ppm", 90 * PERCENT, 50 * PERCENT, "a tenth lost; half lost"),
+        Limit("goodput_ppm", 90 * PERCENT, 10 * PERCENT, "a tenth gone; a tenth left"),
         Limit(
             "healthy_repair_ppm", 1000, 10 * PERCENT, "lost in the noise; a tenth of the fabric"
         ),

@@ -179,7 +179,7 @@ def test_the_slow_line_is_one_that_carries_the_receivers_data():
 def test_a_tree_repairs_to_everybody_and_fanfold_to_those_who_lack_it():
     ground = GROUND._replace(message_bytes=256 * 4096)
     tree, fan = (
-        measure_loss(ground, of(name), base_of(name), None) for name in ("pim-sm", "fanfold")
+        measure_loss(ground, of(name), base_of(name), ()) for name in ("pim-sm", "fanfold")
     )
     assert tree["healthy_repair_ppm"] > 0
     assert (fan["healthy_repair_ppm"], fan["healthy_repair_bytes"]) == (0, 0)
@@ -187,17 +187,21 @@ def test_a_tree_repairs_to_everybody_and_fanfold_to_those_who_lack_it():
 
 def test_goodput_is_kept_where_nothing_was_lost():
     base = base_of("fanfold")
-    numbers = measure_loss(GROUND, of("fanfold"), base, base)
+    numbers = measure_loss(GROUND, of("fanfold"), base, [base])
     assert (numbers["goodput_ppm"], numbers["drops"], numbers["repair_bytes"]) == (10**6, 0, 0)
     assert numbers["goodput_bps"] == 8 * 16 * 4096 * SECOND_PS // base.end_ps
 
 
 def test_half_the_goodput_is_left_when_it_takes_twice_as_long():
     base = base_of("fanfold")
-    slow = base._replace(end_ps=2 * base.end_ps)
-    assert measure_loss(GROUND, of("fanfold"), base, slow)["goodput_ppm"] == 500_000
+    slow, slower = (base._replace(end_ps=n * base.end_ps) for n in (2, 9))
     stuck = base._replace(stuck=("one",))
-    assert measure_loss(GROUND, of("fanfold"), base, stuck)["goodput_ppm"] == NEVER_HERE
+
+    def kept(*lossy):
+        return measure_loss(GROUND, of("fanfold"), base, lossy)["goodput_ppm"]
+
+    assert kept(slow) == kept(slower, base, slow) == kept(base, slow, stuck) == 500_000
+    assert kept(stuck) == kept(stuck, base, stuck) == NEVER_HERE
 
 
 def test_links_on_shortest_paths_between_two_leaves():
