@@ -1,12 +1,12 @@
-"""A small transformer learns Python's own manual, on four ranks; the sums are done by the network.
+"""A small transformer learns Python's own manual on four ranks; the network does the sums.
 
     fanfold lab up --hosts 4
     FANFOLD_LAB=lab torchrun --nproc-per-node 4 examples/train_ddp.py
     FANFOLD_LAB=lab torchrun --nproc-per-node 4 examples/train_ddp.py --backends fanfold,gloo
 
-The text is that of ``help("topics")``, which comes with Python. Nothing but the name of the backend
-says that gradients are joined in BFRs. With several backends each trains from the same start, and
-the losses are held against those of the last one.
+The text is that of ``help("topics")``, which comes with Python. Nothing but the name of the
+backend says that gradients are joined in BFRs. With several backends each trains from the same
+start, and the losses are held against those of the last one.
 """
 
 import argparse
@@ -81,6 +81,7 @@ def train(backend: str, n_steps: int) -> tuple[list[float], str]:
     bits = hashlib.blake2b(digest_size=8)
     for parameter in model.parameters():
         bits.update(parameter.detach().numpy().tobytes())
+    dist.barrier()  # gloo must have let go of its last tensor before its group ends
     dist.destroy_process_group()
     return losses, bits.hexdigest()
 

@@ -1,17 +1,18 @@
-"""What PyTorch's features ask of a backend, run by torchrun: a digest of each outcome.
+"""What PyTorch's features ask of a backend, run by torchrun: an outcome for each feature.
 
-    torchrun --nproc-per-node 4 torch_toys.py BACKEND FILE
+    torchrun --nproc-per-node 4 torch_toys.py FILE BACKEND...
 
-Rank 0 writes FILE: JSON, toy -> outcome; other ranks must have found the same.
+Backends come one after the other, in the same processes. Rank 0 writes FILE: JSON, for each
+backend, toy -> outcome; other ranks must have found the same.
 """
 
-import contextlib
 import faulthandler
 import hashlib
 import json
 import sys
 import tempfile
 import warnings
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -25,12 +26,17 @@ from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 from torch.nn.parallel import DistributedDataParallel
 
 TOYS = {}
-HANG_S = 60
+HANG_S = 150
 """Then all threads are shown, and the process ends."""
 
 
-def toy(action):
+NOT_FOR = {}
+"""Backends that cannot do a toy."""
+
+
+def toy(action, others=()):
     TOYS[action.__name__] = action
+    NOT_FOR[action.__name__] = others
     return action
 
 
@@ -137,7 +143,7 @@ def mesh(rank, n):
     return both.tolist()
 
 
-@toy
+@partial(toy, others=("gloo",))  # its groups of one creation order only
 def orders(rank, n):
     """Sub-groups that each rank makes in an order of its own."""
     pairs = [[0, 1], [1, 2], [2, 3], [0, 3]]
@@ -187,7 +193,7 @@ def functional(rank, n):
     return (joined + 0).tolist()
 
 
-@toy
+@partial(toy, others=("gloo",))
 def coalesced(rank, n):
     first, second = torch.tensor([rank]), torch.tensor([[1, rank]])
     with dist._coalescing_manager(device=torch.device("cpu")):
@@ -216,23 +222,24 @@ def neighbours(rank, n):
 
 
 def main():
-    backend, file = sys.argv[1:3]
-    names = sys.argv[3:] or list(TOYS)
+    file, *backends = sys.argv[1:]
     warnings.simplefilter("ignore")
     faulthandler.dump_traceback_later(HANG_S, exit=True)
-    dist.init_process_group(backend)
-    rank, n = dist.get_rank(), dist.get_world_size()
-    assert dist.get_backend() == backend
-    outcomes = {name: TOYS[name](rank, n) for name in names}
-    everywhere = [None] * n
-    dist.all_gather_object(everywhere, json.dumps(outcomes))
-    assert len(set(everywhere)) == 1, everywhere
-    if rank == 0:
-        Path(file).write_text(json.dumps(outcomes))
-    dist.barrier()
-    dist.destroy_process_group()
+    found = {}
+    for backend in backends:
+        dist.init_process_group(backend)
+        rank, n = dist.get_rank(), dist.get_world_size()
+        assert dist.get_backend() == backend
+        toys = {name: action for name, action in TOYS.items() if backend not in NOT_FOR[name]}
+        found[backend] = {name: action(rank, n) for name, action in toys.items()}
+        everywhere = [None] * n
+        dist.all_gather_object(everywhere, json.dumps(found))
+        assert len(set(everywhere)) == 1, everywhere
+        if rank == 0:
+            Path(file).write_text(json.dumps(found))
+        dist.barrier()
+        dist.destroy_process_group()
 
 
 if __name__ == "__main__":
-    with contextlib.suppress(BrokenPipeError):
-        main()
+    main()

@@ -1,0 +1,100 @@
+"""PyTorch programs through software BFRs, each rank a process on a host of a lab."""
+
+import json
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from torch_need import need_torch
+
+pytestmark = [pytest.mark.live, pytest.mark.slow]
+need_torch()
+
+HERE = Path(__file__).parent
+EXAMPLE = HERE.parents[1] / "examples" / "train_ddp.py"
+N = 4
+FLOATS = ("ddp", "fsdp1", "fsdp2")
+BOUND = 1e-5
+"""Losses of two steps: floats are added exactly here, one after the other by gloo."""
+
+
+@pytest.fixture(scope="module")
+def lab(site):
+    site.read("lab", "up", "--name", "torch", "--hosts", N, "--leaves", 2, timeout_s=300)
+    return {**site.env, "FANFOLD_LAB": "torch", "OMP_NUM_THREADS": "1"}
+
+
+def torchrun(env, *args):
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    done = subprocess.run(
+        [*command, "--nproc-per-node", str(N), *map(str, args)],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    return done.stdout
+
+
+def test_features_of_pytorch_find_what_they_find_by_gloo(lab, tmp_path):
+    file = tmp_path / "found.json"
+    torchrun(lab, HERE / "torch_toys.py", file, "fanfold", "gloo")
+    found = json.loads(file.read_text())
+    ours, gloo = found["fanfold"], found["gloo"]
+    assert ours.pop("orders") == 4 * (0 + 1 + 2 + 3)
+    assert ours.pop("coalesced") == [[6], [[4, 6]]]
+    for name in FLOATS:
+        assert ours.pop(name) == pytest.approx(gloo.pop(name), abs=BOUND)
+    assert ours == gloo
+    assert set(ours) >= {"integers", "dtensor", "mesh", "objects", "checkpoints", "functional"}
+
+
+def test_a_transformer_learns_as_by_gloo_and_twice_the_same(lab, tmp_path):
+    file = tmp_path / "runs.json"
+    backends = "fanfold,fanfold,gloo"
+    said = torchrun(lab, EXAMPLE, "--backends", backends, "--steps", 12, "--json", file)
+    (_, first, bits), (_, second, same_bits), (_, gloo, _) = json.loads(file.read_text())
+    assert (first, bits) == (second, same_bits)
+    assert first == pytest.approx(gloo, abs=1e-4)
+    assert first[-1] < first[0] - 1.5
+    assert "losses differ by" in said
+
+
+def test_who_differs_sleeps_or_dies_is_named_on_every_rank(lab):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    world = {"WORLD_SIZE": str(N), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, HERE / "torch_faults.py"],
+            env={**lab, **world, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(N)
+    ]
+    ends = [rank.communicate(timeout=200) for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [0] * N, [err[-2000:] for _, err in ends]
+    for rank, (out, _) in enumerate(ends):
+        told = json.loads(out)
+        assert "all_reduce" in told["sizes"][0]
+        assert "rank 1" in told["sizes"][0]
+        assert "broadcast" in told["dtypes"][0]
+        assert "rank 2" in told["dtypes"][0]
+        if rank != 1:
+            words, seconds = told["sleep"]
+            assert "barrier" in words
+            assert "rank 1" in words
+            assert 1.5 < seconds < 8
+        if rank != N - 1:
+            words, seconds = told["death"]
+            assert "all_reduce" in words
+            assert f"rank {N - 1}" in words
+            assert seconds < 8
+            assert told["after"] == [N * N * (N - 1)] * 3
