@@ -9,6 +9,7 @@ TRAINS = RUNS + "test_trains_of_packets_are_answered_packet_by_packet"
 REPAIRS = RUNS + "test_repairs_go_to_all_on_a_tree_and_to_one_branch_by_bier"
 SILENCE = RUNS + "test_silence_hides_no_loss"
 MENDED = RUNS + "test_a_broken_tree_is_mended_when_the_protocol_has_mended_it"
+SENDER = "tests/property/test_tree_sender.py::"
 MANY = "tests/unit/trees/test_tree_many.py::"
 
 PLANTS = (
@@ -38,8 +39,8 @@ PLANTS = (
     ),
     (
         "src/fanfold/trees/standing.py",
-        "phases = [(up_ps, run.trees[-1])]",
-        "phases = [(up_ps // 2, run.trees[-1])]",
+        "phases = kept if is_first else [*phases, *kept]",
+        "phases = [*phases]",
         MENDED,
     ),
     (
@@ -110,33 +111,39 @@ PLANTS = (
     ),
     (
         "src/fanfold/core/tree_sender.py",
-        "gaps = dict.fromkeys(gaps, self._on_tree)",
-        "gaps = dict(gaps)",
-        REPAIRS,
+        'if self._repair_by == "unicast":\n            _go',
+        'if self._repair_by == "branch":\n            _go',
+        SENDER + "test_who_gets_what_one_lacks",
     ),
     (
-        "src/fanfold/sim/fans.py",
-        'row["table"] = 0 if job.by_unicast else self.table_of(fan)',
-        'row["table"] = self.table_of(fan)',
+        "src/fanfold/core/tree_sender.py",
+        "gaps = dict.fromkeys(gaps, self._on_tree)",
+        "gaps = dict(gaps)",
         REPAIRS,
     ),
     (
         "src/fanfold/core/nack_sender.py",
         "flights.update(self._aside)",
         "flights.update({})",
+        SENDER + "test_a_floor_says_who_lacks_what_is_set_aside",
+    ),
+    (
+        "src/fanfold/core/nack_sender.py",
+        "out[-1] = replace(job, is_ask=True)",
+        "out[-1] = job",
         SILENCE,
     ),
     (
         "src/fanfold/core/nack_sender.py",
         "for block in [b for b in self._aside if b < feedback.block - feedback.behind]:",
         "for block in [b for b in self._aside if b < feedback.block]:",
-        SILENCE,
+        SENDER + "test_a_floor_says_who_lacks_what_is_set_aside",
     ),
     (
         "src/fanfold/core/tree_sender.py",
         "if now_ps >= self.patient_ps:",
         "if now_ps >= 0:",
-        MENDED,
+        SENDER + "test_nobody_is_given_up_while_a_tree_is_mended",
     ),
     (
         "src/fanfold/sim/fan_trees.py",

@@ -1,0 +1,93 @@
+"""Senders along trees, by hand: patience, questions by unicast, repairs to everybody."""
+
+import pytest
+
+from fanfold.core.effects import ReceiverLost, SendBlock
+from fanfold.core.flight import Shape
+from fanfold.core.nack_sender import NackSender
+from fanfold.core.sender import LOST_PS, TICK_PS
+from fanfold.core.tree_sender import TreeSender
+from fanfold.wire.feedback import Feedback, FeedbackRow
+
+SHAPE = Shape(2 * 4 * 1000, 1000, 4)  # two blocks of four packets
+ALL = 0b111
+
+
+def begun(kind, repair="tree"):
+    """A sender whose two blocks have left."""
+    sender = kind(1, SHAPE, [ALL], 10**9, repair=repair)
+    out = []
+    for now_ps in (0, 1):
+        sender.fill(now_ps, out)
+    for job in out:
+        sender.on_sent(10, job)
+    assert [job.block for job in out] == [0, 1]
+    return sender
+
+
+def ticks(sender, from_ps, to_ps):
+    """What a sender asks for while nobody says anything."""
+    out = []
+    for now_ps in range(from_ps, to_ps, TICK_PS):
+        first = len(out)
+        sender.on_timer(now_ps, out)
+        for job in out[first:]:
+            if isinstance(job, SendBlock):
+                sender.on_sent(now_ps, job)
+    return out
+
+
+def word(block, heard, *, done=0, lacking=(), behind=0, n_round=0):
+    rows = tuple(FeedbackRow(psn, bits) for psn, bits in lacking)
+    return Feedback(1, 1, block, 4, heard, done, rows, 0, n_round, 0, 255, behind=behind)
+
+
+def test_nobody_is_given_up_while_a_tree_is_mended():
+    sender = begun(TreeSender)
+    sender.patient_ps = 4 * LOST_PS
+    asked = ticks(sender, TICK_PS, 4 * LOST_PS)
+    assert not [effect for effect in asked if isinstance(effect, ReceiverLost)]
+    assert all(job.by_unicast for job in asked)
+    patient = len(asked)
+    impatient = ticks(begun(TreeSender), TICK_PS, 2 * LOST_PS - TICK_PS)
+    assert patient < len(impatient)  # it asks less and less often
+    lost = ticks(sender, 4 * LOST_PS, 5 * LOST_PS)
+    assert {e.bit for e in lost if isinstance(e, ReceiverLost)} == {0, 1, 2}
+
+
+@pytest.mark.parametrize(
+    ("repair", "bits", "by_unicast"),
+    [("tree", ALL, False), ("unicast", 0b010, True), ("branch", 0b010, False)],
+)
+def test_who_gets_what_one_lacks(repair, bits, by_unicast):
+    sender = begun(TreeSender, repair)
+    out = []
+    sender.on_feedback(10**9, word(0, 0b010, lacking=((2, 0b010),)), out)
+    (job,) = out
+    assert (job.psns, job.bits, job.by_unicast) == (0b100, (bits,), by_unicast)
+
+
+def test_silence_is_success_until_the_end():
+    sender = begun(NackSender)
+    asked = ticks(sender, TICK_PS, LOST_PS // 2)
+    assert {job.block for job in asked} == {1}  # the last one only
+    assert all(job.is_ask for job in asked)
+    out = []
+    sender.on_feedback(LOST_PS // 2, word(1, ALL, done=ALL, behind=0), out)
+    assert sender.is_done()
+
+
+def test_a_floor_says_who_lacks_what_is_set_aside():
+    sender = begun(NackSender)
+    ticks(sender, TICK_PS, LOST_PS // 2)
+    out = []
+    sender.on_feedback(LOST_PS // 2, word(1, 0b011, done=0b011, behind=0), out)
+    sender.on_feedback(LOST_PS // 2, word(1, 0b100, done=0b100, behind=1), out)
+    assert not sender.is_done()
+    asked = ticks(sender, LOST_PS // 2 + TICK_PS, LOST_PS)
+    assert {(job.block, job.bits) for job in asked} == {(0, (0b100,))}
+    late_ps = LOST_PS + LOST_PS // 8  # what was asked for just now is not sent twice
+    sender.on_feedback(late_ps, word(0, 0b100, lacking=((1, 0b100),), n_round=1), out)
+    assert out[-1].psns == 0b10
+    sender.on_feedback(late_ps + 1, word(0, 0b100, done=0b100, behind=0), out)
+    assert sender.is_done()
