@@ -13,7 +13,7 @@ import msgspec
 
 from fanfold import __version__
 from fanfold.results.outcome import Outcome
-from fanfold.sim.fan_arrays import round_trip
+from fanfold.sim.build import round_trip
 from fanfold.study.gap_examples import build_examples
 from fanfold.study.gap_ground import (
     LOSS_PPB,
