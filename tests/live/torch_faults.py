@@ -32,7 +32,7 @@ def said(action):
 
 
 def tell(told):
-    """Print, and die at once: the default group has lost a rank, nobody waits for a farewell."""
+    """Print, and die at once: the default group has lost a rank and would wait for it."""
     sys.stdout.write(json.dumps(told) + "\n")
     sys.stdout.flush()
     os._exit(0)

@@ -315,6 +315,37 @@ def test_arguments_that_are_wrong_on_one_rank_are_refused_on_all():
     assert in_group(action) == [0.0] * N
 
 
+def test_all_to_all_of_complex_numbers_by_splits():
+    def action(group, rank):
+        out = torch.zeros(N, dtype=torch.complex64)
+        mine = torch.arange(N) + 1j * rank
+        group.all_to_all_single(out, mine, [1] * N, [1] * N).wait()
+        return out.tolist()
+
+    assert in_group(action) == [[complex(rank, r) for r in range(N)] for rank in range(N)]
+
+
+def test_a_sum_on_one_rank_into_a_tensor_with_holes():
+    def action(group, rank):
+        mine = torch.full((4,), float(rank))
+        group.reduce([mine[::2]], options("ReduceOptions", rootRank=1)).wait()
+        return mine.tolist()
+
+    assert in_group(action) == [[0.0] * 4, [3.0, 1.0, 3.0, 1.0], [2.0] * 4]
+
+
+def test_coalesced_work_fails_with_what_it_holds():
+    def action(group, rank):
+        group._start_coalescing(torch.device("cpu"))
+        group.allreduce([torch.ones(1 + rank)])
+        whole = group._end_coalescing(torch.device("cpu"))
+        with pytest.raises(RuntimeError, match="asked for different things"):
+            whole.wait()
+        return True
+
+    assert in_group(action) == [True] * N
+
+
 def test_a_group_of_one_copies():
     def action(group, rank):
         out = torch.zeros(4)

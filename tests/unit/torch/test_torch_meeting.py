@@ -187,3 +187,14 @@ def test_the_backend_is_known_by_its_name_for_memory_only():
     assert dist.Backend("fanfold") == "fanfold"
     assert dist.Backend.backend_capability["fanfold"] == ["cpu"]
     assert dist.Backend.backend_list.count("fanfold") == 1
+
+
+def test_the_store_of_a_group_is_named_by_its_ranks():
+    """PyTorch counts groups: with another order of making them, another name on each rank."""
+    base = dist.HashStore()
+    wrapped = [dist.PrefixStore("cpu/", dist.PrefixStore(f"{i}/", base)) for i in range(3)]
+    fanfold.torch.own_store(wrapped[0], [0, 3]).set("first", "x")
+    fanfold.torch._n_made.clear()  # another rank, which made one before
+    fanfold.torch.own_store(wrapped[0], [3, 5])
+    assert fanfold.torch.own_store(wrapped[1], [0, 3]).get("first") == b"x"
+    assert not fanfold.torch.own_store(wrapped[2], [0, 3]).check(["first"])

@@ -1,0 +1,125 @@
+"""Planted faults of the PyTorch backend, where PyTorch is: file, text, faulty text, test."""
+
+from importlib.util import find_spec
+
+GROUP = "tests/unit/torch/test_torch_group.py::"
+MEETING = "tests/unit/torch/test_torch_meeting.py::"
+UNEVEN = GROUP + "test_uneven_sizes"
+MOVES = GROUP + "test_moves_between_ranks"
+ODD = GROUP + "test_tensors_that_are_not_contiguous_or_empty_or_need_gradients"
+SUMS = GROUP + "test_all_reduce_sums_every_dtype"
+DIFFERS = GROUP + "test_what_differs_is_refused_on_all_ranks_by_wait_and_by_future"
+
+ROWS = (
+    (
+        "src/fanfold/torch/work.py",
+        "raise self.error\n        return self.tensors",
+        "return self.error\n        return self.tensors",
+        DIFFERS,
+    ),
+    (
+        "src/fanfold/torch/work.py",
+        "if self._outcome.error is not None:\n            raise",
+        "if self._outcome.error is None and False:\n            raise",
+        DIFFERS,
+    ),
+    (
+        "src/fanfold/torch/work.py",
+        "{'refused since ' if is_before else ''}",
+        "",
+        GROUP + "test_a_rank_that_sleeps_is_named_at_the_deadline",
+    ),
+    (
+        "src/fanfold/torch/tensors.py",
+        "None if dense.data_ptr() == tensor.data_ptr() else tensor",
+        "None",
+        ODD,
+    ),
+    ("src/fanfold/torch/tensors.py", "if not n_bytes:", "if n_bytes < 0:", ODD),
+    ("src/fanfold/torch/tensors.py", '"u2" if kind else', '"i2" if kind else', SUMS),
+    (
+        "src/fanfold/torch/plans.py",
+        "return 2 if tensor.is_complex() else 1",
+        "return 1",
+        GROUP + "test_all_to_all_of_complex_numbers_by_splits",
+    ),
+    (
+        "src/fanfold/torch/plans.py",
+        "wrong = np.argwhere(given != taken.T)",
+        "wrong = np.argwhere(given != given)",
+        GROUP + "test_splits_that_differ_are_refused_on_all_ranks",
+    ),
+    (
+        "src/fanfold/torch/plans.py",
+        "if op not in OPS:",
+        "if op in OPS and False:",
+        GROUP + "test_wrong_arguments_are_raised_at_the_call",
+    ),
+    (
+        "src/fanfold/torch/group.py",
+        "[flat] if root == self._rank else [],",
+        "[],",
+        GROUP + "test_a_sum_on_one_rank_into_a_tensor_with_holes",
+    ),
+    (
+        "src/fanfold/torch/group.py",
+        "lambda: [work.wait() for work in works]",
+        "lambda: None",
+        GROUP + "test_coalesced_work_fails_with_what_it_holds",
+    ),
+    (
+        "src/fanfold/torch/runner.py",
+        "self._refuse(task.work.timeout_ps)",
+        "del task",
+        GROUP + "test_arguments_that_are_wrong_on_one_rank_are_refused_on_all",
+    ),
+    (
+        "src/fanfold/torch/runner.py",
+        "        self._leave()\n",
+        "",
+        GROUP + "test_what_is_under_way_ends_when_the_group_is_closed",
+    ),
+    (
+        "src/fanfold/torch/meeting.py",
+        "if self.rank == tellers[0] and len(tellers) < len(digests):",
+        "if self.rank == 0:",
+        MEETING + "test_one_rank_that_was_told_tells_the_others",
+    ),
+    (
+        "src/fanfold/torch/meeting.py",
+        "if others:",
+        "if not digests:",
+        MEETING + "test_different_fabrics_are_refused_on_all_ranks",
+    ),
+    (
+        "src/fanfold/torch/meeting.py",
+        "if first[host] != rank:",
+        "if first[host] > rank:",
+        MEETING + "test_two_ranks_on_one_host_are_refused_on_all_ranks",
+    ),
+    (
+        "src/fanfold/torch/meeting.py",
+        "if made is not None and not busy:",
+        "if made is not None:",
+        MEETING + "test_another_number_is_drawn_where_a_port_is_taken",
+    ),
+    (
+        "src/fanfold/torch/meeting.py",
+        "now_ps() > deadline_ps:",
+        "now_ps() > 10**6 * deadline_ps:",
+        MEETING + "test_a_rank_that_does_not_come_is_named_at_the_deadline",
+    ),
+    (
+        "src/fanfold/torch/seat.py",
+        "        except OSError:\n            return False",
+        "        except OSError:\n            return True",
+        MEETING + "test_addresses_of_other_machines_are_nobodys_here",
+    ),
+    (
+        "src/fanfold/torch/__init__.py",
+        'dist.PrefixStore(f"fanfold/{key}/{_n_made[key]}/", store)',
+        'dist.PrefixStore(f"fanfold/{sum(_n_made.values())}/", store)',
+        MEETING + "test_the_store_of_a_group_is_named_by_its_ranks",
+    ),
+)
+PLANTS: tuple[tuple[str, str, str, str], ...] = ROWS if find_spec("torch") else ()
