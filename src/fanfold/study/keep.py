@@ -4,7 +4,7 @@ format.json         which form the rest has
 tasks/*.json        one row each
 studies/*.json      one study each
 studies/last        the name of the one made last
-ID/                 the run that a row was measured on, results/store.py
+*/                  the run that a row was measured on, results/store.py
 """
 
 import os

@@ -80,7 +80,9 @@ def test_by_node_reaches_the_same_ranks_over_fewer_copies_between_nodes() -> Non
     made = graph("moe-dispatch", "fan", way="node", **given)
     across, inside = phase(made, "dispatch across").casts, phase(made, "dispatch inside").casts
     for cast in across:
-        assert all(h % 4 == cast.source % 4 and h // 4 != cast.source // 4 for h in cast.receivers)
+        assert all(
+            h % 4 == cast.source % 4 and h // 4 != cast.source // 4 for h in cast.receivers
+        )
     assert all(h // 4 == cast.source // 4 for cast in inside for h in cast.receivers)
     between = sum(h // 4 != c.source // 4 for c in by_rank for h in c.receivers)
     assert sum(len(c.receivers) for c in across) < between

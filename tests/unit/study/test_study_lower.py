@@ -69,14 +69,19 @@ def test_results_come_back_to_the_source(name: str) -> None:
 
 @pytest.mark.parametrize("name", SCHEMES)
 def test_groups_sum_up_side_by_side(name: str) -> None:
-    works = (Collective("all_reduce", 6000, (0, 1, 2)), Collective("all_reduce", 6000, (3, 4, 5)))
+    works = (
+        Collective("all_reduce", 6000, (0, 1, 2)),
+        Collective("all_reduce", 6000, (3, 4, 5)),
+    )
     sent = lower(scheme_of(name), Phase("sum", collectives=works), SITE, compact=False)
     check_program(sent.program, NET.n_hosts)
     first = {0, 1, 2}
     program = sent.program
     pairs = zip(program.src.tolist(), program.dst.tolist(), strict=True)
     assert all((src in first) == (dst in first) for src, dst in pairs)
-    assert all({fan.source in first} == {h in first for h in fan.receivers} for fan in program.fans)
+    assert all(
+        {fan.source in first} == {h in first for h in fan.receivers} for fan in program.fans
+    )
 
 
 def test_what_a_scheme_cannot_do_is_refused_by_the_workload() -> None:
@@ -94,7 +99,9 @@ def test_casts_to_the_same_receivers_are_one() -> None:
 
 def test_nothing_reaches_a_host_before_it_is_ready() -> None:
     ready = np.array([0, 10, 20, 0, 0, 5], np.int64)
-    sent = lower(scheme_of("ring"), Phase("p", casts=(Cast(0, (1, 2, 5), 9),)), SITE, compact=False)
+    sent = lower(
+        scheme_of("ring"), Phase("p", casts=(Cast(0, (1, 2, 5), 9),)), SITE, compact=False
+    )
     late = delay(sent.program, ready)
     for src, dst, start in zip(late.src, late.dst, late.start_ps, strict=True):
         assert start >= max(ready[src], ready[dst])

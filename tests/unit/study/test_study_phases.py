@@ -64,7 +64,9 @@ def test_a_graph_that_does_not_hold_is_a_bug(phases: list[Phase]) -> None:
 
 def test_a_step_by_hand() -> None:
     # GPUs compute 4, 6, 2; the net takes 10; then all compute 1: 17 in all, 15 of 51 busy.
-    steps = graph(compute("in", [4, 6, 2]), Phase("move", ("in",)), compute("out", [1] * 3, "move"))
+    steps = graph(
+        compute("in", [4, 6, 2]), Phase("move", ("in",)), compute("out", [1] * 3, "move")
+    )
     values = step_costs(
         steps, {"in": 6, "move": 10, "out": 1}, {"move": outcome([0, 8, 10], [0, 5, 5])}
     )
@@ -90,7 +92,11 @@ def test_times_of_joiners_count_from_their_arrival() -> None:
 
 
 def test_all_gpus_wait_for_disks() -> None:
-    phases = (Phase("send"), Phase("disk", idle_ps=25), Phase("done", ("send", "disk"), idle_ps=0))
+    phases = (
+        Phase("send"),
+        Phase("disk", idle_ps=25),
+        Phase("done", ("send", "disk"), idle_ps=0),
+    )
     moves = {"send": outcome([0, 8, 10], [0, 5, 5])}
     steps = graph(*phases, waits="gpus", durable="done")
     values = step_costs(steps, {"send": 10, "disk": 25, "done": 0}, moves)
