@@ -60,7 +60,7 @@ PLANTS: tuple[tuple[str, str, str, str], ...] = (
         REPORT + "tables.py",
         "    of_ai = [m for m in shown if m in AI_METRICS]\n",
         "    of_ai = [m for m in shown if m not in AI_METRICS]\n",
-        T_PAGE + "test_metrics_of_ai_jobs_stand_apart",
+        T_PAGE + "test_metrics_of_any_network_and_of_ai_jobs_stand_apart",
     ),
     (
         REPORT + "material.py",
