@@ -41,8 +41,8 @@ def study(
         kind: row of ``study/catalog.py``.
         schemes: names, or "all".
         sweep: values of each key that is swept.
-        prices: millionths of a dollar for a GB of egress, pJ for a bit on a link, watts of a GPU
-            that waits.
+        prices: millionths of a dollar for a GB of egress, pJ for a bit on a link, watts of a
+            GPU that waits.
         jobs: processes; default: the cores.
         submit: slurm, local or debug of submitit, in the place of processes.
         out: folder of results; default: where the command keeps them.

@@ -13,6 +13,7 @@ from fanfold.results.store import Store
 from fanfold.results.writer import RunKey
 from fanfold.run import DRIVER, code_version
 from fanfold.scenario.scenario import Fidelity
+from fanfold.scenario.settings import Settings
 from fanfold.schemes.catalog import FAN_SCHEMES, scheme_of
 from fanfold.study.ask import Setting, model_of
 from fanfold.study.catalog import kind_of
@@ -139,8 +140,12 @@ def _row(task: StudyTask, store: Store) -> Row:
         fidelity=", ".join(rungs) or "computed",
         run_id=run_id,
         values=values,
-        note="; ".join([*notes, *stuck]),
+        note="; ".join([*notes, *_left_out(settings, rungs), *stuck]),
     )
+
+
+def _left_out(settings: Settings, rungs: list[str]) -> list[str]:
+    return ["no packets, so no loss in it"] if settings.loss_ppb and "flow" in rungs else []
 
 
 def _most(times_ps: I64 | None) -> int:

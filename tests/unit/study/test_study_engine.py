@@ -187,6 +187,14 @@ def test_what_a_scheme_cannot_do_is_a_row(tmp_path: Path) -> None:
     assert "workload.kind" in study.rows[1].refusal
 
 
+def test_a_row_without_packets_says_that_loss_is_not_in_it(tmp_path: Path) -> None:
+    given = SMALL | {"loss": "1%"}
+    lossy = made(tmp_path, Ask("model-push", given | {"fidelity": "flow"}, ("unicast",)))
+    assert "no loss in it" in lossy.rows[0].note
+    exact = made(tmp_path, Ask("model-push", given, ("unicast", "fanfold")))
+    assert [row.note for row in exact.rows] == ["", ""]
+
+
 def row(scheme: str, **values: int) -> Row:
     return Row(scheme, {}, values=values)
 
