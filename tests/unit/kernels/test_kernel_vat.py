@@ -136,6 +136,10 @@ def test_what_is_unlike_is_refused() -> None:
     ):
         assert s1.take(other, 3) == []
     assert s1.said_by()["unlike"] == 5
+    for_one = node()
+    for_one.take(message(W1, [5], scope=FoldScope.ONLY, only=1), 2)
+    assert for_one.take(message(W2, [7], scope=FoldScope.ONLY, only=2), 3) == []
+    assert for_one.said_by()["unlike"] == 1
     assert sent(s1.take(message(W2, [7, 8]), 3)) == [(UP, 0, S1, (12, 14))]
 
 
