@@ -31,7 +31,7 @@ PLANTS: tuple[tuple[str, str, str, str], ...] = (
         REDUCE,
         "    while 1 << room < n_ranks:",
         "    while 4 << room < n_ranks:",
-        f"{SUMS}::test_extremes_of_the_exponent",
+        f"{SUMS}::test_the_largest_values_of_all_ranks_do_not_overflow",
     ),
     (
         REDUCE,

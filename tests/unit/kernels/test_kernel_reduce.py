@@ -162,6 +162,17 @@ def test_what_is_not_finite_is_noticed_and_left_out(kind: str) -> None:
         assert np.isfinite(got).all()
 
 
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+@pytest.mark.parametrize("n_ranks", [2, 3, 64, 1000])
+def test_the_largest_values_of_all_ranks_do_not_overflow(kind: str, n_ranks: int) -> None:
+    value = np.nextafter(KINDS[kind][1](1024), KINDS[kind][1](0))
+    for sign in (1, -1):
+        array = np.full(4, sign * value)
+        result, over, _ = fold(kind, r.OP_SUM, [array] * n_ranks)
+        assert over == 0
+        np.testing.assert_allclose(result, n_ranks * array.astype(np.float64), rtol=1e-5)
+
+
 def test_extremes_of_the_exponent() -> None:
     for kind, dtype in (("float32", np.float32), ("float64", np.float64)):
         info = np.finfo(dtype)
