@@ -14,6 +14,8 @@ class ExitCode:
     BAD_INPUT = 2
     NO_ENVIRONMENT = 3
     PARTIAL = 4
+    INTERRUPTED = 130
+    """By Ctrl-C, as a shell says it: 128 and the number of the signal."""
 
 
 class FanfoldError(Exception):

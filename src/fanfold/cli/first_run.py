@@ -9,13 +9,15 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from fanfold.errors import ConfigError, ExitCode
 from fanfold.kernels.jit import JIT, cache_dir
 from fanfold.results.store import Store
 from fanfold.run import Run, run_scenario, scheme_names, warm
-from fanfold.scenario.scenario import Scenario, load_scenario, save_scenario
+from fanfold.scenario.scenario import Scenario, read_scenario, save_scenario
 from fanfold.topo.nets import build_named_net
 
 MOST = 9_000
@@ -40,7 +42,11 @@ def is_fitting(scenario: Scenario) -> bool:
 
 
 def interpret(scenario: Scenario, store: Store, *, use_cache: bool) -> list[Run] | None:
-    """Runs of a scenario, made without JIT; None where that failed, which JIT then tells."""
+    """Runs of a scenario, made without JIT; None where that failed, which JIT then tells.
+
+    Raises:
+        ConfigError: a wrong scenario, told at once.
+    """
     compile_too(SELF)
     with TemporaryDirectory() as folder:
         file = Path(folder) / "scenario.toml"
@@ -53,6 +59,8 @@ def interpret(scenario: Scenario, store: Store, *, use_cache: bool) -> list[Run]
             stderr=subprocess.DEVNULL,
             check=False,
         )
+    if done.returncode == ExitCode.BAD_INPUT:
+        raise ConfigError(*json.loads(done.stdout))
     return [Run(*row) for row in json.loads(done.stdout)] if done.returncode == 0 else None
 
 
@@ -75,9 +83,12 @@ def main(args: list[str]) -> None:
             warm(whole)
         return
     file, folder, use_cache = args
-    runs = run_scenario(
-        load_scenario(Path(file)), Store(Path(folder)), use_cache=use_cache == "1"
-    )
+    try:  # files that it names are where the parent, in the same folder, sees them
+        scenario = read_scenario(tomllib.loads(Path(file).read_text(encoding="utf-8")))
+        runs = run_scenario(scenario, Store(Path(folder)), use_cache=use_cache == "1")
+    except ConfigError as error:
+        print(json.dumps([error.field, error.got, error.allowed], default=str))
+        sys.exit(ExitCode.BAD_INPUT)
     print(json.dumps(runs))
 
 

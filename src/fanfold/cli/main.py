@@ -150,7 +150,9 @@ def _told(error: BaseException) -> tuple[str, int]:
         case FanfoldError():
             return str(error), error.exit_code
         case typer.Abort() | KeyboardInterrupt():
-            return "interrupted", ExitCode.PARTIAL
+            return "interrupted", ExitCode.INTERRUPTED
+        case MemoryError():
+            return f"memory: {error or 'not enough'}; ask for less", ExitCode.NO_ENVIRONMENT
         case ClickError():
             return cast("Any", error).format_message(), ExitCode.BAD_INPUT
         case _:

@@ -12,6 +12,7 @@ from fanfold.work.trace_files import form_of
 
 WORKLOAD = "KIND:SIZE, such as broadcast:256MiB, or chakra:FOLDER, goal:FILE"
 TERA = 10**12
+MAX_OPS_RATE = 10**6
 _FLAG_OF = {
     "topology": "--topology",
     "schemes": "--schemes",
@@ -98,7 +99,7 @@ def _workload(flags: Mapping[str, str | int]) -> tuple[str, dict[str, Any]]:
         if "--skip-unknown" in flags:
             trace["skip_unknown"] = bool(flags["--skip-unknown"])
         if "--ops-rate" in flags:
-            trace["ops_per_s"] = int(flags["--ops-rate"]) * TERA
+            trace["ops_per_s"] = _ops_rate(int(flags["--ops-rate"])) * TERA
         return "trace", trace
     for flag in ("--skip-unknown", "--ops-rate"):
         if flag in flags:
@@ -108,6 +109,12 @@ def _workload(flags: Mapping[str, str | int]) -> tuple[str, dict[str, Any]]:
         raise ConfigError("--workload", kind, WORKLOAD)
     n_bytes = int(parse_size(size, "--workload"))
     return "workload", {"kind": kind.replace("-", "_"), "n_bytes": n_bytes}
+
+
+def _ops_rate(tera: int) -> int:
+    if not 0 <= tera <= MAX_OPS_RATE:
+        raise ConfigError("--ops-rate", tera, f"0..{MAX_OPS_RATE}")
+    return tera
 
 
 def _loss(text: str) -> int:

@@ -146,7 +146,7 @@ def ask_of(
         ranks_per_node=within("node", routing.node, 1, 2**16),
         bitstring_bits=routing.bits,
         payload_bytes=within("payload", routing.payload, 0, 2**20),
-        n_bytes=parse_size(pushed.size, "size") if pushed.size else 0,
+        n_bytes=_size(pushed.size),
         regions=within("regions", pushed.regions, 1, 2**16),
         replicas=within("replicas", n_replicas, 1, 2**20),
         rate_bps=parse_rate(pushed.rate, "rate"),
@@ -160,6 +160,16 @@ def ask_of(
         rtts_ps=tuple(parse_duration(each, "rtt") for each in pushed.rtt.split(",")),
         price_micro=within("price", pushed.price, 0, 2**40),
     )
+
+
+def _size(text: str | None) -> int:
+    """Bytes that are pushed; 0, the model's own, where nothing is asked for."""
+    if text is None:
+        return 0
+    n_bytes = parse_size(text, "size")
+    if n_bytes == 0:
+        raise ConfigError("size", text, "a byte or more")
+    return n_bytes
 
 
 def links_of(rate: str, latency: str) -> tuple[int, int]:

@@ -12,8 +12,10 @@ def place_ranks(workload: Workload, n_hosts: int, seed: int) -> Collective:
     """The collective of a workload on a net with ``n_hosts`` hosts.
 
     Raises:
-        ConfigError: more ranks than hosts.
+        ConfigError: more ranks than hosts, or one host.
     """
+    if n_hosts < 2:
+        raise ConfigError("topology", f"{n_hosts} host", "two hosts or more")
     n = n_hosts if workload.ranks == "all" else workload.ranks
     if not 2 <= n <= n_hosts:
         raise ConfigError("workload.ranks", n, f"2..{n_hosts}, the hosts of the topology")

@@ -14,8 +14,12 @@ from fanfold.units import PPB_ONE
 Count = Annotated[int, Meta(ge=0, le=2**40)]
 Positive = Annotated[int, Meta(ge=1, le=2**40)]
 Size = Annotated[int, Meta(ge=1, le=2**20)]
+Header = Annotated[int, Meta(ge=0, le=2**16)]
+"""A train of 64 such packets counts its bytes in 31 bits."""
 Block = Annotated[int, Meta(ge=1, le=64)]
 Time = Annotated[int, Meta(ge=0, le=2**60)]
+Delay = Annotated[int, Meta(ge=0, le=2**50)]
+"""Some 18 minutes: thousands of them in a row are still a time."""
 Chance = Annotated[int, Meta(ge=0, lt=int(PPB_ONE))]
 """What a file may hold; a loss of one would let nothing through."""
 Transport = Literal["roce", "ndp", "plain"]
@@ -56,7 +60,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     payload_bytes: Size = 4096
-    header_bytes: Count = 64
+    header_bytes: Header = 64
     ack_bytes: Size = 64
     transport: Transport = "plain"
     routing: Routing = "spray"
@@ -65,13 +69,13 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ecn_bytes: Count = 0
     pfc_pkts: tuple[Count, Count] = (0, 0)
     cut_through: bool = False
-    switch_ps: Time = 0
+    switch_ps: Delay = 0
     loss_ppb: Chance = 0
     block_psns: Block = 64
     bitstring_bits: Count = 0
     n_slots: Positive = 1024
     n_ecmp: Positive = 4
-    rto_ps: Time = 300_000_000
+    rto_ps: Delay = 300_000_000
     failures: tuple[Failure, ...] = ()
     feedback: Feedback = "auto"
     tree_start: TreeStart = "wait"

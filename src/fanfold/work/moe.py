@@ -96,6 +96,16 @@ def place_tokens(n_tokens: int, n_ranks: int) -> I64:
     return np.arange(n_tokens, dtype=np.int64) * n_ranks // max(n_tokens, 1)
 
 
+def check_cells(n_tokens: int, n_ranks: int) -> None:
+    """Refuse what would fill a memory, before anything is drawn.
+
+    Raises:
+        ConfigError: too many tokens at once.
+    """
+    if n_tokens * n_ranks > MAX_CELLS:
+        raise ConfigError("tokens", n_tokens, f"up to {MAX_CELLS // n_ranks} at once")
+
+
 def build_dispatch(
     choices: I64, expert_rank: I64, token_rank: I64, n_ranks: int, ranks_per_node: int
 ) -> Dispatch:
@@ -109,8 +119,7 @@ def build_dispatch(
     Raises:
         ConfigError: nodes that do not divide the ranks, or too many tokens at once.
     """
-    if choices.shape[0] * n_ranks > MAX_CELLS:
-        raise ConfigError("tokens", choices.shape[0], f"up to {MAX_CELLS // n_ranks} at once")
+    check_cells(choices.shape[0], n_ranks)
     if ranks_per_node < 1 or n_ranks % ranks_per_node:
         raise ConfigError("ranks_per_node", ranks_per_node, f"a divisor of {n_ranks} ranks")
     dest = expert_rank[choices]

@@ -21,6 +21,7 @@ from fanfold.work.moe import (
     Counts,
     Dispatch,
     build_dispatch,
+    check_cells,
     count_copies,
     place_experts,
     place_tokens,
@@ -146,6 +147,7 @@ def dispatch_of(ask: Ask) -> Dispatch:
     else:
         limited: GateKind = "node-limited" if experts.n_groups > 1 else "uniform"
         n_tokens = ask.tokens or TOKENS_A_RANK * n_ranks
+        check_cells(n_tokens, n_ranks)
         rng = stream(ask.seed, "moe/gate")
         choices = draw_choices(rng, ask.gate or limited, experts, n_tokens, ask.skew_milli)
     where = place_experts(experts.n_routed, n_ranks)

@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from fanfold.cli import first_run
+from fanfold.errors import ConfigError
 from fanfold.kernels.jit import JIT
 from fanfold.results.store import Store
 from fanfold.run import run_scenario
@@ -36,9 +37,18 @@ def test_interpreted_is_the_same_byte_for_byte(tmp_path: Path) -> None:
     assert files_of(tmp_path / "a") == files_of(tmp_path / "b") != {}
 
 
-def test_what_cannot_be_run_is_left_to_the_usual_way(tmp_path: Path) -> None:
+def test_what_is_wrong_is_told_at_once(tmp_path: Path) -> None:
     wrong = replace(SMALL, workload=Workload("all_gather", 9))
-    assert first_run.interpret(wrong, Store(tmp_path / "a"), use_cache=True) is None
+    with pytest.raises(ConfigError, match="n_bytes: got 9, allowed: a multiple of 4 ranks"):
+        first_run.interpret(wrong, Store(tmp_path / "a"), use_cache=True)
+
+
+def test_a_file_named_from_here_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(Path(__file__).parents[3] / "examples")
+    small = replace(SMALL, topology="import:figure1.json")
+    assert first_run.interpret(small, Store(tmp_path / "a"), use_cache=True) is not None
 
 
 @pytest.mark.skipif(not JIT, reason="without JIT there is nothing to compile")
