@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import arrays
 import forwarding
 import goodput
 import loss
@@ -41,6 +42,7 @@ def main() -> int:
             "starts": lambda: starts.run(folder, args.rounds or 20),
             "loss": lambda: loss.run(folder, min(size, LOSS_BYTES), args.rounds or 5),
             "goodput": lambda: goodput.run(folder, size),
+            "arrays": lambda: arrays.run(args.rounds or 9),
         }
         for name in args.only or todo:
             try:
