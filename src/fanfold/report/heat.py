@@ -1,5 +1,6 @@
 """What each link carried, on a drawing of the net."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from math import exp, log
 from typing import Any, NamedTuple
@@ -119,7 +120,8 @@ def _nodes(layout: Layout) -> list[alt.Chart]:
         y=_axis("y"),
         tooltip=[alt.Tooltip("name:N"), alt.Tooltip("n:Q", title="nodes")],
     )
-    size = max(12, min(110, 9000 // max(len(spots), 1)))
+    widest = max(Counter(s.tier for s in layout.spots).values())
+    size = max(5, min(110, 3000 // widest))
     hosts = node.transform_filter("datum.host").mark_point(
         shape="circle", filled=True, size=max(size * 0.3, 6), color=var("soft"), opacity=1
     )

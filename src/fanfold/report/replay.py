@@ -77,7 +77,7 @@ class _Tally:
 
 
 def replay_of(net: Net, layout: Layout, story: Story, caption: str) -> Replay:
-    """Frames of a story, at most MOST_FRAMES; neighbours of one way are joined beyond that."""
+    """Frames of a story; of more than MOST_FRAMES, neighbours of one way are joined."""
     steps = [s for s in story.steps if s.what in DOWN + UP]
     source = steps[0].src
     groups = [list(g) for _, g in groupby(steps, key=lambda s: (s.at_ps, _way(s)))]

@@ -4,7 +4,6 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import altair as alt
 import numpy as np
 import pytest
 
@@ -52,7 +51,7 @@ def test_every_node_has_a_spot_and_every_cable_a_line(name: str) -> None:
     assert layout.is_grouped == (net.n_nodes > MOST_SPOTS)
     tiers = Counter(spot.tier for spot in layout.spots)
     if layout.is_grouped:
-        assert max(tiers.values()) <= 2 * MOST_GROUPS
+        assert tiers == {0: 16, 1: 16, 2: 16, 3: MOST_GROUPS}
     places = [(spot.x, spot.y) for spot in layout.spots]
     assert all(0 <= x <= 1 and 0 <= y <= 1 for x, y in places)
     assert len(set(places)) == len(places)
@@ -131,11 +130,11 @@ def test_many_frames_are_joined_and_none_is_lost(tmp_path: Path) -> None:
     last = story.steps[-1].at_ps
     steps = [
         step._replace(at_ps=step.at_ps + i * last)
-        for i in range(-(-MOST_FRAMES // len(story.steps)) + 1)
+        for i in range(MOST_FRAMES)
         for step in story.steps
     ]
     replay = replay_of(net, place_nodes(net), story._replace(steps=steps), "")
-    assert len(replay.frames) <= MOST_FRAMES + len(steps) // 2
+    assert len(replay.frames) < len({(step.at_ps, step.what) for step in steps})
     assert sum(m.n_pkts for f in replay.frames for m in f.moves) == len(steps)
 
 
@@ -232,14 +231,6 @@ def test_the_best_is_first_and_of_equals_the_one_that_sends_least() -> None:
     assert [row.scheme for row in best_first(rows, "time_all_ps")] == ["c", "b", "a"]
     assert [row.scheme for row in best_first(rows, "utilisation_ppm")] == ["c", "b", "a"]
     assert best_first(rows, "") == []
-
-
-def test_names_that_a_library_counts_are_counted_anew() -> None:
-    def picked() -> Spec:
-        chart = alt.Chart(alt.InlineData(values=[])).mark_point()
-        return spec_of(chart.add_params(alt.selection_interval()), height=9)
-
-    assert picked() == picked()
 
 
 def data_of(spec: Spec) -> list[dict[str, Any]]:
