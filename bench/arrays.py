@@ -33,7 +33,7 @@ def run(n_rounds: int) -> Part:
         rows=rows,
         source=f"CPU time of {BATCH} calls; each round measures both; medians of {n_rounds}"
         " rounds. The addition tells overflows, numpy's does not",
-        limits="Blocks lie in the cache, as a packet just received does. Calls from Python are in"
+        limits="Blocks lie in the cache, as packets just received do. Calls from Python are in"
         " both figures, not in the compiled loop.",
     )
 

@@ -62,7 +62,7 @@ def main() -> int:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bench/run.py", description=__doc__)
     parser.add_argument("--size", type=lambda text: parse_size(text, "--size"), default="1GiB")
-    names = ["forwarding", "starts", "loss", "goodput"]
+    names = ["forwarding", "starts", "loss", "goodput", "arrays"]
     parser.add_argument("--only", action="append", choices=names, help="repeat for several")
     parser.add_argument("--rounds", type=int, default=0, help="fewer or more of what repeats")
     parser.add_argument("--json", type=Path, help="write every figure here too")
