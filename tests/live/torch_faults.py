@@ -17,8 +17,8 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-DEADLINE_S = 2.0
-HANG_S = 100
+DEADLINE_S = 3.0
+HANG_S = 180
 
 
 def said(action):
@@ -60,6 +60,7 @@ def main():
     if rank == 1:
         time.sleep(2 * DEADLINE_S)
     told["sleep"] = said(lambda: dist.barrier(group=sleepy))
+    dist.barrier()  # the default group waits longer
 
     doomed = dist.new_group(list(range(n)), timeout=short)
     model = torch.nn.Linear(64, 64)

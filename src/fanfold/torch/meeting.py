@@ -28,7 +28,7 @@ from fanfold.torch.seat import (
 
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.001, 0.05
 HERE, PLACE, BUILT = "here", "place", "built"
-"""Steps; each rank writes STEP/RANK."""
+"""Steps; each rank writes a key of its own at each."""
 FABRIC, NUMBER, FAILED = "fabric", "number", "failed"
 MAX_NUMBERS = 8
 """Numbers, and so ports, that a group tries."""

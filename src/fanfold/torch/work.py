@@ -95,6 +95,9 @@ def as_torch(error: Exception, name: str) -> Exception:
     if not text.startswith(name):
         is_before = isinstance(error, GroupError) and error.op not in ("", "meeting")
         text = f"{name}: {'refused since ' if is_before else ''}{text}"
+    branch = error.branch if isinstance(error, GroupError) else ""
+    if branch and branch not in text:
+        text += f"; branch {branch}"
     told = torch.distributed.DistBackendError(text)
     told.__cause__ = error
     return told
