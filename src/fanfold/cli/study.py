@@ -8,7 +8,7 @@ import typer
 
 from fanfold.cli.study_flags import results_home
 from fanfold.cli.study_view import Line, show_key_rows
-from fanfold.errors import ConfigError, ExitCode
+from fanfold.errors import CheckFailed, ConfigError, ExitCode
 from fanfold.study.api import asks_of, run_all
 from fanfold.study.catalog import CATALOG
 from fanfold.study.result import Study
@@ -84,15 +84,20 @@ def study(
     if submit is not None and jobs is not None:
         raise ConfigError("--jobs", jobs, "none beside --submit: the cluster decides")
     how: Submit = on_cluster(submit) if submit else here(jobs if jobs is not None else cores())
-    with Line(is_shown=not as_json) as line:
-        made = run_all(
-            asks,
-            out if out is not None else results_home(),
-            submit=how,
-            use_cache=not no_cache,
-            tell=line.tell,
-            told=None if as_json else line.show,
-        )
+    line = Line(is_shown=not as_json)
+    try:
+        with line:
+            made = run_all(
+                asks,
+                out if out is not None else results_home(),
+                submit=how,
+                use_cache=not no_cache,
+                tell=line.tell,
+                told=None if as_json else line.show,
+            )
+    except KeyboardInterrupt:
+        text = f"interrupted: {line.n_done} of {line.n_tasks} runs are kept"
+        raise CheckFailed(f"{text}; the same command goes on") from None
     _finish(made, as_json=as_json)
 
 

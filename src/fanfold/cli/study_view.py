@@ -24,7 +24,7 @@ class Line:
 
     def __init__(self, *, is_shown: bool) -> None:
         console = Console(stderr=True)
-        self._is_plain = is_shown and not console.is_terminal
+        self.n_done = self.n_tasks = 0
         self._bar = Progress(
             TextColumn("{task.fields[what]}"),
             BarColumn(),
@@ -50,6 +50,7 @@ class Line:
 
     def tell(self, n_done: int, n_tasks: int, what: str) -> None:
         """Take how far it is."""
+        self.n_done, self.n_tasks = n_done, n_tasks
         kept = f"{n_done} kept already" if n_done else "the first runs"
         self._bar.update(self._task, completed=n_done, total=n_tasks, what=what or kept)
 

@@ -92,6 +92,16 @@ def test_a_cluster_that_is_not_here_is_code_3(capsys, tmp_path, monkeypatch):
     assert "sbatch" in capsys.readouterr().err
 
 
+def test_who_interrupts_is_told_what_is_kept(capsys, tmp_path, monkeypatch):
+    def stopped(*_, tell, **__):
+        tell(3, 12, "unicast")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("fanfold.cli.study.run_all", stopped)
+    assert run([*PUSH, "--out", str(tmp_path)]) == 4
+    assert "3 of 12 runs are kept; the same command goes on" in capsys.readouterr().err
+
+
 def test_sweeps_and_prices_are_read_exactly():
     assert read_sweep(["a=1,2", "topology=rail:servers=2,gpus=4;star:hosts=8"]) == (
         ("a", ("1", "2")),
