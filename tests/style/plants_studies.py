@@ -6,7 +6,7 @@ PHASES = T + "test_study_phases.py::"
 LOWER = T + "test_study_lower.py::"
 KINDS = T + "test_study_kinds.py::"
 ENGINE = T + "test_study_engine.py::"
-CLI = "tests/unit/cli/test_cli_study.py::"
+CLI = "tests/unit/cli/test_cli_studies.py::"
 
 PLANTS: tuple[tuple[str, str, str, str], ...] = (
     (

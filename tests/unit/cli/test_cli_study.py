@@ -1,121 +1,245 @@
+"""`fanfold compare`, `explain` and `sim-bench` as an operator types them."""
+
 import json
-import subprocess
-import sys
+import os
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from fanfold.cli import compare as compare_module
+from fanfold.cli import sim_bench as sim_bench_module
 from fanfold.cli.main import run
-from fanfold.cli.study import micro_usd, read_sweep
-from fanfold.errors import ConfigError
-from fanfold.study.catalog import CATALOG
-from fanfold.study.sweep import schemes_of
+from fanfold.cli.sim_bench import measure
+from fanfold.results.outcome import NOT_DONE, Outcome
+from fanfold.sim.bench_cases import Case, cases, copies, permutation, ring
 
-SMALL = ("--topology", "star:hosts=4", "--gpus", "4", "--jobs", "1", "--sweep", "size=20kB")
-PUSH = ("study", "model-push", *SMALL)
-
-
-def told(capsys, *argv):
-    code = run([*argv, "--json"])
-    return code, json.loads(capsys.readouterr().out)
+BASE = ("--topology", "star:hosts=4", "--workload", "broadcast:20kB")
+EXAMPLES = Path(__file__).parents[3] / "examples"
 
 
-def test_a_study_by_every_scheme_with_prices(capsys, tmp_path):
-    argv = (
-        *PUSH,
-        "--out",
-        str(tmp_path),
-        "--price",
-        "0.02",
-        "--pj-per-bit",
-        "5",
-        "--watts",
-        "700",
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    for name in [n for n in os.environ if n.startswith("FANFOLD_COMPARE")]:
+        monkeypatch.delenv(name)
+    return tmp_path / "state" / "fanfold" / "results"
+
+
+def told(capsys: pytest.CaptureFixture[str]) -> Any:
+    return json.loads(capsys.readouterr().out)
+
+
+def test_comparison_as_json_is_integers_and_text(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["compare", *BASE, "--schemes", "all", "--json"]) == 0
+    value = told(capsys)
+    assert {r["scheme"] for r in value["runs"]} >= {"unicast", "bier", "fanfold"}
+    assert [r["scheme"] for r in value["refused"]] == ["direct"]
+    for row in value["runs"]:
+        assert all(isinstance(v, int | str) for v in row.values())
+        assert row["hops_per_s"] > 0
+        assert (home / row["run_id"] / "runs.parquet").is_file()
+    ends = [row["last_ps"] for row in value["runs"]]
+    assert ends == sorted(ends)
+
+
+def test_comparison_for_people_says_all_that_was_asked(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(["compare", *BASE, "--schemes", "unicast,fanfold,direct"]) == 0
+    out = capsys.readouterr().out
+    words = (
+        "last receiver|p50|p99|acknowledged|busiest link|source|feedback|drops|repairs|h0 > "
     )
-    code, value = told(capsys, *argv)
-    assert code == 0
-    assert [row["scheme"] for row in value["rows"]] == list(schemes_of(["all"]))
-    assert len(value["rows"]) == 12
-    for row in value["rows"]:
-        assert row["refusal"] == ""
-        values = row["values"]
-        assert values["time_all_ps"] > 0
-        assert values["energy_mj"] == values["fabric_bytes"] * 8 * 5 // 10**9
-        assert values["idle_energy_mj"] == values["idle_gpu_ps"] * 700 // 10**9
-        money = -(-values["source_bytes"] * 20_000 // 10**9)
-        assert values["egress_micro_usd"] == money
-    assert value["command"] == (
-        "fanfold study model-push --gpus 4 --topology star:hosts=4 --sweep size=20kB"
-        " --price 0.020000 --pj-per-bit 5 --watts 700 --seed 1"
-    )
-    assert run([*argv]) == 0
-    text = capsys.readouterr().out
-    assert "=> size 20kB: choose fanfold" in text
-    assert "topology" not in text.split("assumed")[1].split("\n")[1]
-    for scheme in ("unicast", "sr-p2mp", "fanfold"):
-        assert scheme in text
+    for word in words.split("|"):
+        assert word in out, word
+    assert "fanfold: packet by packet: about" in out
+    assert "left out: direct: workload.kind: takes" in out
 
 
-def test_keys_of_every_study_are_listed(capsys):
-    assert run(["study", "all", "--keys", "--json"]) == 0
-    rows = json.loads(capsys.readouterr().out)
-    assert {row["study"] for row in rows} == {row.name for row in CATALOG}
-    assert run(["study", "moe-dispatch", "--keys"]) == 0
-    assert "node-limited" in capsys.readouterr().out
+def test_the_second_time_it_is_kept(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["compare", *BASE, "--schemes", "fanfold", "--json"]
+    assert run(words) == 0
+    first = told(capsys)["runs"][0]
+    assert run(words) == 0
+    second = told(capsys)["runs"][0]
+    assert (first["is_cached"], second["is_cached"]) == (False, True)
+    assert run([*words, "--no-cache"]) == 0
+    assert told(capsys)["runs"][0]["is_cached"] is False
+    speed = ("is_cached", "wall_ps", "hops_per_s")
+    assert {k: v for k, v in first.items() if k not in speed} == {
+        k: v for k, v in second.items() if k not in speed
+    }
+
+
+def test_flags_reach_the_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    flags = ("--gpus", "3", "--order", "shuffled", "--loss", "5%", "--seed", "9")
+    more = ("--fidelity", "packet", "--transport", "roce", "--schemes", "unicast")
+    out = ("--out", str(tmp_path / "here"), "--json")
+    assert run(["compare", *BASE, *flags, *more, *out]) == 0
+    (row,) = told(capsys)["runs"]
+    assert (row["n_ranks"], row["seed"], row["fidelity_why"]) == (3, 9, "asked for")
+    kept = (tmp_path / "here" / row["run_id"] / "scenario.toml").read_text()
+    for line in (
+        'order = "shuffled"',
+        "loss_ppb = 50000000",
+        'transport = "roce"',
+        "ranks = 3",
+    ):
+        assert line in kept
+
+
+def test_flags_have_twins_in_the_environment(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FANFOLD_COMPARE_SCHEMES", "chain")
+    monkeypatch.setenv("FANFOLD_COMPARE_SEED", "5")
+    assert run(["compare", *BASE, "--json"]) == 0
+    (row,) = told(capsys)["runs"]
+    assert (row["scheme"], row["seed"]) == ("chain", 5)
 
 
 @pytest.mark.parametrize(
-    ("argv", "text"),
+    ("words", "said"),
     [
-        (("modl-push",), "model-push?"),
-        (("model-push", "--model", "llama3-71b"), "llama3-70b?"),
-        (("model-push", "--gpus", "1"), "gpus"),
-        (("model-push", "--topology", "star:hosts=3", "--gpus", "4", "--jobs", "1"), "4 hosts"),
-        (("model-push", "--gpus", "4", "--sweep", "gpus=4,8"), "beside its own flag"),
-        (("model-push", "--sweep", "size"), "KEY=VALUE"),
-        (("model-push", "--price", "cheap"), "USD a GB"),
-        (("model-push", "--jobs", "0"), "--jobs"),
-        (("model-push", "--submit", "local", "--jobs", "2"), "the cluster decides"),
-        (("moe-dispatch", "--model", "llama3-70b"), "routed experts"),
-        (("all", "--sweep", "nokey=1"), "nokey"),
+        ((*BASE, "--schemes", "fanfol"), "--schemes: got 'fanfol', allowed: fanfold?"),
+        ((*BASE, "--loss", "1.0"), "--loss: got '1.0', allowed: less than one"),
+        ((*BASE, "--loss", "1"), "--loss: got '1', allowed: less than one"),
+        ((*BASE, "--gpus", "5"), "--gpus: got 5, allowed: 2..4"),
+        ((*BASE, "--gpus", "1"), "--gpus: got 1, allowed: a whole number, 2.."),
+        ((*BASE, "--transport", "tcp"), "--transport: got 'tcp', allowed: ndp, plain, roce"),
+        ((*BASE, "--fidelity", "exact"), "--fidelity: got 'exact'"),
+        ((*BASE, "--order", "random"), "--order: got 'random'"),
+        ((*BASE, "--seed", "-1"), "--seed: got -1"),
+        ((*BASE[:2], "--workload", "broadcast:0"), "--workload: got 0"),
+        ((*BASE[:2], "--workload", "broadcast"), "--workload: got 'broadcast', allowed: KIND"),
+        ((*BASE[:2], "--workload", "cast:1"), "--workload: got 'cast', allowed: all_gather"),
+        ((*BASE[:2], "--workload", "all-gather:5"), "--workload: got 5, allowed: a multiple"),
+        (BASE[:2], "--workload: got 'nothing'"),
+        (BASE[2:], "--topology: got 'nothing'"),
+        (("--topology", "stars:n=4", *BASE[2:]), "--topology: got 'stars', allowed: star?"),
+        ((str(EXAMPLES / "first.toml"), "--seed", "2"), "--seed: got 2, allowed: no such flag"),
+        (("nowhere.toml",), "nowhere.toml: got 'No such file"),
     ],
 )
-def test_a_wrong_request_is_one_line_and_code_2(capsys, tmp_path, argv, text):
-    assert run(["study", *argv, "--out", str(tmp_path)]) == 2
-    told = capsys.readouterr().err
-    assert told.count("\n") == 1
-    assert text in told
+def test_bad_input_is_one_line_and_exit_two(
+    words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["compare", *words]) == 2
+    err = capsys.readouterr().err.strip()
+    assert err.startswith(f"error: {said}")
+    assert len(err.splitlines()) == 1
 
 
-def test_a_cluster_that_is_not_here_is_code_3(capsys, tmp_path, monkeypatch):
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert run(["study", "model-push", "--submit", "slurm", "--out", str(tmp_path)]) == 3
-    assert "sbatch" in capsys.readouterr().err
+def test_an_unknown_key_of_a_file_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (EXAMPLES / "first.toml").read_text() + "\n[settings]\nloss = 1\n"
+    (tmp_path / "s.toml").write_text(text)
+    assert run(["compare", str(tmp_path / "s.toml"), "--json"]) == 2
+    value = told(capsys)
+    assert value["exit_code"] == 2
+    assert "settings.loss: got 'an unknown key', allowed: loss_ppb?" in value["error"]
 
 
-def test_who_interrupts_is_told_what_is_kept(capsys, tmp_path, monkeypatch):
-    def stopped(*_, tell, **__):
-        tell(3, 12, "unicast")
-        raise KeyboardInterrupt
+def test_what_could_not_finish_is_named_and_exits_four(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from fanfold import run as run_module  # noqa: PLC0415 - patched
 
-    monkeypatch.setattr("fanfold.cli.study.run_all", stopped)
-    assert run([*PUSH, "--out", str(tmp_path)]) == 4
-    assert "3 of 12 runs are kept; the same command goes on" in capsys.readouterr().err
+    real = run_module.simulate_job
+
+    def hang(*args: Any, **named: Any) -> Outcome:
+        outcome = real(*args, **named)
+        host_ps = outcome.host_ps.copy()
+        host_ps[3] = NOT_DONE
+        lines = tuple(f"message {i} to h3: 0 of 5 acknowledged" for i in range(12))
+        return outcome._replace(host_ps=host_ps, stuck=lines, reason="no event left")
+
+    monkeypatch.setattr(run_module, "simulate_job", hang)
+    assert run(["compare", *BASE, "--schemes", "unicast", "--json"]) == 4
+    said = capsys.readouterr()
+    assert json.loads(said.out)["runs"][0]["n_stuck"] == 12
+    assert json.loads(said.out)["runs"][0]["last_ps"] is None
+    assert "unicast: no event left: message 0 to h3" in said.err
+    assert "message 9 to h3: 0 of 5 acknowledged; and 2 more" in " ".join(said.err.split())
+    assert run(["compare", *BASE, "--schemes", "unicast"]) == 4
+    assert "never" in capsys.readouterr().out
 
 
-def test_sweeps_and_prices_are_read_exactly():
-    assert read_sweep(["a=1,2", "topology=rail:servers=2,gpus=4;star:hosts=8"]) == (
-        ("a", ("1", "2")),
-        ("topology", ("rail:servers=2,gpus=4", "star:hosts=8")),
+def test_explain_follows_a_packet(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["compare", *BASE, "--schemes", "fanfold,unicast", "--json"]) == 0
+    ids = {row["scheme"]: row["run_id"] for row in told(capsys)["runs"]}
+    assert run(["explain", ids["unicast"][:9], "--item", "1", "--packet", "4", "--json"]) == 0
+    value = told(capsys)
+    assert (value["run_id"], value["what"]) == (
+        ids["unicast"],
+        "message 1, h0 to h2, 20,000 bytes",
     )
-    assert [micro_usd(t) for t in (None, "0.02", "$1", ".5", "12.345678")] == [
-        *(0, 20_000, 1_000_000, 500_000, 12_345_678)
+    assert [s["what"] for s in value["steps"]] == ["data", "data", "ack", "ack"]
+    assert value["steps"][0]["src"] == value["steps"][-1]["node"] == "h0"
+    assert run(["explain", ids["fanfold"], "--packet", "4"]) == 0
+    out = capsys.readouterr().out
+    assert "fan 0, h0 to 3 hosts, 20,000 bytes" in out
+    assert "feedback" in out
+    assert run(["explain", "nothing"]) == 2
+
+
+def test_bench_programs_are_those_of_the_rule() -> None:
+    program = permutation(16, 8192, 1)
+    assert sorted(program.src) == sorted(program.dst) == list(range(16))
+    assert (program.src != program.dst).all()
+    at, seen = 0, []
+    after = dict(zip(program.src.tolist(), program.dst.tolist(), strict=True))
+    for _ in range(16):
+        at = after[at]
+        seen.append(at)
+    assert sorted(seen) == list(range(16))
+    assert copies(5, 1).dst.tolist() == [1, 2, 3, 4]
+    program = ring(4, 400)
+    assert program.src.size == 4 * 6
+    assert program.src[:6].tolist() == [0, 1, 2, 3, 0, 1]
+    assert program.dst[:6].tolist() == [1, 2, 3, 0, 1, 2]
+    assert program.n_needs.tolist() == [0, 1, 1, 1, 1, 1] * 4
+    assert set(program.n_bytes.tolist()) == {100}
+    assert [(c.name, c.program.src.size) for c in cases(1)] == [
+        *(("S1a", 128), ("S1b", 1024), ("S3", 127), ("S4", 32_512)),
     ]
-    for text in ("", "-1", "1e3", "0.0000001", "."):
-        with pytest.raises(ConfigError):
-            micro_usd(text)
 
 
-def test_importing_fanfold_imports_no_study():
-    code = "import sys, fanfold; print('fanfold.study' in sys.modules, 'numpy' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
-    assert done.stdout.split() == [b"False", b"False"]
+def test_bench_prints_hops_and_what_of_a_heap_that_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sim_bench_module, "HEAP_TURNS", 1000)
+    small = (Case("S3", "star:hosts=4", copies(4, 8192)),)
+    monkeypatch.setattr(sim_bench_module, "cases", lambda _: small)
+    assert run(["sim-bench", "--json", "--rounds", "1"]) == 0
+    (row,) = told(capsys)
+    assert row["n_hops"] == 3 * 2 * 2 * 2
+    assert row["hops_per_s"] > 0
+    assert row["of_heap_ppb"] == row["hops_per_s"] * 10**9 // row["heap_per_s"]
+    assert run(["sim-bench", "--rounds", "1"]) == 0
+    assert "of the heap" in capsys.readouterr().out
+    assert measure(small[0], 3, 1).end_ps == row["end_ps"]
+    for words in (["--rounds", "0"], ["--only", "S9"], ["--seed", "-1"]):
+        assert run(["sim-bench", *words]) == 2
+    assert "--seed: got -1" in capsys.readouterr().err
+
+
+def test_the_progress_line_is_no_part_of_the_output(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines: list[str] = []
+    bar = compare_module.Bar(is_shown=True)
+    monkeypatch.setattr(bar._bar, "update", lambda _, description: lines.append(description))
+    from fanfold.scenario.fidelity import Choice  # noqa: PLC0415
+
+    choice = Choice("packet", 1, "", 1000)
+    bar.show("ring", choice, {"n_hops": 250, "n_done": 3, "n_items": 9, "now_ps": 5})
+    bar.show("ring", choice, {"n_hops": 0, "n_done": 0, "n_items": 9, "now_ps": 0})
+    assert lines[0].startswith("ring, packet: 25 % of 1,000 hops, 3 of 9 items, ")
+    assert lines[0].endswith(" left")
+    assert lines[1].endswith("? left")
+    assert capsys.readouterr().out == ""
