@@ -42,8 +42,8 @@ SO_RCVBUFFORCE = 33
 N_SLOTS = 1024
 N_VATS = 512
 """Groups and ways that a BFR knows, with slots of their own or without."""
-N_ARRAYS = 8192
-"""Arrays that a BFR joins at once, of all groups: 72 MB when all are in use."""
+N_ARRAYS = 16384
+"""Arrays that a BFR joins at once, of all groups: 144 MB when all are in use."""
 FOLD_PS = 60_000_000_000
 """Shortest deadline of a slot just above the leaves; the lag a node sees comes on top."""
 TAP_BYTES = 64 << 20

@@ -31,6 +31,7 @@ from fanfold.live import sock as s
 from fanfold.live.clock import now_ps
 from fanfold.live.ports import build_sock, check_mtu, open_socket
 from fanfold.topo.fabric import Fabric
+from fanfold.units import PS_PER_SECOND
 from fanfold.wire import bitstring
 from fanfold.wire.bier import BierHeader
 from fanfold.wire.fold import Fold
@@ -40,7 +41,7 @@ from fanfold.wire.packet import build
 
 BLOCK_BYTES = 8192
 """Words in a packet at most; fewer where the MTU is smaller."""
-WINDOW = 128
+WINDOW = 256
 LEAST_WINDOW = loop.LEAST_SLOTS // 2
 FIRST_CWND = 16
 WIDE_BYTES = 4 * BLOCK_BYTES
@@ -306,6 +307,7 @@ def build_rank(
     row[0]["group"], row[0]["n_ranks"], row[0]["is_first"] = group, len(members), rank == 0
     row[0]["own_index"], row[0]["n_words"], row[0]["window"] = own, n_words, window
     row[0]["n_slots"], row[0]["up_addr"] = 2 * window, near[group % len(near)]
+    row[0]["least_ps"] = PS_PER_SECOND
     row[0]["cwnd"] = row[0]["epoch_end"] = min(FIRST_CWND, window)
     bsl = bitstring.bsl_of_bits(fabric.bitstring_bits)
     bift_id = bitstring.bift_id(bsl, fabric.sub_domain, si)

@@ -91,6 +91,9 @@ REORDER_PS = 1_000_000_000
 AGAIN_LEAST_PS = 4_000_000_000
 MOST_ASKED = 8
 """Blocks asked for by timeout at once: one tells as much as all."""
+QUEUE_PS = 10_000_000_000
+ENOUGH = 32
+"""Blocks under way while round trips are longer than the least by more than QUEUE_PS."""
 MOST_LOST = 8
 """The congestion window halves when more than one block in so many had to be sent again."""
 
@@ -233,7 +236,8 @@ def measure(rank: RankState, i: int, when: int) -> None:
     row, job = rank.row[0], rank.job[0]
     slot = i % row["window"]
     if rank.ring[R_TRIES, slot] == 0 and rank.ring[R_ASKED, slot] == 0:
-        rtt = when - rank.ring[R_SENT, slot]
+        rtt = max(when - rank.ring[R_SENT, slot], 1)
+        row["least_ps"] = min(row["least_ps"], rtt)
         job["fresh_ps"] = max(job["fresh_ps"], rank.ring[R_SENT, slot])
         if row["srtt_ps"] == 0:
             row["srtt_ps"], row["var_ps"] = rtt, rtt // 2
@@ -244,6 +248,9 @@ def measure(rank: RankState, i: int, when: int) -> None:
     if row["epoch_end"] <= 0:
         if row["epoch_lost"] * MOST_LOST > row["cwnd"] and row["epoch_lost"] > 1:
             row["cwnd"] = max(row["cwnd"] // 2, 4)
+        elif row["srtt_ps"] > 2 * row["least_ps"] + QUEUE_PS:
+            least = min(row["cwnd"], ENOUGH)  # more would only stand in queues
+            row["cwnd"] = max(row["cwnd"] * 7 // 8, least)
         else:
             row["cwnd"] = min(row["cwnd"] + max(row["cwnd"] // 2, 1), row["window"])
         row["epoch_end"], row["epoch_lost"] = row["cwnd"], 0
@@ -430,6 +437,7 @@ def serve_rank(sock: Sock, rank: RankState, mishaps: Mishaps, drops: I64, until_
             n = next_rank_block(sock, rank, mishaps, drops, when)
             if n < 0:
                 break
+            when = now(sock)
             take_block(sock, rank, n, when)
             send_fresh(sock, rank)
         if job["n_done"] == job["n_blocks"]:

@@ -41,6 +41,7 @@ RANK_ROW = np.dtype(
         ("epoch_lost", np.int64),
         ("srtt_ps", np.int64),
         ("var_ps", np.int64),
+        ("least_ps", np.int64),  # shortest round trip
         ("base", np.int64),  # number of block 0 of the operation
         ("heard_ps", np.int64),  # when anything came last
     ]
