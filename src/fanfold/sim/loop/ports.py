@@ -31,7 +31,6 @@ from fanfold.sim.loop.rows import (
     PFC_LOW,
     PK_ACK,
     PK_DATA,
-    PK_ECHO,
     PK_FAN,
     PK_FEEDBACK,
     SWITCH_PS,
@@ -81,7 +80,7 @@ def free_pkt(q: I64, pkts: Rows, p: int) -> None:
 def traffic_class(pkt: Row) -> int:
     """Column of the link counters: data, sent again, unicast control, fan feedback."""
     kind = pkt["kind"]
-    if kind == PK_FEEDBACK or kind == PK_ECHO:
+    if kind >= PK_FEEDBACK:
         return 3
     if kind != PK_DATA and kind != PK_FAN:
         return 2
