@@ -7,6 +7,7 @@ import pytest
 
 from fanfold.errors import ConfigError
 from fanfold.schemes.catalog import scheme_of
+from fanfold.schemes.program import edges_of
 from fanfold.schemes.program_rules import check_program
 from fanfold.schemes.tree_fans import Site
 from fanfold.study.lower import Sent, delay, lower, merged
@@ -82,6 +83,11 @@ def test_groups_sum_up_side_by_side(name: str) -> None:
     assert all(
         {fan.source in first} == {h in first for h in fan.receivers} for fan in program.fans
     )
+    sides = [src in first for src in program.src.tolist()]
+    sides += [fan.source in first for fan in program.fans]
+    edges = edges_of(program).tolist()
+    assert edges
+    assert all(sides[before] == sides[after] for before, after in edges)
 
 
 def test_what_a_scheme_cannot_do_is_refused_by_the_workload() -> None:
