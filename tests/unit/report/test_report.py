@@ -15,7 +15,7 @@ from fanfold.report import gap_store
 from fanfold.report.amounts import format_value
 from fanfold.report.material import Material, find, gather, newest
 from fanfold.report.report import FIGURES, PAGE, Report, write_report
-from fanfold.report.tables import AI_METRICS
+from fanfold.report.tables import AI_METRICS, main_tables
 from fanfold.results import query
 from fanfold.results.store import Store
 from fanfold.study.keep import Shelf
@@ -188,12 +188,16 @@ def test_best_is_marked_by_a_word_where_values_differ(
 
 
 def test_metrics_of_any_network_and_of_ai_jobs_stand_apart(
-    written: tuple[Report, Page],
+    material: Material, written: tuple[Report, Page]
 ) -> None:
     _, page = written
     captions = [text for tag, text in page.texts if tag == "caption"]
     assert captions.index("Metrics of any network") < captions.index("Metrics of AI jobs")
     assert set(AI_METRICS) <= {metric.name for metric in CATALOG}
+    grids = main_tables(material.study, material.rows)
+    plain, of_ai = [[name for name, _ in grid.head] for grid in grids]
+    assert {"GPU utilisation", "straggler spread"} == {*of_ai} - {"scheme"}
+    assert {"until all have it", "all links"} <= {*plain}
 
 
 def test_the_page_says_how_to_make_it_again(written: tuple[Report, Page]) -> None:
