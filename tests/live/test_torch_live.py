@@ -86,7 +86,7 @@ def test_who_differs_sleeps_or_dies_is_named_on_every_rank(lab):
         assert "all_reduce" in told["sizes"][0]
         assert "rank 1" in told["sizes"][0]
         assert "broadcast" in told["dtypes"][0]
-        assert "rank 2" in told["dtypes"][0]
+        assert "rank 2: broadcast of 16 bytes of int32" in told["dtypes"][0]
         if rank != 1:
             words, seconds = told["sleep"]
             assert "barrier" in words

@@ -47,7 +47,7 @@ def main():
     told["sizes"] = said(lambda: dist.all_reduce(torch.ones(5 + (rank == 1))))
     told["dtypes"] = said(
         lambda: dist.broadcast(
-            torch.ones(4, dtype=torch.float64 if rank == 2 else torch.float32), 0
+            torch.ones(4, dtype=torch.int32 if rank == 2 else torch.float32), 0
         )
     )
     total = torch.ones(3)

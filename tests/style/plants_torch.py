@@ -35,8 +35,12 @@ ROWS = (
         "None",
         ODD,
     ),
-    ("src/fanfold/torch/tensors.py", "if not n_bytes:", "if n_bytes < 0:", ODD),
-    ("src/fanfold/torch/tensors.py", '"u2" if kind else', '"i2" if kind else', SUMS),
+    (
+        "src/fanfold/torch/tensors.py",
+        "np.frombuffer(memory, dtype), kind",
+        "np.frombuffer(memory, dtype).copy(), kind",
+        SUMS,
+    ),
     (
         "src/fanfold/torch/plans.py",
         "return 2 if tensor.is_complex() else 1",

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as WaitOver
 from contextlib import suppress
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from fanfold.errors import ConfigError
 from fanfold.group import layout
 from fanfold.group.communicator import Array, GroupError, Op, Work
 from fanfold.group.session import Ask, Session
-from fanfold.group.values import MOVED, WIDENED, bytes_of, form_of, name_of
+from fanfold.group.values import MOVED, WIDENED, bytes_of, form_of, moved_kind, name_of
 from fanfold.kernels.reduce import join_floats
 from fanfold.live.clock import now_ps
 from fanfold.live.rank import WINDOW, RankEnd, Worker, port_of_group
@@ -26,6 +27,14 @@ CLOSE_PS = PS_PER_SECOND
 NO_BYTES = np.zeros(0, np.uint8)
 PIECE_BYTES = 1 << 20
 """Floats that are multiplied are gathered from all ranks in pieces of this size."""
+
+
+class Moved(NamedTuple):
+    """What is moved, as all ranks must have been told; n_bytes: 0 where sizes say it."""
+
+    name: str
+    n_bytes: int
+    dtype: "np.dtype[Any]"
 
 
 class FabricWork:
@@ -241,7 +250,8 @@ class FabricCommunicator:
         self._check_rank("root", root)
         raw = bytes_of(array, "array")
         segments = layout.broadcast(raw.size, root, self.rank, self._ids)
-        return self._move("broadcast", raw, raw, segments, timeout_ps, root=root)
+        told = Moved("broadcast", raw.size, array.dtype)
+        return self._move(told, raw, raw, segments, timeout_ps, root)
 
     def all_gather(self, out: Array, array: Array, *, timeout_ps: int = 0) -> Work:
         """See ``Communicator``."""
@@ -257,7 +267,7 @@ class FabricCommunicator:
     def _gather_now(self, name: str, out: Array, array: Array, until_ps: int) -> None:
         raw, src = bytes_of(out, "out"), bytes_of(array, "array")
         segments = layout.all_gather([src.size] * self.size, self.rank, self._ids)
-        ask = Ask(name, MOVED, 0, src.size)
+        ask = Ask(name, MOVED, 0, src.size, moved_kind=moved_kind(array.dtype))
         self._session.do(ask, segments, src, raw, until_ps)
         raw[self.rank * src.size : (self.rank + 1) * src.size] = src
 
@@ -277,7 +287,8 @@ class FabricCommunicator:
                 np.copyto(bytes_of(out, "outs"), part)
                 at += sizes[r]
 
-        return self._move("all_gather", src, room, segments, timeout_ps, then=put, n_bytes=0)
+        told = Moved("all_gather", 0, array.dtype)
+        return self._move(told, src, room, segments, timeout_ps, then=put)
 
     def gather(
         self, out: Array | None, array: Array, root: int, *, timeout_ps: int = 0
@@ -297,7 +308,8 @@ class FabricCommunicator:
             if self.rank == root:
                 raw[root * src.size : (root + 1) * src.size] = src
 
-        return self._move("gather", src, raw, segments, timeout_ps, root=root, then=put)
+        told = Moved("gather", src.size, array.dtype)
+        return self._move(told, src, raw, segments, timeout_ps, root, put)
 
     def scatter(
         self, out: Array, array: Array | None, root: int, *, timeout_ps: int = 0
@@ -316,9 +328,8 @@ class FabricCommunicator:
             if self.rank == root:
                 raw[:] = src[root * raw.size : (root + 1) * raw.size]
 
-        return self._move(
-            "scatter", src, raw, segments, timeout_ps, root=root, then=put, n_bytes=raw.size
-        )
+        told = Moved("scatter", raw.size, out.dtype)
+        return self._move(told, src, raw, segments, timeout_ps, root, put)
 
     def all_to_all(self, out: Array, array: Array, *, timeout_ps: int = 0) -> Work:
         """See ``Communicator``."""
@@ -348,23 +359,23 @@ class FabricCommunicator:
         def put() -> None:
             raw[dst_at : dst_at + own] = src[src_at : src_at + own]
 
-        return self._move("all_to_all", src, raw, segments, timeout_ps, then=put, n_bytes=0)
+        told = Moved("all_to_all", 0, array.dtype)
+        return self._move(told, src, raw, segments, timeout_ps, then=put)
 
     def _move(
         self,
-        name: str,
+        told: Moved,
         src: Array,
         dst: Array,
         segments: list[layout.Segment],
         timeout_ps: int,
-        *,
         root: int = 0,
         then: Callable[[], None] | None = None,
-        n_bytes: int = -1,
     ) -> Work:
         until_ps = self._until(timeout_ps)
-        size = src.size if n_bytes < 0 else n_bytes
-        ask = Ask(name, MOVED, root, size, checksum(segments, self._ids))
+        name, n_bytes, dtype = told
+        sizes = checksum(segments, self._ids)
+        ask = Ask(name, MOVED, root, n_bytes, sizes, moved_kind(dtype))
 
         def run() -> None:
             self._session.do(ask, segments, src, dst, until_ps, mixed=name == "all_to_all")
@@ -375,7 +386,8 @@ class FabricCommunicator:
 
     def barrier(self, *, timeout_ps: int = 0) -> Work:
         """See ``Communicator``."""
-        return self._move("barrier", NO_BYTES, NO_BYTES, [], timeout_ps)
+        told = Moved("barrier", 0, NO_BYTES.dtype)
+        return self._move(told, NO_BYTES, NO_BYTES, [], timeout_ps)
 
     # Pairs.
 

@@ -42,19 +42,23 @@ MAX_CLIMB = 3
 
 
 class Ask(NamedTuple):
-    """What a rank was asked for, as it is compared: all of it must be the same on all ranks."""
+    """What a rank was asked for, as it is compared: all of it must be the same on all ranks.
+
+    moved_kind: what the bytes are that are moved, as far as it has a name.
+    """
 
     name: str
     form: Form
     root: int = 0
     n_bytes: int = 0
     sizes: int = 0
+    moved_kind: int = MOVED.kind
 
     def words(self) -> list[int]:
         """Seven numbers below 2**31."""
         return [
             NAMES.index(self.name),
-            self.form.kind,
+            self.moved_kind if self.form == MOVED else self.form.kind,
             self.form.op,
             self.root,
             self.n_bytes & 0x7FFFFFFF,

@@ -93,6 +93,11 @@ def form_of(name: str, op: Op) -> Form:
     return Form(name, KINDS[name], KERNEL_OPS[op])
 
 
+def moved_kind(dtype: "np.dtype[Any]") -> int:
+    """Kind of what is moved; what has no name of its own is bytes."""
+    return KINDS.get(str(dtype), r.KIND_BYTES)
+
+
 def bytes_of(array: Array, what: str) -> NDArray[np.uint8]:
     """An array's own bytes.
 
