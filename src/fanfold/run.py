@@ -20,6 +20,7 @@ from fanfold.results.rows import Place, Task, rows_of
 from fanfold.results.store import SCENARIO, Store
 from fanfold.results.writer import RunKey
 from fanfold.scenario.fidelity import Choice, choose
+from fanfold.scenario.horizon import check_horizon, check_links
 from fanfold.scenario.matrix import load_matrix
 from fanfold.scenario.ranks import place_ranks, place_trace, sources_of
 from fanfold.scenario.scenario import (
@@ -175,6 +176,7 @@ def build_stage(scenario: Scenario) -> Stage:
         ConfigError: a fault of the topology, or more ranks than hosts.
     """
     net = build_named_net(scenario.topology, scenario.seed)
+    check_links(net)
     workload = scenario.workload
     work = place_ranks(workload, net.n_hosts, scenario.seed) if workload else None
     trace, hosts = None, tuple[int, ...]()
@@ -193,7 +195,7 @@ def build_job(scenario: Scenario, name: str, stage: Stage) -> Job:
     """Program of one scheme, and the fidelity that its work allows.
 
     Raises:
-        ConfigError: the scheme cannot do the collective.
+        ConfigError: the scheme cannot do the collective, or in no time that can be told.
     """
     stand_ins = ""
     if stage.trace is not None:
@@ -209,6 +211,7 @@ def build_job(scenario: Scenario, name: str, stage: Stage) -> Job:
         program = _scheme(name).build(stage.work, SchemeOptions(compact=True), stage.site)
     settings = scenario.settings
     program = with_feedback(program, settings)
+    check_horizon(stage.net, program, settings)
     choice = choose(scenario.fidelity, stage.net, stage.routes, program, settings)
     if stage.work is not None and choice.rung != "flow" and program.chunks > 1:
         plain = _scheme(name).build(stage.work, SchemeOptions(), stage.site)

@@ -4,6 +4,7 @@ import importlib
 import json
 import os
 import sys
+from contextlib import suppress
 from typing import Annotated, Any, cast
 
 import typer
@@ -91,6 +92,8 @@ def run(args: list[str] | None = None) -> int:
         if os.environ.get("FANFOLD_DEBUG"):
             raise
         return _tell(*_told(error), argv)
+    if code == ExitCode.INTERRUPTED:  # typer's own end of a Ctrl-C, without a word
+        return _tell(*_told(KeyboardInterrupt()), argv)
     return code if isinstance(code, int) else ExitCode.OK
 
 
@@ -152,7 +155,11 @@ def _told(error: BaseException) -> tuple[str, int]:
         case typer.Abort() | KeyboardInterrupt():
             return "interrupted", ExitCode.INTERRUPTED
         case MemoryError():
-            return f"memory: {error or 'not enough'}; ask for less", ExitCode.NO_ENVIRONMENT
+            text = f"memory: {str(error) or 'not enough'}; ask for less"
+            return text, ExitCode.NO_ENVIRONMENT
+        case OSError() if error.strerror:
+            where = error.filename or "input or output"
+            return f"{where}: {error.strerror}", ExitCode.NO_ENVIRONMENT
         case ClickError():
             return cast("Any", error).format_message(), ExitCode.BAD_INPUT
         case _:
@@ -165,7 +172,8 @@ def _tell(line: str, code: int, argv: list[str]) -> int:
     """One line on stderr; with --json an object on stdout as well."""
     text = " ".join(line.split())
     if _is_json(argv):
-        print(json.dumps({"error": text, "exit_code": code}))
+        with suppress(OSError):  # it may be what failed
+            print(json.dumps({"error": text, "exit_code": code}), flush=True)
     tell_error(text)
     return code
 

@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from fanfold.errors import ConfigError
+from fanfold.ids import expand_nodes
 from fanfold.topo.net import Net
 from fanfold.topo.nets import build_named_net
 from fanfold.trees.catalog import CATALOG, protocol_of
@@ -20,6 +21,7 @@ from fanfold.trees.tree_summary import Latency, TreeSummary, build_summary
 from fanfold.units import format_duration, format_size, parse_duration
 
 AT = "NODE@TIME, such as h3@5s"
+MAX_DIGITS = 10
 CUT = "NODE-NODE@TIME, such as leaf0-spine1@5s"
 
 
@@ -96,23 +98,12 @@ def _members(net: Net, names: dict[str, int], text: str, source: int) -> list[in
     others = [host for host in range(net.n_hosts) if host != source]
     if text == "all":
         return others
-    if text.isdecimal():
+    if text.isdecimal() and text.isascii() and len(text) < MAX_DIGITS:
         if int(text) > len(others):
             raise ConfigError("--members", text, f"0..{len(others)}, or names")
         return [others[i * len(others) // int(text)] for i in range(int(text))]
-    hosts = []
-    for part in text.split(","):
-        first, is_span, last = part.partition("-")
-        if is_span and part not in names:
-            prefix = first.rstrip("0123456789")
-            low, high = first.removeprefix(prefix), last.removeprefix(prefix)
-            if not (low.isdecimal() and high.isdecimal() and int(low) <= int(high)):
-                raise ConfigError("--members", part, "such as h3-5")
-            found = [f"{prefix}{i}" for i in range(int(low), int(high) + 1)]
-        else:
-            found = [part]
-        hosts += [_node(names, name, "--members", net.n_hosts) for name in found]
-    return hosts
+    hosts = [name for name, node in names.items() if node < net.n_hosts]
+    return [names[name] for name in expand_nodes(text, hosts, "--members")]
 
 
 def _timed(text: str, field: str, allowed: str) -> tuple[str, int]:

@@ -26,6 +26,8 @@ MAX_DRAWN = 32
 """VAT nodes that are drawn, of all jobs."""
 MAX_NAMED = 8
 MAX_FAULTS = 20
+MAX_DIGITS = 10
+"""Of a number of hosts; more of them are no number."""
 WIDTH = 120
 
 
@@ -102,7 +104,7 @@ def _jobs(
 def _members(net: Net, text: str) -> list[int]:
     if text == "all":
         return list(range(net.n_hosts))
-    if text.isdecimal():
+    if text.isdecimal() and text.isascii() and len(text) < MAX_DIGITS:
         if not 1 <= int(text) <= net.n_hosts:
             raise ConfigError("--members", text, f"1..{net.n_hosts}, or names")
         return [i * net.n_hosts // int(text) for i in range(int(text))]

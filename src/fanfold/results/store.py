@@ -58,7 +58,11 @@ class Store:
             (making / DIGESTS).write_text(json.dumps(_digests(making), indent=1) + "\n")
             making.chmod(0o755)
             shutil.rmtree(self.place(key.run_id), ignore_errors=True)
-            making.rename(self.place(key.run_id))
+            try:
+                making.rename(self.place(key.run_id))
+            except OSError:  # another process put the same run there meanwhile
+                if not self.is_sound(key.run_id):
+                    raise
         finally:
             shutil.rmtree(making, ignore_errors=True)
 
