@@ -91,8 +91,8 @@ REORDER_PS = 1_000_000_000
 AGAIN_LEAST_PS = 4_000_000_000
 MOST_ASKED = 8
 """Blocks asked for by timeout at once: one tells as much as all."""
-QUEUE_PS = 10_000_000_000
-ENOUGH = 32
+QUEUE_PS = 25_000_000_000
+ENOUGH = 96
 """Blocks under way while round trips are longer than the least by more than QUEUE_PS."""
 MOST_LOST = 8
 """The congestion window halves when more than one block in so many had to be sent again."""
