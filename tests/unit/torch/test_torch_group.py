@@ -366,6 +366,6 @@ def test_what_is_under_way_ends_when_the_group_is_closed():
     work = group.barrier()
     group.shutdown()
     with pytest.raises(RuntimeError, match=r"barrier.*closed"):
-        work.wait()
+        work.wait(timedelta(seconds=10))
     with pytest.raises(RuntimeError, match="closed"):
         group.barrier()
