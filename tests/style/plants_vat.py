@@ -75,30 +75,12 @@ PLANTS = (
         QUOTA,
     ),
     ("src/fanfold/topo/vat_exact.py", "leaving = best + self.slots", "leaving = best", LEAST),
-    (
-        "src/fanfold/topo/vat_exact.py",
-        "here: I64 = np.minimum(self.merged[members], self.come[members])",
-        "here: I64 = self.come[members]",
-        LEAST,
-    ),
     ("src/fanfold/topo/vat_exact.py", "part = (part - 1) & rest", "part = 0", LEAST),
     (
         "src/fanfold/topo/vat_grow.py",
         "(len(packets) > 1 and place in self.is_allowed)",
         "len(packets) > 1",
         EVERY,
-    ),
-    (
-        "src/fanfold/topo/vat_shape.py",
-        "and not _is_below(shape, at, source)",
-        "and at != source",
-        EVERY,
-    ),
-    (
-        "src/fanfold/topo/vat_shape.py",
-        "while _drop_idle(shape) or _rehang(ground, shape) or _turn(ground, shape):",
-        "while _drop_idle(shape):",
-        VAT + "test_a_grown_tree_costs_no_less_and_at_most_a_third_more",
     ),
     (
         "src/fanfold/topo/vat_file.py",
