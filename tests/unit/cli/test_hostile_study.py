@@ -52,7 +52,11 @@ def test_the_horizon_counts_all_items_pauses_and_headers():
     most = MAX_PS // byte_ps
     check(most - 2**20, 1)
     check(most // 4 - 2**20, 4)
-    for wrong in ((most + 1, 1, settings), (most // 4 + 1, 4, settings), (most - 2**20, 1, Settings())):
+    for wrong in (
+        (most + 1, 1, settings),
+        (most // 4 + 1, 4, settings),
+        (most - 2**20, 1, Settings()),
+    ):
         with pytest.raises(ConfigError, match="53 days at the worst"):
             check(*wrong)
 
