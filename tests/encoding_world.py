@@ -21,6 +21,7 @@ CLOS = (
 )
 OTHERS = (
     "rail:servers=4,gpus=4,spines=2,unit=2",
+    "rail:servers=8,gpus=3,spines=2",
     "multi-plane:planes=2,leaves=4,spines=2,hosts=16",
     "dragonfly:a=4,p=2,h=2",
     "torus:dims=4x3x2",

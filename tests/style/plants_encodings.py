@@ -200,4 +200,10 @@ PLANTS: tuple[tuple[str, str, str, str], ...] = (
         "| rts | 1 | 50 / 18 | 0.4 |",
         CLI + "test_the_page_says_what_the_command_prints",
     ),
+    (
+        "src/fanfold/encodings/hierarchical_bier.py",
+        "!= self.place[net.src[up]]).any():",
+        "!= self.place[net.src[up]]).all():",
+        "tests/unit/encodings/test_encoding_laws.py::test_what_cannot_be_done_is_refused",
+    ),
 )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = (".ci", "bench", "docs", "examples", "src", "tests")
-SUFFIXES = {"", ".lua", ".md", ".py", ".toml", ".txt", ".vec"}
+SUFFIXES = {"", ".css", ".j2", ".js", ".lua", ".md", ".py", ".toml", ".txt", ".vec"}
 
 
 @cache

@@ -51,6 +51,10 @@ class HierarchicalBier(Encoder):
             raise Refusal(f"BitStrings of {self.n_bits} bits; switches read {self.limit_bits}")
         if not 2 <= self.sizes.size <= MAX_DOMAINS:
             raise Refusal(f"2..{MAX_DOMAINS} pods or racks, not {self.sizes.size}")
+        net = self.ground.net
+        up = net.src < net.n_hosts
+        if (self.domain[net.dst[up]] != self.place[net.src[up]]).any():
+            raise Refusal("hosts hang on switches outside their pod or rack: no border there")
         own = int(self.place[source])
         bfir_id = source + 1 & 0xFFFF
         entries = self._entries(own, members)
