@@ -19,7 +19,6 @@ TORCH := torch==2.13.0
 
 # Tests that need no compiled code and no socket: a debugger and coverage see every line.
 PURE := tests --ignore=tests/live --ignore=tests/style -m "not live"
-COVERED := src/fanfold/core/*,src/fanfold/wire/*,src/fanfold/kernels/*
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
@@ -43,11 +42,12 @@ lint: $(VENV)/.dev
 	$(BIN)/lint-imports
 
 nojit: $(VENV)/.dev
-	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run -m pytest $(PURE)
-	$(BIN)/coverage report --include='$(COVERED)' --show-missing --skip-covered
+	NUMBA_DISABLE_JIT=1 $(BIN)/pytest $(PURE) -n 2 --cov --cov-report=
+	$(BIN)/coverage report --show-missing --skip-covered
 
 jit: $(VENV)/.dev
-	$(BIN)/pytest
+	$(BIN)/pytest -m "not live" -n 2
+	$(BIN)/pytest -m live
 
 fuzz: $(VENV)/.dev
 	$(BIN)/python tests/fuzz/fuzz.py
