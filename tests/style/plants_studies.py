@@ -183,4 +183,10 @@ PLANTS: tuple[tuple[str, str, str, str], ...] = (
         'int(parts or "0")',
         CLI + "test_sweeps_and_prices_are_read_exactly",
     ),
+    (
+        "src/fanfold/study/metric_catalog.py",
+        '"until half of the receivers have everything"',
+        '"until half of them have everything"',
+        "tests/unit/study/test_study_notebook.py::test_every_cell_prints_what_it_shows",
+    ),
 )
