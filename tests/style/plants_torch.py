@@ -2,8 +2,8 @@
 
 from importlib.util import find_spec
 
-GROUP = "tests/unit/torch/test_torch_group.py::"
-MEETING = "tests/unit/torch/test_torch_meeting.py::"
+GROUP = "tests/unit/torch_backend/test_torch_group.py::"
+MEETING = "tests/unit/torch_backend/test_torch_meeting.py::"
 UNEVEN = GROUP + "test_uneven_sizes"
 MOVES = GROUP + "test_moves_between_ranks"
 ODD = GROUP + "test_tensors_that_are_not_contiguous_or_empty_or_need_gradients"
