@@ -242,11 +242,12 @@ class LiveLab:
 
 
 def is_running(pid: int) -> bool:
-    """A process that is there and no zombie."""
+    """A process that is there and no zombie, nor any of its threads left."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return False
+    return fields[0] != "Z" or int(fields[17]) > 1
 
 
 def states(result: Json) -> dict[str, str]:

@@ -2,9 +2,12 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
-from live_site import Site, finish
+from live_site import Site, finish, wait_for
+
+from fanfold.live.lab import is_alive, start_time
 
 pytestmark = pytest.mark.live
 
@@ -67,3 +70,21 @@ def test_a_lab_that_somebody_is_starting_is_not_started_twice(site: Site) -> Non
     finally:
         site.run("lab", "down", "--name", "live-twins", "--purge")
     assert site.pids() == set()
+
+
+def test_a_process_lives_until_its_last_thread_has_closed_what_it_holds() -> None:
+    code = (
+        "import ctypes, threading, time; threading.Thread(target=time.sleep, args=(9,)).start()"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", f"{code}; ctypes.CDLL(None).pthread_exit(None)"]
+    )
+    try:
+        stat = Path(f"/proc/{process.pid}/stat")
+        wait_for(lambda: stat.read_text().rpartition(")")[2].split()[0] == "Z", "a zombie")
+        assert is_alive(process.pid, start_time(process.pid))
+        process.kill()
+        wait_for(lambda: not is_alive(process.pid, start_time(process.pid)), "dead")
+    finally:
+        process.kill()
+        process.wait()

@@ -87,4 +87,10 @@ PLANTS: tuple[tuple[str, str, str, str], ...] = (
         "tests/live/test_live_lab.py"
         "::test_a_lab_that_somebody_is_starting_is_not_started_twice",
     ),
+    (
+        "src/fanfold/live/lab.py",
+        '(fields[0] != "Z" or int(fields[17]) > 1)',
+        'fields[0] != "Z"',
+        "tests/live/test_live_lab.py::test_a_process_lives_until_its_last_thread_has_closed_what_it_holds",
+    ),
 )

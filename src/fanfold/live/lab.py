@@ -228,12 +228,15 @@ def start_time(pid: int) -> str:
 
 
 def is_alive(pid: int, started: str) -> bool:
-    """The very process, not one that took over its number, and not a zombie."""
+    """The very process, not one that took over its number, and not a zombie.
+
+    A process whose first thread is a zombie holds its sockets until its last thread is gone.
+    """
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return False
-    return fields[19] == started and fields[0] != "Z"
+    return fields[19] == started and (fields[0] != "Z" or int(fields[17]) > 1)
 
 
 def _end(pids: list[int]) -> None:
