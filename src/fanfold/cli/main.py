@@ -10,7 +10,6 @@ from typing import Annotated, Any, cast
 import typer
 
 from fanfold import __version__
-from fanfold.cli import bfr, demo, lab, push, receive
 from fanfold.cli.bitstring import bitstring
 from fanfold.cli.decode import decode
 from fanfold.cli.dissector import dissector
@@ -21,6 +20,8 @@ from fanfold.errors import ExitCode, FanfoldError
 ClickError: type[Exception] = typer.BadParameter.__mro__[2]
 
 PREFIX = "FANFOLD"
+FABRIC = ("demo", "push", "receive", "bfr", "lab")
+"""Verbs that need sockets and nodes, a quarter of a second of imports."""
 STUDY = (
     *(
         "topo",
@@ -48,11 +49,6 @@ app = typer.Typer(
     add_completion=True,
     context_settings={"auto_envvar_prefix": PREFIX, "help_option_names": ["-h", "--help"]},
 )
-app.command()(demo.demo)
-app.command()(push.push)
-app.command()(receive.receive)
-app.command()(bfr.bfr)
-app.add_typer(lab.app, name="lab")
 app.command()(bitstring)
 app.command()(decode)
 app.command()(dissector)
@@ -106,10 +102,13 @@ def command(argv: list[str] | None = None) -> Any:
     works on as well.
     """
     words = [word for word in argv or () if not word.startswith("-")]
-    light = {*(_name(row) for row in app.registered_commands), "lab"}.difference(STUDY)
+    light = {_name(row) for row in app.registered_commands}.difference(FABRIC, STUDY)
     if not words or words[0] not in light:
-        for name in STUDY if not words or words[0] not in STUDY else words[:1]:
+        is_known = bool(words) and words[0] in (*FABRIC, *STUDY)
+        for name in words[:1] if is_known else (*FABRIC, *STUDY):
             _add(name)
+    order = [*FABRIC, *sorted(light), *STUDY]
+    app.registered_commands.sort(key=lambda row: order.index(_name(row)))
     made: Any = typer.main.get_command(app)
     _name_twins(made, PREFIX)
     return made
@@ -119,7 +118,11 @@ def _add(name: str) -> None:
     if name in {_name(row) for row in app.registered_commands}:
         return
     own = name.replace("-", "_")
-    app.command(name)(getattr(importlib.import_module(f"fanfold.cli.{own}"), own))
+    module = importlib.import_module(f"fanfold.cli.{own}")
+    if name != "lab":
+        app.command(name)(getattr(module, own))
+    elif not app.registered_groups:
+        app.add_typer(module.app, name=name)
 
 
 def _name(row: Any) -> str:
