@@ -51,6 +51,8 @@ from fanfold.work.trace import Trace, busy_ps
 from fanfold.work.trace_files import load_trace
 
 DRIVER = "sim"
+MAX_JOINS = 16_384
+"""Ranks of a tree that is set up when nobody named its protocol: some ten seconds."""
 _SOURCES = (
     *("core", "kernels", "results", "scenario", "schemes", "sim", "topo", "trees", "wire"),
     "work",
@@ -152,6 +154,16 @@ def run_scenario(
     if len(refused) == len(runs):
         raise refused[0]
     return runs
+
+
+def _check_joins(scenario: Scenario, name: str, stage: Stage) -> None:
+    """Of all schemes, those whose tree takes minutes to set up run only when named."""
+    work = stage.work
+    if scenario.schemes != (ALL,) or work is None or not _scheme(name).protocol:
+        return
+    if len(work.hosts) > MAX_JOINS:
+        allowed = f"{MAX_JOINS:,} ranks among all schemes, each joins by messages: name {name}"
+        raise ConfigError("workload.ranks", len(work.hosts), allowed)
 
 
 def scheme_names(scenario: Scenario) -> tuple[str, ...]:
@@ -315,6 +327,7 @@ def _run(
     if use_cache and store.is_sound(name_of_run):
         return Run(name, name_of_run)
     placed = stage()
+    _check_joins(scenario, name, placed)
     job = build_job(scenario, name, placed)
     if job.choice.rung != "flow":
         warm(placed.whole)

@@ -24,7 +24,7 @@ minute. The same for each scheme, whatever it is compared with: what a scheme gi
 depend on its company."""
 MAX_LOSSY_RECORDS = 200_000_000
 """Where packets cannot move as trains: 40 s of one scheme, rather than nothing about loss."""
-MAX_WORDS = 400_000
+MAX_WORDS = 200_000
 """Feedback packets that reach a source: each is heard by a sender's machine, 20 to 60 us."""
 MAX_TREE_HOSTS = 4096
 """Bits of the longest BitString: a tree knows no sets of receivers."""
