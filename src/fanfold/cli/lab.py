@@ -16,7 +16,7 @@ from fanfold.live.lab import Lab, claim_range, labs_home, list_labs
 from fanfold.live.ports import open_socket, require_mtu
 from fanfold.push.geometry import geometry_of
 from fanfold.topo.clos import leaf_spine
-from fanfold.topo.fabric import Fabric, load_fabric
+from fanfold.topo.fabric import ArrayLimits, Fabric, load_fabric
 from fanfold.topo.fabric_rules import check_fabric
 
 app = typer.Typer(help="Node processes of a fabric on this machine.", no_args_is_help=True)
@@ -32,6 +32,9 @@ def up(
     spines: Annotated[int, typer.Option(help="spine BFRs")] = 2,
     hosts: Annotated[int, typer.Option(help="receivers; the source h0 comes on top")] = 8,
     mtu: Annotated[int, typer.Option(help="bytes of a link's largest packet")] = 9000,
+    limits: Annotated[
+        str, typer.Option(help="of arrays at each BFR, array_groups=128,array_slots=4096")
+    ] = "",
     config: Annotated[
         Path | None, typer.Option(help="fabric TOML instead of a leaf-spine")
     ] = None,
@@ -45,6 +48,9 @@ def up(
         )
     console = Console(stderr=True)
     fabric = load_fabric(config) if config else pick_fabric(name, leaves, spines, hosts, mtu)
+    if limits:
+        fabric = msgspec.structs.replace(fabric, limits=parse_limits(limits, fabric.limits))
+        check_fabric(fabric, "--limits")
     geometry_of(fabric.mtu, fabric.bitstring_bits)
     require_mtu(fabric)
     with console.status(
@@ -102,6 +108,17 @@ def restart(
     """Start a node that died again, or one that lives anew."""
     told = Lab(name).restart(node)
     print(json.dumps(told) if as_json else f"lab {name}: {node} runs as process {told['pid']}")
+
+
+def parse_limits(text: str, given: ArrayLimits) -> ArrayLimits:
+    """``array_groups=128,group_slots=64``; what is not named stays as it is."""
+    values = msgspec.structs.asdict(given)
+    for part in text.split(","):
+        key, _, value = part.partition("=")
+        if key not in values or not value.isascii() or not value.isdecimal():
+            raise ConfigError("--limits", part, f"KEY=NUMBER with {', '.join(values)}")
+        values[key] = int(value)
+    return ArrayLimits(**values)
 
 
 def pick_fabric(name: str, leaves: int, spines: int, hosts: int, mtu: int) -> Fabric:

@@ -68,6 +68,7 @@ class VatEvent(StrEnum):
     REQUEST = "request"
     RESENT = "resent"
     OVERFLOW = "overflow"
+    QUOTA = "quota"
 
 
 class TrafficClass(StrEnum):

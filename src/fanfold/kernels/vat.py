@@ -72,7 +72,8 @@ VAT_UNLIKE = 11
 VAT_REQUEST = 12
 VAT_RESENT = 13
 VAT_OVERFLOW = 14
-N_VAT_EVENTS = 15
+VAT_QUOTA = 15
+N_VAT_EVENTS = 16
 
 # Things to do, column 0 of ``todo``.
 DO_UP = 0
@@ -87,6 +88,7 @@ DO_SPREAD = 4
 """Fan the small packet of this row out to ``todo_bits``: (row, 0), size in column 3."""
 
 MAX_TODO = 512
+NO_LIMIT = 1 << 31
 IDLE_PS = 120_000_000_000_000
 """A row unused for so long makes room for another group."""
 WAIT_PS = 1_000_000_000_000
@@ -101,7 +103,8 @@ class Vats(NamedTuple):
     rows: (R,); a_bm: (R, W); slots: (S,); words: (S, 2, W), HEARD_BM and FLUSHED_BM; room:
     (S, M), the packets; owner: (S,), row + 1 or 0; events: (N_VAT_EVENTS,); todo: (T, 4), todo
     bits: (T, W), small: (T, bytes) packets without an array; n_todo: (1,); clock: (3,), no slot
-    is due before the first, how long a slot waits, and rows that were ever in use.
+    is due before the first, how long a slot waits, and rows that were ever in use; limits: (2,),
+    rows that have slots at most, and slots of one group at most.
     """
 
     rows: Rows
@@ -116,9 +119,18 @@ class Vats(NamedTuple):
     small: U8
     n_todo: I64
     clock: I64
+    limits: I64
 
 
-def build_vats(n_rows: int, n_slots: int, n_words: int, packet_bytes: int) -> Vats:
+def build_vats(
+    n_rows: int,
+    n_slots: int,
+    n_words: int,
+    packet_bytes: int,
+    *,
+    most_with_slots: int = NO_LIMIT,
+    most_of_group: int = NO_LIMIT,
+) -> Vats:
     """No group yet; memory is touched only when used. ``packet_bytes``: of the largest."""
     return Vats(
         rows=np.zeros(n_rows, VAT_ROW),
@@ -133,6 +145,7 @@ def build_vats(n_rows: int, n_slots: int, n_words: int, packet_bytes: int) -> Va
         small=np.zeros((MAX_TODO, 64 + 16 * n_words), np.uint8),
         n_todo=np.zeros(1, np.int64),
         clock=np.array([NEVER_PS, WAIT_PS, 0], np.int64),
+        limits=np.array([most_with_slots, most_of_group], np.int64),
     )
 
 
@@ -213,7 +226,7 @@ def open_vat(
     for w in range(n_words):
         vats.a_bm[at, w] = bits[w]
         empty = empty and bits[w] == ZERO
-    if not empty:
+    if not empty and n_slots > 0:
         take_slots(vats, at, n_slots, now)
     vats.events[VAT_ARMED] += 1
     return at
@@ -251,9 +264,12 @@ def take_slots(vats: Vats, at: int, n_slots: int, now: int) -> None:
     Groups idle for long give theirs up.
     """
     row = vats.rows[at]
+    if slots_of(vats, row["group"]) + n_slots > vats.limits[1]:
+        vats.events[VAT_QUOTA] += 1
+        return
     for _ in range(2):
         run = 0
-        for s in range(vats.owner.shape[0]):
+        for s in range(vats.owner.shape[0] if has_place(vats) else 0):
             run = run + 1 if vats.owner[s] == 0 else 0
             if run == n_slots:
                 row["first_slot"], row["n_slots"] = s - n_slots + 1, n_slots
@@ -266,6 +282,26 @@ def take_slots(vats: Vats, at: int, n_slots: int, now: int) -> None:
             if r != at and old["used"] != 0 and old["used_ps"] + IDLE_PS <= now:
                 close_vat(vats, r)
     vats.events[VAT_FULL] += 1
+
+
+@kernel
+def slots_of(vats: Vats, group: int) -> int:
+    """Slots that all rows of a group have together."""
+    total = 0
+    for r in range(vats.clock[2]):
+        if vats.rows[r]["used"] != 0 and vats.rows[r]["group"] == group:
+            total += vats.rows[r]["n_slots"]
+    return total
+
+
+@kernel
+def has_place(vats: Vats) -> bool:
+    """One row more may have slots."""
+    total = 0
+    for r in range(vats.clock[2]):
+        if vats.rows[r]["used"] != 0 and vats.rows[r]["n_slots"] > 0:
+            total += 1
+    return total < vats.limits[0]
 
 
 @kernel

@@ -26,7 +26,7 @@ from fanfold.kernels.state import (
     build_node,
     build_plan,
 )
-from fanfold.kernels.vat import build_vats
+from fanfold.kernels.vat import Vats, build_vats
 from fanfold.live import pump as p
 from fanfold.live import sock as s
 from fanfold.live.clock import start_ps
@@ -40,10 +40,8 @@ SOCKET_BYTES = 8 << 20
 """Receive buffer asked for; without root the kernel grants net.core.rmem_max at most."""
 SO_RCVBUFFORCE = 33
 N_SLOTS = 1024
-N_VATS = 512
-"""Groups and ways that a BFR knows, with slots of their own or without."""
-N_ARRAYS = 16384
-"""Arrays that a BFR joins at once, of all groups: 144 MB when all are in use."""
+WAYS = 4
+"""Groups that a BFR knows for each one that has slots: the others it passes on."""
 FOLD_PS = 60_000_000_000
 """Shortest deadline of a slot just above the leaves; the lag a node sees comes on top."""
 TAP_BYTES = 64 << 20
@@ -204,10 +202,18 @@ def build_node_state(fabric: Fabric, name: str, limits: Limits) -> p.Node:
         plan=build_plan(len(ports), n_words),
         collect=build_collect(limits.blocks, limits.block_bytes, limits.follows, limits.chunks),
         mishaps=build_mishaps(len(ports), 2048, fabric.mtu),
-        vats=build_vats(
-            N_VATS if is_bfr else 1,
-            N_ARRAYS if is_bfr else 1,
-            n_words,
-            fabric.mtu - UNDERLAY_BYTES if is_bfr else 64,
-        ),
+        vats=build_bfr_vats(fabric) if is_bfr else build_vats(1, 1, n_words, 64),
+    )
+
+
+def build_bfr_vats(fabric: Fabric) -> Vats:
+    """Room for arrays as the fabric's limits have it."""
+    limits = fabric.limits
+    return build_vats(
+        WAYS * limits.array_groups,
+        limits.array_slots,
+        fabric.bitstring_bits // 64,
+        fabric.mtu - UNDERLAY_BYTES,
+        most_with_slots=limits.array_groups,
+        most_of_group=limits.group_slots or limits.array_slots,
     )

@@ -7,6 +7,7 @@ order of their names, from 1; port 0 is the node itself.
     [fabric]   name, sub_domain, bitstring_bits, mtu, port, n_ecmp
     [[node]]   name, address, role, bfr_id
     [[link]]   between, a pair of node names
+    [limits]   what each BFR keeps of arrays: array_groups, array_slots, group_slots
 """
 
 import tomllib
@@ -42,6 +43,18 @@ class Link(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     b: str
 
 
+class ArrayLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Bounds of each BFR where arrays are joined (docs/wire/fold.md section 4).
+
+    array_groups: groups that have slots at once. array_slots: slots of all groups, 9 KB each
+    once in use. group_slots: slots of one group at most, 0: as many as are left.
+    """
+
+    array_groups: int = 512
+    array_slots: int = 16384
+    group_slots: int = 0
+
+
 class Fabric(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     """Nodes and links of one sub-domain, in the order of the file."""
 
@@ -53,6 +66,7 @@ class Fabric(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True)
     mtu: int = 9000
     port: int = 8138
     n_ecmp: int = 1
+    limits: ArrayLimits = ArrayLimits()
 
     @cached_property
     def by_name(self) -> Mapping[str, Node]:
@@ -96,15 +110,16 @@ class _File(msgspec.Struct, frozen=True):
     fabric: dict[str, Any]
     node: list[dict[str, Any]]
     link: list[dict[str, Any]] = []
+    limits: dict[str, Any] = {}
 
 
-_NUMBERS = tuple(f for f in fields(Fabric) if f.name not in ("nodes", "links"))
+_NUMBERS = tuple(f for f in fields(Fabric) if f.name not in ("nodes", "links", "limits"))
 _EXPECTED = {
     str: "text in quotes",
     int: "a whole number",
     Role: "host, bfr",
     tuple[str, str]: "two names",
-    dict[str, Any]: "one table, [fabric]",
+    dict[str, Any]: "one table, [fabric] or [limits]",
     list[dict[str, Any]]: "tables, each under its [[name]]",
 }
 
@@ -131,7 +146,8 @@ def load_fabric(path: Path) -> Fabric:
     for i, row in enumerate(file.link):
         pair = _Between(**_values(fields(_Between), row, f"{path}: link[{i}]."))
         links.append(Link(*pair.between))
-    fabric = Fabric(nodes=tuple(nodes), links=tuple(links), **numbers)
+    limits = ArrayLimits(**_values(fields(ArrayLimits), file.limits, f"{path}: limits."))
+    fabric = Fabric(nodes=tuple(nodes), links=tuple(links), limits=limits, **numbers)
     check_fabric(fabric, str(path))
     return fabric
 
@@ -141,6 +157,9 @@ def save_fabric(fabric: Fabric, path: Path) -> None:
     check_fabric(fabric, str(path))  # names need no escapes afterwards
     numbers = [f"{f.name} = {_toml(getattr(fabric, f.name))}" for f in _NUMBERS]
     blocks = ["\n".join(["[fabric]", *numbers])]
+    if fabric.limits != ArrayLimits():
+        rows = msgspec.structs.asdict(fabric.limits).items()
+        blocks.append("\n".join(["[limits]", *(f"{k} = {v}" for k, v in rows)]))
     for node in fabric.nodes:
         rows = msgspec.structs.asdict(node).items()
         blocks.append("\n".join(["[[node]]", *(f"{k} = {_toml(v)}" for k, v in rows)]))

@@ -24,6 +24,8 @@ if TYPE_CHECKING:  # fabric.py calls these rules; only their types look back
 
 MAX_ECMP = 256
 """Tables of one BIFT-id."""
+MAX_GROUPS = 1 << 16
+MAX_SLOTS = 1 << 18
 MTU_RANGE = (576, 65535)
 """RFC 791 section 3.2: what every IPv4 host takes, and what its length field can say."""
 
@@ -45,15 +47,19 @@ def _check_numbers(fabric: "Fabric", source: str) -> None:
         raise ConfigError(
             f"{source}: fabric.bitstring_bits", fabric.bitstring_bits, ALLOWED_BITS
         )
+    limits = fabric.limits
     bounds = (
-        ("sub_domain", fabric.sub_domain, 0, MAX_SUB_DOMAIN),
-        ("mtu", fabric.mtu, *MTU_RANGE),
-        ("port", fabric.port, 1, 65535),
-        ("n_ecmp", fabric.n_ecmp, 1, MAX_ECMP),
+        ("fabric.sub_domain", fabric.sub_domain, 0, MAX_SUB_DOMAIN),
+        ("fabric.mtu", fabric.mtu, *MTU_RANGE),
+        ("fabric.port", fabric.port, 1, 65535),
+        ("fabric.n_ecmp", fabric.n_ecmp, 1, MAX_ECMP),
+        ("limits.array_groups", limits.array_groups, 1, MAX_GROUPS),
+        ("limits.array_slots", limits.array_slots, 0, MAX_SLOTS),
+        ("limits.group_slots", limits.group_slots, 0, MAX_SLOTS),
     )
     for key, value, low, high in bounds:
         if not low <= value <= high:
-            raise ConfigError(f"{source}: fabric.{key}", value, f"{low}..{high}")
+            raise ConfigError(f"{source}: {key}", value, f"{low}..{high}")
 
 
 def _check_nodes(fabric: "Fabric", source: str) -> None:

@@ -288,6 +288,35 @@ def test_rows_are_bounded_reused_and_closed() -> None:
     assert int((s1.vats.owner != 0).sum()) == 4
 
 
+def test_a_group_gets_no_more_slots_than_its_quota() -> None:
+    s5 = VatNode(figure_one(), "s5")
+    s5.vats = v.build_vats(8, 64, 1, 8972, most_of_group=12)
+    s5.arm(UP_S5, S6, n_slots=8)
+    s5.arm(2, S6, n_slots=4)  # another way of the same group: 12 in all
+    assert s5.said_by() == {"armed": 2}
+    s5.arm(1, S6, n_slots=1)
+    assert s5.said_by() == {"armed": 3, "quota": 1}
+    assert s5.vats.rows["n_slots"][:3].tolist() == [8, 4, 0]
+    other = message(S1, what=FoldWhat.ARM, n_slots=12, group=3)
+    s5.take(other, 1)
+    assert s5.said_by() == {"armed": 4, "quota": 1}
+    assert int(s5.vats.rows[3]["n_slots"]) == 12
+
+
+def test_more_groups_than_may_have_slots_are_passed_on() -> None:
+    s1 = VatNode(figure_one(), "s1")
+    s1.vats = v.build_vats(8, 64, 1, 8972, most_with_slots=2)
+    down = {"what": FoldWhat.ARM, "n_slots": 4, "kind": Kind.SPREAD}
+    for group in (1, 2, 3):
+        s1.take(message(S1, group=group, **down), UP)
+    assert s1.said_by() == {"armed": 3, "full": 1}
+    assert sent(s1.take(message(W1, [5], group=3), 2)) == [(UP, 0, W1, (5,))]
+    assert s1.take(message(W1, [5], group=2), 2) == []
+    s1.take(message(S1, what=FoldWhat.CLOSE, group=1, kind=Kind.SPREAD), UP)
+    s1.take(message(S1, group=4, **down), UP)
+    assert s1.said_by() == {"armed": 4, "full": 1, "passed": 1, "absorbed": 1}
+
+
 def test_arming_again_keeps_slots_and_another_bitstring_starts_anew() -> None:
     s1 = node(is_root=True)
     s1.take(message(W1, [5]), 2)

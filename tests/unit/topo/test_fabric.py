@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from fanfold.errors import ConfigError
-from fanfold.topo.fabric import Fabric, Link, Node, load_fabric, save_fabric
+from fanfold.topo.fabric import ArrayLimits, Fabric, Link, Node, load_fabric, save_fabric
 
 GOOD = """
 [fabric]
@@ -83,6 +83,15 @@ def test_saved_fabric_reads_back_equal(path):
     assert load_fabric(path) == LAB
 
 
+def test_limits_of_arrays_are_kept(path):
+    few = ArrayLimits(array_groups=128, array_slots=0, group_slots=7)
+    fabric = msgspec.structs.replace(LAB, limits=few)
+    save_fabric(fabric, path)
+    assert load_fabric(path) == fabric
+    text = GOOD + "[limits]\narray_groups = 128\ngroup_slots = 7\n"
+    assert load(path, text).limits == ArrayLimits(array_groups=128, group_slots=7)
+
+
 def test_broken_fabric_is_not_saved(path):
     with pytest.raises(ConfigError):
         save_fabric(msgspec.structs.replace(LAB, name='"'), path)
@@ -116,6 +125,13 @@ LINK_X = '[[link]]\nbetween=["x","leaf1"]\n'
         ("mtu = 1500", "mtu = true", "fabric.mtu"),
         ("mtu = 1500", "mtu = 1500.5", "fabric.mtu"),
         ("mtu = 1500", "mut = 1500", "fabric.mut"),
+        ("[fabric]", "[limits]\narray_groups = 0\n[fabric]", "limits.array_groups"),
+        ("[fabric]", "[limits]\narray_groups = 65537\n[fabric]", "limits.array_groups"),
+        ("[fabric]", "[limits]\narray_slots = -1\n[fabric]", "limits.array_slots"),
+        ("[fabric]", "[limits]\narray_slots = 262145\n[fabric]", "limits.array_slots"),
+        ("[fabric]", "[limits]\ngroup_slots = -1\n[fabric]", "limits.group_slots"),
+        ("[fabric]", "[limits]\ngroup_slots = 262145\n[fabric]", "limits.group_slots"),
+        ("[fabric]", "[limits]\nslots = 3\n[fabric]", "limits.slots"),
         ("port = 9000", "port = 0", "fabric.port"),
         ("port = 9000", "port = 65536", "fabric.port"),
         ("n_ecmp = 2", "n_ecmp = 0", "fabric.n_ecmp"),
