@@ -103,8 +103,8 @@ class Vats(NamedTuple):
     rows: (R,); a_bm: (R, W); slots: (S,); words: (S, 2, W), HEARD_BM and FLUSHED_BM; room:
     (S, M), the packets; owner: (S,), row + 1 or 0; events: (N_VAT_EVENTS,); todo: (T, 4), todo
     bits: (T, W), small: (T, bytes) packets without an array; n_todo: (1,); clock: (3,), no slot
-    is due before the first, how long a slot waits, and rows that were ever in use; limits: (2,),
-    rows that have slots at most, and slots of one group at most.
+    is due before the first, how long a slot waits, and rows that were ever in use; limits:
+    (2,), rows that have slots at most, and slots of one group at most.
     """
 
     rows: Rows
