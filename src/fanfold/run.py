@@ -396,7 +396,8 @@ def _keep(
 
 def _sources(program: Program) -> tuple[int, ...]:
     fans = [fan.source for fan in program.fans]
-    return tuple(np.unique([*program.src.tolist(), *fans]).tolist())
+    members = [host for one in program.sums for host in one.hosts]
+    return tuple(np.unique([*program.src.tolist(), *fans, *members]).tolist())
 
 
 def _scheme(name: str) -> Scheme:

@@ -15,7 +15,7 @@ MAIN = "src/fanfold/cli/main.py"
 
 PLANTS: tuple[tuple[str, str, str, str], ...] = (
     (LIMITS, "wire_bytes = n_bytes + n_pkts", "wire_bytes = n_bytes + 0 * n_pkts", HORIZON),
-    (LIMITS, "_total(program.n_bytes) + ", "int(program.n_bytes.max()) + ", HORIZON),
+    (LIMITS, "= _total(program.n_bytes)", "= int(program.n_bytes.max())", HORIZON),
     (LIMITS, "if fastest > MAX_RATE_BPS:", "if fastest > MAX_PS:", TIMES),
     (LIMITS, "if longest > MAX_DELAY_PS:", "if longest > MAX_PS:", TIMES),
     ("src/fanfold/scenario/ranks.py", "if n_hosts < 2:", "if n_hosts < 1:", TIMES),

@@ -53,8 +53,8 @@ PLANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         S + "lower.py",
-        "np.where(one < n, one + here, one - n + there)",
-        "one + here",
+        "one - bounds[kind] + np.array(starts)[kind]",
+        "one + starts[0]",
         LOWER + "test_groups_sum_up_side_by_side",
     ),
     (

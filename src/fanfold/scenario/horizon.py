@@ -41,7 +41,8 @@ def check_horizon(net: Net, program: Program, settings: Settings) -> None:
     Raises:
         ConfigError: too many bytes for the links.
     """
-    n_bytes = _total(program.n_bytes) + sum(fan.n_bytes for fan in program.fans)
+    n_bytes = _total(program.n_bytes)
+    n_bytes += sum(one.n_bytes for one in program.many)
     n_pkts = n_bytes // settings.payload_bytes + program.n_sent * program.chunks
     wire_bytes = n_bytes + n_pkts * settings.header_bytes
     byte_ps = 8 * PS_PER_SECOND // int(net.bps.min(initial=MAX_RATE_BPS))

@@ -12,6 +12,7 @@ from fanfold.schemes import (
     double_binary_tree,
     fanfold,
     halving_doubling,
+    parameter_server,
     ring,
     unicast,
 )
@@ -98,6 +99,12 @@ CATALOG: tuple[Scheme, ...] = (
         "log2(n) rounds of exchanges, ranks a power of two",
         ("broadcast", "reduce", "all_reduce", "all_gather", "reduce_scatter"),
         halving_doubling.plan,
+    ),
+    Scheme(
+        "parameter-server",
+        "ranks push pieces to a server, it sends each sum back",
+        ("all_reduce",),
+        parameter_server.plan,
     ),
     Scheme(
         "direct",

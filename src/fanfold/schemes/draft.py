@@ -1,7 +1,8 @@
 """A scheme writes its program here: by rank, with what every item carries.
 
-Letters: n = ranks, F = messages, M = fans. A vector has byte addresses that all ranks share:
-0..n_bytes, and for all_to_all the block of rank i for rank j at i * n_bytes + j * n_bytes / n.
+Letters: n = ranks, F = messages, M = fans, A = sums. A vector has byte addresses that all
+ranks share: 0..n_bytes, and for all_to_all the block of rank i for rank j at i * n_bytes +
+j * n_bytes / n.
 """
 
 from collections.abc import Collection
@@ -12,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fanfold.errors import ConfigError
 from fanfold.schemes.options import SchemeOptions
-from fanfold.schemes.program import Fan, Program, build_program, expand
+from fanfold.schemes.program import Fan, Program, Sum, build_program, expand
 from fanfold.work.collective import Collective
 
 I64 = NDArray[np.int64]
@@ -22,14 +23,15 @@ MAX_EDGES = 2**22
 MAX_ITEMS = 2**23
 """Messages of a program, and receivers of all its fans: some 2 GB while it is made."""
 _FAN = 2**40
-"""Ids of fans while the number of messages is open."""
+_SUM = 2**41
+"""Ids of fans, and of sums, while the number of messages is open."""
 _SHARDED = ("all_gather", "reduce_scatter", "all_to_all")
 
 
 class Plan(NamedTuple):
     """A program, and what its items carry: for checks and for explanations.
 
-    begin: (F + M,) first address. adds: (F + M,) the receiver adds; else it takes over.
+    begin: (F + M + A,) first address. adds: (F + M + A,) the receiver adds; else it takes over.
     Of a program in the compact form these are the whole items.
     """
 
@@ -47,6 +49,8 @@ class Draft:
         self._edges: list[I64] = []
         self._fans: list[Fan] = []
         self._fan_begins: list[int] = []
+        self._sums: list[Sum] = []
+        self._sum_begins: list[int] = []
         self._n = 0
 
     def send(
@@ -82,6 +86,16 @@ class Draft:
         self._fan_begins.append(begin)
         return _FAN + len(self._fans) - 1
 
+    def sum(self, begin: int, n_bytes: int, *, to_all: bool = True) -> int:
+        """Arrays of all ranks, added up in the network; the result for all, or for rank 0.
+
+        Returns:
+            Its id.
+        """
+        self._sums.append(Sum(tuple(self._hosts.tolist()), n_bytes, to_all=to_all))
+        self._sum_begins.append(begin)
+        return _SUM + len(self._sums) - 1
+
     def wait(self, before: ArrayLike, after: ArrayLike) -> None:
         """Let items wait, one for one or by broadcasting."""
         columns = np.broadcast_arrays(before, after)
@@ -102,19 +116,27 @@ class Draft:
     def finish(self, options: SchemeOptions, *, chunks: int = 1, folds: bool = False) -> Plan:
         """The plan, in the compact form where the options say so."""
         rows = np.concatenate(self._rows) if self._rows else np.zeros((0, 5), np.int64)
-        sizes = [*(fan.n_bytes for fan in self._fans), int(rows[:, 3].min(initial=2**62))]
+        many: list[Fan | Sum] = [*self._fans, *self._sums]
+        sizes = [*(one.n_bytes for one in many), int(rows[:, 3].min(initial=2**62))]
         if min(sizes) < 1:
             raise ConfigError("workload.n_bytes", "less than a byte each", "a byte for a rank")
         messages = np.zeros((len(rows), 4), np.int64)
         messages[:, 0], messages[:, 1] = self._hosts[rows[:, 0]], self._hosts[rows[:, 1]]
         messages[:, 2] = rows[:, 3]
         edges = np.concatenate([np.zeros((0, 2), np.int64), *self._edges])
+        edges[edges >= _SUM] += len(rows) + len(self._fans) - _SUM
         edges[edges >= _FAN] += len(rows) - _FAN
         program = build_program(
-            messages, edges, fans=tuple(self._fans), folds=folds, chunks=chunks
+            messages,
+            edges,
+            fans=tuple(self._fans),
+            folds=folds,
+            chunks=chunks,
+            sums=tuple(self._sums),
         )
-        begin = np.concatenate([rows[:, 2], np.array(self._fan_begins, np.int64)])
-        adds = np.concatenate([rows[:, 4] > 0, np.zeros(len(self._fans), np.bool_)])
+        begins = np.array([*self._fan_begins, *self._sum_begins], np.int64)
+        begin = np.concatenate([rows[:, 2], begins])
+        adds = np.concatenate([rows[:, 4] > 0, np.zeros(len(many), np.bool_)])
         plan = Plan(program, begin, adds)
         return plan if options.compact else spell_out(plan)
 
@@ -122,6 +144,8 @@ class Draft:
 def spell_out(plan: Plan) -> Plan:
     """The plan of the plain form."""
     c, program = plan.program.chunks, plan.program
+    if c == 1:
+        return plan
     n = program.src.size
     sizes = np.array([*program.n_bytes, *(fan.n_bytes for fan in program.fans)], np.int64)
     piece = np.arange(c)[:, None]

@@ -1,9 +1,9 @@
-"""A program: unicast messages and fans, and what each of them waits for.
+"""A program: unicast messages, fans and sums, and what each of them waits for.
 
-Letters: F = messages, M = fans, P = pauses, D = dependencies. Items are numbered messages
-first, then fans, then pauses. An item starts when all it needs has happened, at its
-``start_ps`` at the earliest. A pause sends nothing: it is done its time after it has started,
-as a host that computes. One of no time joins dependencies.
+Letters: F = messages, M = fans, A = sums, P = pauses, D = dependencies. Items are numbered
+messages first, then fans, then sums, then pauses. An item starts when all it needs has
+happened, at its ``start_ps`` at the earliest. A pause sends nothing: it is done its time after
+it has started, as a host that computes. One of no time joins dependencies.
 
 Messages from one host to one other share a connection: they leave one after the other, in the
 order in which they start; of equal starts the smallest first, then by item number. Connections
@@ -54,6 +54,30 @@ class Fan(NamedTuple):
     tree: int = NO_TREE
 
 
+MIDDLE = -1
+"""Climb of a sum whose root lies half way between the first rank's BFR and the last one's."""
+
+
+class Sum(NamedTuple):
+    """Arrays of many hosts that the network adds up, and the result that it brings back.
+
+    It is a group of its own: armed when it starts, closed when all have the result
+    (docs/wire/fold.md). It is done when every member knows that it has what it is to get.
+
+    hosts: members by rank, rank 0 arms. n_bytes: of each array and of the result. start_ps:
+    earliest start. to_all: the result goes to all members, else to rank 0 alone. window: blocks
+    a rank has under way at most, 0: as the settings say; each BFR is asked for twice as many
+    slots. climb: BFRs above rank 0's own before one is the root, or MIDDLE.
+    """
+
+    hosts: tuple[int, ...]
+    n_bytes: int
+    start_ps: int = 0
+    to_all: bool = True
+    window: int = 0
+    climb: int = MIDDLE
+
+
 class Phase(NamedTuple):
     """Links that a tree has from a time on, the source's own one among them.
 
@@ -94,14 +118,14 @@ class Program(NamedTuple):
     """What is sent.
 
     src, dst, n_bytes, start_ps: (F,) of each message; sizes are at least 1 byte.
-    fans: M fans. folds: whether BFRs fold the feedback of fans.
-    n_needs: (I,) items to wait for, I = F + M + P. first_dep, dep: (I + 1,), (D,): who waits
-    for item i stands at dep[first_dep[i]:first_dep[i + 1]]. on: RECEIVED or ACKED, when an
-    item counts as done for those who wait. chunks: 1, or pieces of each item in the compact
-    form, which only the flow rung takes. pauses_ps: (P,) time of each pause. protocol: of
-    trees that the fans are to go by, empty for BIER. trees, setup: those trees, once they were
-    laid on a net (tree_fans.py). reroutes: from when on unicast keeps off which links, all that
-    are dead by then.
+    fans: M fans. folds: whether BFRs fold the feedback of fans. sums: A sums.
+    n_needs: (I,) items to wait for, I = F + M + A + P. first_dep, dep: (I + 1,), (D,): who
+    waits for item i stands at dep[first_dep[i]:first_dep[i + 1]]. on: RECEIVED or ACKED, when
+    an item counts as done for those who wait. chunks: 1, or pieces of each item in the compact
+    form, which only the flow rung takes; sums have none. pauses_ps: (P,) time of each pause.
+    protocol: of trees that the fans are to go by, empty for BIER. trees, setup: those trees,
+    once they were laid on a net (tree_fans.py). reroutes: from when on unicast keeps off which
+    links, all that are dead by then.
     """
 
     src: I64
@@ -120,15 +144,26 @@ class Program(NamedTuple):
     setup: Setup = NO_SETUP
     reroutes: tuple[tuple[int, tuple[int, ...]], ...] = ()
     pauses_ps: I64 = NO_PAUSES
+    sums: tuple[Sum, ...] = ()
 
     @property
-    def n_sent(self) -> int:
-        """Messages and fans."""
+    def many(self) -> tuple[Fan | Sum, ...]:
+        """Items that are not from one host to one other: fans, then sums."""
+        return (*self.fans, *self.sums)
+
+    @property
+    def first_sum(self) -> int:
+        """Item of the first sum: messages and fans."""
         return self.src.size + len(self.fans)
 
     @property
+    def n_sent(self) -> int:
+        """Messages, fans and sums."""
+        return self.first_sum + len(self.sums)
+
+    @property
     def n_items(self) -> int:
-        """Messages, fans and pauses."""
+        """Messages, fans, sums and pauses."""
         return self.n_sent + self.pauses_ps.size
 
 
@@ -141,15 +176,16 @@ def build_program(
     on: int = RECEIVED,
     chunks: int = 1,
     pauses_ps: I64 = NO_PAUSES,
+    sums: tuple[Sum, ...] = (),
 ) -> Program:
     """Program from tables.
 
     Args:
         messages: (F, 4) source, destination, bytes, start in ps. edges: (D, 2) item, the item
-            that waits for it. pauses_ps: (P,) none in the compact form.
+            that waits for it. pauses_ps, sums: none in the compact form.
     """
-    assert chunks == 1 or not pauses_ps.size
-    n = len(messages) + len(fans) + pauses_ps.size
+    assert chunks == 1 or not (pauses_ps.size or sums)
+    n = len(messages) + len(fans) + len(sums) + pauses_ps.size
     before, after = edges[:, 0], edges[:, 1]
     order = np.argsort(before, kind="stable")
     first = np.searchsorted(before[order], np.arange(n + 1)).astype(np.int64)
@@ -157,7 +193,7 @@ def build_program(
     needs = np.bincount(after, minlength=n).astype(np.int64)
     dep = after[order].copy()
     sent = (src, dst, n_bytes, start_ps, fans, folds)
-    return Program(*sent, needs, first, dep, on, chunks, pauses_ps=pauses_ps)
+    return Program(*sent, needs, first, dep, on, chunks, pauses_ps=pauses_ps, sums=sums)
 
 
 def with_entropy(fans: tuple[Fan, ...]) -> tuple[Fan, ...]:

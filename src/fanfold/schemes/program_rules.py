@@ -27,6 +27,13 @@ def check_program(program: Program, n_hosts: int) -> None:
             got = f"host {fan.source} to {len(fan.receivers)} hosts, {fan.n_bytes} bytes"
             allowed = f"receivers below {n_hosts}, each once, not the source, 1 byte or more"
             raise ConfigError(f"fan {m}", got, allowed)
+    for a, one in enumerate(program.sums):
+        members = np.array(one.hosts, np.int64)
+        is_right = members.size > 1 and members.min() >= 0 and members.max() < n_hosts
+        if not is_right or np.unique(members).size < members.size or one.n_bytes < 1:
+            got = f"{members.size} hosts, {one.n_bytes} bytes"
+            allowed = f"two or more below {n_hosts}, each once, 1 byte or more"
+            raise ConfigError(f"sum {a}", got, allowed)
     if program.pauses_ps.min(initial=0) < 0:
         m = int(np.argmax(program.pauses_ps < 0))
         raise ConfigError(f"pause {m}", int(program.pauses_ps[m]), "0 ps or more")
@@ -57,7 +64,10 @@ def _name_of(program: Program, item: int) -> str:
     n = program.src.size
     if item < n:
         return f"message {item}"
-    return f"fan {item - n}" if item < program.n_sent else f"pause {item - program.n_sent}"
+    if item < program.first_sum:
+        return f"fan {item - n}"
+    n_sent = program.n_sent
+    return f"sum {item - program.first_sum}" if item < n_sent else f"pause {item - n_sent}"
 
 
 def _first_faults(program: Program, n_hosts: int) -> list[tuple[int, tuple[int, int]]]:

@@ -3,7 +3,8 @@
 Each collective of the trace is planned by the scheme; what it cannot do is done by a stand-in,
 and said so. A message of a plan leaves when its sender has come to the collective; a rank goes
 on when all that it sends and gets in it has arrived. A fan has arrived when each receiver has
-it: ranks behind a fan wait for the slowest of them, those behind messages for their own.
+it: ranks behind a fan wait for the slowest of them, those behind messages for their own. A sum
+begins when all its ranks have come to it.
 
 Sizes are rounded up to what n ranks can share, n - 1 bytes at most; a barrier is an all_reduce
 of one byte for each rank; gather and scatter are messages to and from the root.
@@ -20,7 +21,7 @@ from fanfold.errors import ConfigError
 from fanfold.schemes.catalog import Scheme, scheme_of
 from fanfold.schemes.draft import check_work
 from fanfold.schemes.options import SchemeOptions
-from fanfold.schemes.program import Fan, Program, build_program, edges_of, expand
+from fanfold.schemes.program import Fan, Program, Sum, build_program, edges_of, expand
 from fanfold.work.collective import Collective, Kind
 from fanfold.work.trace import COLLECTIVES, Phase, PhaseKind, Trace
 
@@ -30,8 +31,8 @@ STAND_IN = "direct"
 """Of collectives in which every rank has something to send."""
 MAX_ITEMS = 2**21
 """Messages and fans of a trace; pipelines are cut less finely where there would be more."""
-_FAN, _PAUSE = 2**40, 2**50
-"""Ids of fans and pauses while the number of messages is open."""
+_FAN, _SUM, _PAUSE = 2**40, 2**45, 2**50
+"""Ids of fans, sums and pauses while the number of messages is open."""
 
 
 class Traced(NamedTuple):
@@ -122,6 +123,7 @@ class _Weaver:
         self.tables: list[I64] = []
         self.edges: list[I64] = []
         self.fans: list[Fan] = []
+        self.sums: list[Sum] = []
         self.pauses: list[int] = []
         self.n = 0
         self.folds = False
@@ -168,13 +170,14 @@ class _Weaver:
         if phase.kind in ("gather", "scatter"):
             table = _to_root(phase, self.hosts)
             fans: tuple[Fan, ...] = ()
+            sums: tuple[Sum, ...] = ()
             edges = np.zeros((0, 2), np.int64)
         else:
             plan = self.plans[key]
             table = np.stack([plan.src, plan.dst, plan.n_bytes, plan.start_ps], axis=1)
-            fans, edges = plan.fans, edges_of(plan)
+            fans, sums, edges = plan.fans, plan.sums, edges_of(plan)
             self.folds |= plan.folds
-        ids = np.concatenate([self._messages(table), self._fans(fans)])
+        ids = np.concatenate([self._messages(table), self._fans(fans), self._sums(sums)])
         if len(edges):
             self.edges.append(ids[edges])
         n = len(table)
@@ -185,10 +188,14 @@ class _Weaver:
         for column in (0, 1):
             over = np.array([exits[rank_at[h]] for h in table[:, column].tolist()], np.int64)
             self._wait(ids[:n], over)
-        for fan, item in zip(fans, ids[n:].tolist(), strict=True):
+        m = n + len(fans)
+        for fan, item in zip(fans, ids[n:m].tolist(), strict=True):
             self._wait([enters[rank_at[fan.source]]], [item])
             members = [exits[rank_at[h]] for h in (fan.source, *fan.receivers)]
             self._wait([item] * len(members), members)
+        for one, item in zip(sums, ids[m:].tolist(), strict=True):
+            for host in one.hosts:
+                self._wait([enters[rank_at[host]], item], [item, exits[rank_at[host]]])
         for r in phase.ranks:
             self._wait([enters[r]], [exits[r]])
         self.exits[i] = exits
@@ -206,6 +213,10 @@ class _Weaver:
         self.fans.extend(fans)
         return _FAN + np.arange(len(self.fans) - len(fans), len(self.fans))
 
+    def _sums(self, sums: Sequence[Sum]) -> I64:
+        self.sums.extend(sums)
+        return _SUM + np.arange(len(self.sums) - len(sums), len(self.sums))
+
     def _wait(self, before: I64 | Sequence[int], after: I64 | Sequence[int]) -> None:
         if len(before):
             pairs = np.stack([np.asarray(before), np.asarray(after)], axis=1)
@@ -214,14 +225,15 @@ class _Weaver:
     def _program(self) -> Program:
         table = np.concatenate([np.zeros((0, 4), np.int64), *self.tables])
         edges = np.concatenate([np.zeros((0, 2), np.int64), *self.edges])
-        n_fans = len(self.fans)
-        is_pause, is_fan = edges >= _PAUSE, (edges >= _FAN) & (edges < _PAUSE)
-        edges[is_fan] += len(table) - _FAN
-        edges[is_pause] += len(table) + n_fans - _PAUSE
+        at = len(table)
+        for first, n in ((_FAN, len(self.fans)), (_SUM, len(self.sums)), (_PAUSE, 0)):
+            edges[(edges >= first) & (edges < first + _FAN)] += at - first
+            at += n
         return build_program(
             table,
             edges,
             fans=tuple(self.fans),
+            sums=tuple(self.sums),
             folds=self.folds,
             pauses_ps=np.array(self.pauses, np.int64),
         )

@@ -68,7 +68,9 @@ def bytes_of(program: Program, item: int) -> int:
     n = program.src.size
     if item >= program.n_sent:
         return 0
-    return int(program.n_bytes[item]) if item < n else program.fans[item - n].n_bytes
+    if item < n:
+        return int(program.n_bytes[item])
+    return program.many[item - n].n_bytes
 
 
 def record_of(
@@ -86,7 +88,9 @@ def start_of(program: Program, item: int) -> int | None:
     n = program.src.size
     if program.n_needs[item]:
         return None
-    return int(program.start_ps[item]) if item < n else program.fans[item - n].start_ps
+    if item < n:
+        return int(program.start_ps[item])
+    return program.many[item - n].start_ps
 
 
 def text_of(net: Net, program: Program, item: int) -> str:
@@ -95,6 +99,9 @@ def text_of(net: Net, program: Program, item: int) -> str:
     if item < n:
         ends = f"{name(int(program.src[item]))} to {name(int(program.dst[item]))}"
         return f"message {item}, {ends}, {int(program.n_bytes[item]):,} bytes"
+    if item >= program.first_sum:
+        one = program.sums[item - program.first_sum]
+        return f"sum {item}, {len(one.hosts):,} hosts, {one.n_bytes:,} bytes each"
     fan = program.fans[item - n]
     to = f"{name(fan.source)} to {len(fan.receivers):,} hosts"
     return f"fan {item}, {to}, {fan.n_bytes:,} bytes"

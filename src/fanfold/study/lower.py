@@ -73,13 +73,17 @@ def join(plans: Sequence[Plan]) -> Sent:
         return Sent(first, begin=plans[0].begin)
     n_messages = np.array([p.src.size for p in programs])
     n_fans = np.array([len(p.fans) for p in programs])
+    n_sums = np.array([len(p.sums) for p in programs])
     at = np.cumsum(n_messages) - n_messages
     fan_at = int(n_messages.sum()) + np.cumsum(n_fans) - n_fans
+    sum_at = int(n_messages.sum() + n_fans.sum()) + np.cumsum(n_sums) - n_sums
     edges = [np.zeros((0, 2), np.int64)]
-    for program, here, there in zip(programs, at, fan_at, strict=True):
+    for program, *starts in zip(programs, at, fan_at, sum_at, strict=True):
         if program.dep.size:
-            one, n = edges_of(program), program.src.size
-            edges.append(np.where(one < n, one + here, one - n + there))
+            bounds = np.array([0, program.src.size, program.first_sum])
+            one = edges_of(program)
+            kind = np.searchsorted(bounds, one, side="right") - 1
+            edges.append(one - bounds[kind] + np.array(starts)[kind])
     columns = ("src", "dst", "n_bytes", "start_ps")
     table = [np.concatenate([getattr(p, name) for p in programs]) for name in columns]
     whole = build_program(
@@ -89,14 +93,20 @@ def join(plans: Sequence[Plan]) -> Sent:
         folds=first.folds,
         on=first.on,
         chunks=first.chunks,
+        sums=tuple(one for p in programs for one in p.sums),
     )
-    parts = [np.split(plan.begin, [plan.program.src.size]) for plan in plans]
-    begin = np.concatenate([*(part[0] for part in parts), *(part[1] for part in parts)])
+    parts = [
+        np.split(plan.begin, [plan.program.src.size, plan.program.first_sum]) for plan in plans
+    ]
+    begin = np.concatenate([part[k] for k in range(3) for part in parts])
     return Sent(whole, begin=begin)
 
 
 def delay(program: Program, ready_ps: I64) -> Program:
-    """Nothing leaves or reaches a host before it is ready, (H,); of fans only the source."""
+    """Nothing leaves or reaches a host before it is ready, (H,); of fans only the source.
+
+    A sum begins when all its members are ready.
+    """
     start = np.maximum(
         program.start_ps, np.maximum(ready_ps[program.src], ready_ps[program.dst])
     )
@@ -104,7 +114,11 @@ def delay(program: Program, ready_ps: I64) -> Program:
         fan._replace(start_ps=max(fan.start_ps, int(ready_ps[fan.source])))
         for fan in program.fans
     )
-    return program._replace(start_ps=start, fans=fans)
+    sums = tuple(
+        one._replace(start_ps=max(one.start_ps, int(ready_ps[list(one.hosts)].max())))
+        for one in program.sums
+    )
+    return program._replace(start_ps=start, fans=fans, sums=sums)
 
 
 def merged(casts: Sequence[Cast]) -> tuple[Cast, ...]:
@@ -167,7 +181,8 @@ def _moved(plan: Plan, cast: Cast) -> Plan:
         fans: tuple[Fan, ...] = tuple(
             fan._replace(start_ps=fan.start_ps + start_ps) for fan in program.fans
         )
-        program = program._replace(start_ps=program.start_ps + start_ps, fans=fans)
+        sums = tuple(one._replace(start_ps=one.start_ps + start_ps) for one in program.sums)
+        program = program._replace(start_ps=program.start_ps + start_ps, fans=fans, sums=sums)
     return Plan(program, plan.begin + cast.begin, plan.adds)
 
 

@@ -96,8 +96,10 @@ def _first_ps(phase: Phase, sent: Sent, outcome: Outcome) -> int:
         at = int(outcome.item_ps[item])
         if item < program.src.size:
             hosts = [int(program.dst[item])]
-        else:
+        elif item < program.first_sum:
             hosts = list(program.fans[item - program.src.size].receivers)
+        else:
+            hosts = list(program.sums[item - program.first_sum].hosts)
         had[hosts] = np.maximum(had[hosts], at)
     waited = np.where(had > 0, had - phase.ready_ps, 0)
     return int(waited.max(initial=0))
