@@ -36,7 +36,8 @@ def test_every_rank_ends_with_what_is_promised(name, kind, n):
         with pytest.raises(ConfigError, match="a power of two"):
             scheme_of(name).build(work)
         return
-    for chunks in (1, 5) if "tree" in name or name in ("chain", "bier") else (0,):
+    is_piped = "tree" in name or name in ("chain", "bier", "parameter-server")
+    for chunks in (1, 5) if is_piped else (0,):
         plan = scheme_of(name).explained(work, SchemeOptions(chunks=chunks))
         check_plan(plan, work)
         check_program(plan.program, 3 * n)
@@ -71,6 +72,7 @@ def test_the_compact_form_expands_to_the_plain_one(name, kind, monkeypatch):
         # a vector of 24 * 16 = 384 bytes at 16 ranks; a shard is 24
         ("unicast", "broadcast", 15 * 384),
         ("unicast", "all_reduce", 2 * 15 * 384),
+        ("parameter-server", "all_reduce", 2 * 15 * 384),
         ("ring", "all_reduce", 2 * 15 * 384),
         ("ring", "all_gather", 15 * 384),
         ("ring", "broadcast", 15 * 384),
@@ -114,6 +116,16 @@ def test_chunks_follow_the_formula():
     assert chain.build(wide).n_items == 2**20 // 65535 * 65535
     small = Collective("broadcast", 8192, tuple(range(1024)))
     assert chain.build(small, SchemeOptions(compact=True)).chunks == 2
+
+
+def test_a_server_sends_a_piece_back_when_all_have_pushed_it():
+    work = work_of("all_reduce", 4)
+    program = scheme_of("parameter-server").build(work, SchemeOptions(chunks=2))
+    # pieces 0 and 1 of pushes 0..2 and pulls 3..5; six items a piece
+    waits = {tuple(edge) for edge in edges_of(program).tolist()}
+    assert waits == {
+        (6 * j + a, 6 * j + 3 + b) for j in (0, 1) for a in range(3) for b in range(3)
+    }
 
 
 def test_large_programs_are_built_at_once():
