@@ -50,7 +50,15 @@ def test_features_of_pytorch_find_what_they_find_by_gloo(lab, tmp_path):
     for name in FLOATS:
         assert ours.pop(name) == pytest.approx(gloo.pop(name), abs=BOUND)
     assert ours == gloo
-    assert set(ours) >= {"integers", "dtensor", "mesh", "objects", "checkpoints", "functional"}
+    assert set(ours) >= {
+        "integers",
+        "dtensor",
+        "mesh",
+        "objects",
+        "checkpoints",
+        "functional",
+        "compiled",
+    }
 
 
 def test_a_transformer_learns_as_by_gloo_and_twice_the_same(lab, tmp_path):

@@ -193,6 +193,18 @@ def functional(rank, n):
     return (joined + 0).tolist()
 
 
+@toy
+def compiled(rank, n):
+    """A collective inside the graph, and one between two graphs."""
+
+    def program(tensor):
+        dist.all_reduce(tensor)
+        dist.all_reduce(tensor, async_op=True).wait()
+        return tensor + 1
+
+    return torch.compile(program, backend="eager")(torch.tensor([rank, 1])).tolist()
+
+
 @partial(toy, others=("gloo",))
 def coalesced(rank, n):
     first, second = torch.tensor([rank]), torch.tensor([[1, rank]])

@@ -9,8 +9,45 @@ MOVES = GROUP + "test_moves_between_ranks"
 ODD = GROUP + "test_tensors_that_are_not_contiguous_or_empty_or_need_gradients"
 SUMS = GROUP + "test_all_reduce_sums_every_dtype"
 DIFFERS = GROUP + "test_what_differs_is_refused_on_all_ranks_by_wait_and_by_future"
+WRONG_PLACE = GROUP + "test_lists_and_dtypes_that_would_go_to_the_wrong_place_are_refused"
 
 ROWS = (
+    (
+        "src/fanfold/torch/__init__.py",
+        "store.clone())",
+        "store)",
+        MEETING + "test_a_program_that_waits_in_its_store_holds_up_no_group",
+    ),
+    (
+        "src/fanfold/torch/tensors.py",
+        "torch.inference_mode():",
+        "torch.no_grad():",
+        GROUP + "test_tensors_of_inference_mode",
+    ),
+    (
+        "src/fanfold/torch/tensors.py",
+        "if out.dtype != source.dtype:",
+        "if out.itemsize != source.itemsize:",
+        WRONG_PLACE,
+    ),
+    (
+        "src/fanfold/torch/plans.py",
+        "if size not in (None, tensor.numel())",
+        "if False",
+        WRONG_PLACE,
+    ),
+    (
+        "src/fanfold/torch/group.py",
+        "if not is_pair:",
+        "if True:",
+        GROUP + "test_a_refused_message_of_a_pair_leaves_the_group_in_step",
+    ),
+    (
+        "src/fanfold/torch/runner.py",
+        "self._comm.barrier(timeout_ps=timeout_ps)",
+        "self._comm.barrier(timeout_ps=timeout_ps).wait()",
+        GROUP + "test_a_group_is_closed_at_once_after_a_refusal",
+    ),
     (
         "src/fanfold/torch/work.py",
         "raise self.error\n        return self.tensors",
@@ -121,7 +158,7 @@ ROWS = (
     ),
     (
         "src/fanfold/torch/__init__.py",
-        'dist.PrefixStore(f"fanfold/{key}/{_n_made[key]}/", store)',
+        'dist.PrefixStore(f"fanfold/{key}/{_n_made[key]}/", store.clone())',
         'dist.PrefixStore(f"fanfold/{sum(_n_made.values())}/", store)',
         MEETING + "test_the_store_of_a_group_is_named_by_its_ranks",
     ),

@@ -48,6 +48,8 @@ def _create(options: Any, own: FanfoldOptions | None) -> Any:
 def own_store(store: Any, ranks: list[int]) -> Any:
     """A part of the store that only this group has, whenever each rank makes it.
 
+    It has a connection of its own: a program that waits in its store holds up no group.
+
     PyTorch names a group, and its part of the store, by how many groups the rank made before;
     ranks that make groups in different orders would never meet. Here it is named by its ranks,
     and how many groups of just these ranks there were.
@@ -57,7 +59,7 @@ def own_store(store: Any, ranks: list[int]) -> Any:
             store = store.underlying_store
     key = blake2b(repr(ranks).encode(), digest_size=8).hexdigest()
     _n_made[key] += 1
-    return dist.PrefixStore(f"fanfold/{key}/{_n_made[key]}/", store)
+    return dist.PrefixStore(f"fanfold/{key}/{_n_made[key]}/", store.clone())
 
 
 register()

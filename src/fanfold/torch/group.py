@@ -11,18 +11,20 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
-from torch.distributed import ProcessGroup, ReduceOp
+from torch.distributed import ProcessGroup
 
 from fanfold.errors import ConfigError
 from fanfold.group.communicator import Communicator
 from fanfold.topo.fabric import Fabric
 from fanfold.torch.alone import Alone
+from fanfold.torch.eager import untraced
 from fanfold.torch.meeting import Meeting, Store
 from fanfold.torch.plans import (
+    BITWISE,
     Plan,
+    check_list,
     exchange,
     fabric_op,
     op_of,
@@ -34,14 +36,9 @@ from fanfold.torch.plans import (
 )
 from fanfold.torch.runner import Runner, Task, refusal
 from fanfold.torch.seat import FanfoldOptions
-from fanfold.torch.tensors import like, moved, one_of, summed
+from fanfold.torch.tensors import like, moved, moved_pair, one_of, summed
 from fanfold.torch.work import FanfoldWork, as_torch
 
-BITWISE: dict[Any, Any] = {
-    ReduceOp.BAND: np.bitwise_and,
-    ReduceOp.BOR: np.bitwise_or,
-    ReduceOp.BXOR: np.bitwise_xor,
-}
 _open: "list[weakref.ref[FanfoldGroup]]" = []
 """In the order in which they were made: all ranks leave them in the same."""
 
@@ -55,6 +52,7 @@ def build_communicator(
     return FabricCommunicator(fabric, members, rank, group=number, timeout_ps=timeout_ps)
 
 
+@untraced
 class FanfoldGroup(ProcessGroup):
     """One group; its communicator is built in the background as soon as all ranks are here."""
 
@@ -182,6 +180,7 @@ class FanfoldGroup(ProcessGroup):
 
         def plan() -> Plan:
             source = moved(one_of(inputs, "all_gather"))
+            check_list("outputs", outputs[0], self._size)
             outs = [moved(out) for out in outputs[0]]
             arrays = [out.array for out in outs]
             return Plan(
@@ -263,6 +262,7 @@ class FanfoldGroup(ProcessGroup):
                 return Plan(
                     [], lambda c, t: [c.gather(None, flat.array, root, timeout_ps=t)], []
                 )
+            check_list("outputs", outputs[0], self._size, source.numel())
             room = like(source, source.numel() * self._size)
             return Plan(
                 list(outputs[0]),
@@ -279,6 +279,7 @@ class FanfoldGroup(ProcessGroup):
             out, root = moved(one_of(outputs, "scatter")), opts.rootRank
             whole = None
             if root == self._rank:
+                check_list("inputs", inputs[0], self._size, out.source.numel())
                 whole = moved(torch.cat([tensor.detach().reshape(-1) for tensor in inputs[0]]))
             array = whole.array if whole else None
             return Plan(
@@ -293,6 +294,8 @@ class FanfoldGroup(ProcessGroup):
         """Give rank j the tensor ``inputs[j]``; sizes may differ."""
 
         def plan() -> Plan:
+            check_list("outputs", outputs, self._size)
+            check_list("inputs", inputs, self._size)
             room = like(outputs[0], sum(out.numel() for out in outputs))
             source = moved(torch.cat([tensor.detach().reshape(-1) for tensor in inputs]))
             gives = [tensor.numel() * width_of(tensor) for tensor in inputs]
@@ -308,16 +311,16 @@ class FanfoldGroup(ProcessGroup):
         """Give rank j its part of the first dimension; splits may differ."""
 
         def plan() -> Plan:
-            out, flat = moved(output), moved(source)
+            out, flat = moved_pair(output, source)
+            n = self._size
+            rows = split_of(source, gives, n), split_of(output, takes, n)
             if not len(takes) and not len(gives):
                 return Plan(
                     [output],
                     lambda c, t: [c.all_to_all(out.array, flat.array, timeout_ps=t)],
                     [out],
                 )
-            n = self._size
-            start = exchange(out, flat, split_of(source, gives, n), split_of(output, takes, n))
-            return Plan([output], start, [out])
+            return Plan([output], exchange(out, flat, *rows), [out])
 
         return self._run("all_to_all", opts, plan)
 
@@ -329,7 +332,7 @@ class FanfoldGroup(ProcessGroup):
             flat = moved(one_of(tensors, "send"))
             return Plan([], lambda c, t: [c.send(flat.array, to, timeout_ps=t)], [])
 
-        return self._run("send", None, plan)
+        return self._run("send", None, plan, is_pair=True)
 
     def recv(self, tensors: Any, source: int, tag: int = 0) -> FanfoldWork:
         """Receive from a rank that sends."""
@@ -341,7 +344,7 @@ class FanfoldGroup(ProcessGroup):
                 list(tensors), lambda c, t: [c.recv(flat.array, source, timeout_ps=t)], [flat]
             )
 
-        return self._run("recv", None, plan)
+        return self._run("recv", None, plan, is_pair=True)
 
     def recv_anysource(self, tensors: Any, tag: int = 0) -> FanfoldWork:
         """Refused: a receiver names its sender."""
@@ -376,15 +379,22 @@ class FanfoldGroup(ProcessGroup):
 
     # Inside.
 
-    def _run(self, name: str, opts: Any, plan: Callable[[], Plan]) -> FanfoldWork:
-        """Put an operation into the queue; what is wrong with its arguments is raised here."""
+    def _run(
+        self, name: str, opts: Any, plan: Callable[[], Plan], *, is_pair: bool = False
+    ) -> FanfoldWork:
+        """Put an operation into the queue; what is wrong with its arguments is raised here.
+
+        Args:
+            is_pair: other ranks of the group have no part in it, and are told of no refusal.
+        """
         timeout = getattr(opts, "timeout", None)
         if timeout is None or timeout <= timedelta(0):
             timeout = self._timeout
         try:
             made = plan()
         except Exception as error:
-            self._runner.submit(refusal(error, FanfoldWork(name, [], _ps(timeout))))
+            if not is_pair:
+                self._runner.submit(refusal(error, FanfoldWork(name, [], _ps(timeout))))
             raise as_torch(error, name) from error
         work = FanfoldWork(name, made.tensors, _ps(timeout))
         self._runner.submit(Task(work, made.start, made.finish))
@@ -412,7 +422,7 @@ class FanfoldGroup(ProcessGroup):
     def _join_here(self, tensor: Tensor, op: Any) -> Plan:
         """Gather from all and join on this host: an operator that no BFR has."""
         flat = moved(tensor)
-        if flat.array.dtype.kind not in "iu":
+        if tensor.is_floating_point() or tensor.is_complex():
             raise ConfigError("dtype", str(tensor.dtype), "integers and bool for this operator")
         self._n_gathered += 1
         room = like(tensor, tensor.numel() * self._size)
@@ -432,15 +442,13 @@ class FanfoldGroup(ProcessGroup):
         self, name: str, outputs: list[Tensor], inputs: list[Tensor], opts: Any
     ) -> FanfoldWork:
         def plan() -> Plan:
-            outs = [moved(tensor) for tensor in outputs]
-            sources = [moved(tensor) for tensor in inputs]
+            pairs = [moved_pair(*each) for each in zip(outputs, inputs, strict=True)]
             return Plan(
                 outputs,
                 lambda c, t: [
-                    c.all_gather(out.array, source.array, timeout_ps=t)
-                    for out, source in zip(outs, sources, strict=True)
+                    c.all_gather(out.array, source.array, timeout_ps=t) for out, source in pairs
                 ],
-                outs,
+                [out for out, _ in pairs],
             )
 
         return self._run(name, opts, plan)
@@ -449,18 +457,17 @@ class FanfoldGroup(ProcessGroup):
         self, name: str, outputs: list[Tensor], inputs: list[Tensor], opts: Any
     ) -> FanfoldWork:
         def plan() -> Plan:
-            outs = [summed(tensor) for tensor in outputs]
-            sources = [summed(tensor) for tensor in inputs]
-            op = fabric_op(op_of(opts), sources[0])
+            ops = [fabric_op(op_of(opts), summed(tensor)) for tensor in inputs]
+            pairs = [moved_pair(*each) for each in zip(outputs, inputs, strict=True)]
             return Plan(
                 outputs,
                 lambda c, t: [
                     c.reduce_scatter(
                         out.array, source.array, op, kind=source.kind, timeout_ps=t
                     )
-                    for out, source in zip(outs, sources, strict=True)
+                    for (out, source), op in zip(pairs, ops, strict=True)
                 ],
-                outs,
+                [out for out, _ in pairs],
             )
 
         return self._run(name, opts, plan)

@@ -20,6 +20,12 @@ OPS: dict[Any, Op] = {
     ReduceOp.MAX: Op.MAX,
     ReduceOp.AVG: Op.AVG,
 }
+BITWISE: dict[Any, Any] = {
+    ReduceOp.BAND: np.bitwise_and,
+    ReduceOp.BOR: np.bitwise_or,
+    ReduceOp.BXOR: np.bitwise_xor,
+}
+"""Operators that no BFR has."""
 Start = Callable[[Communicator, int], Sequence[Ends]]
 """Begins an operation, with its deadline in ps."""
 
@@ -82,6 +88,19 @@ def packed(tensors: list[Tensor]) -> tuple[list[Flat], list[Flat]]:
         flats.append(flat)
         backs += parts_of(flat, mine)
     return flats, backs
+
+
+def check_list(what: str, tensors: Sequence[Tensor], n: int, size: int | None = None) -> None:
+    """Raise ConfigError for a list without a tensor for each of n ranks.
+
+    Args:
+        size: elements of each tensor, None where they may differ.
+    """
+    if len(tensors) != n:
+        raise ConfigError(what, f"{len(tensors)} tensors", f"{n}, one for each rank")
+    odd = [tensor.numel() for tensor in tensors if size not in (None, tensor.numel())]
+    if odd:
+        raise ConfigError(what, f"a tensor of {odd[0]} elements", f"{size} for each rank")
 
 
 def refuse_tag(tag: int) -> None:

@@ -123,7 +123,7 @@ class Runner:
     def _refuse(self, timeout_ps: int) -> None:
         """Keep step with ranks whose arguments were right; they learn that this one differs."""
         if self._comm is not None:
-            _error_of(self._comm.barrier(timeout_ps=timeout_ps).wait)
+            self._comm.barrier(timeout_ps=timeout_ps)
 
     def _end_all(self) -> None:
         while (begun := self._begun.get()) is not None:

@@ -30,7 +30,7 @@ class Flat(NamedTuple):
     def copy_back(self) -> None:
         """Put the outcome where the caller expects it."""
         if self.target is not None:
-            with torch.no_grad():
+            with torch.inference_mode():  # the target may have been made in it
                 self.target.copy_(self.source)
 
 
@@ -54,6 +54,17 @@ def summed(tensor: Tensor) -> Flat:
     if _name(tensor) not in JOINED and not tensor.is_complex():
         raise ConfigError("dtype", _name(tensor), f"{', '.join(JOINED)}, complex")
     return moved(tensor)
+
+
+def moved_pair(out: Tensor, source: Tensor) -> tuple[Flat, Flat]:
+    """Where an outcome goes and what it is made of.
+
+    Raises:
+        ConfigError: of different dtypes, or as ``moved``.
+    """
+    if out.dtype != source.dtype:
+        raise ConfigError("out", _name(out), f"{_name(source)}, as what is sent")
+    return moved(out), moved(source)
 
 
 def like(tensor: Tensor, n: int) -> Flat:

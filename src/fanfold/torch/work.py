@@ -15,6 +15,9 @@ from torch.distributed import Work
 
 from fanfold.group.communicator import GroupError
 
+CARRIED_BY = {"send": "broadcast", "recv": "broadcast", "all_to_all": "all_gather"}
+"""What the communicator calls these, or what begins them."""
+
 
 class _Outcome:
     """What the future's callback tells; apart from the Work, so that nothing holds itself."""
@@ -92,6 +95,9 @@ class FanfoldWork(Work):
 def as_torch(error: Exception, name: str) -> Exception:
     """An error as PyTorch's programs catch it: a RuntimeError that names the operation."""
     text = str(error)
+    carrier = CARRIED_BY.get(name)
+    if carrier and isinstance(error, GroupError) and error.op == carrier:
+        text = f"{name}: {text.removeprefix(f'{carrier}: ')}"
     if not text.startswith(name):
         is_before = isinstance(error, GroupError) and error.op not in ("", "meeting")
         text = f"{name}: {'refused since ' if is_before else ''}{text}"

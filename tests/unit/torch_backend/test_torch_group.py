@@ -1,5 +1,6 @@
 """Operations of the PyTorch backend on the twin of a communicator: ranks are threads."""
 
+import time
 from datetime import timedelta
 
 import pytest
@@ -87,7 +88,14 @@ def test_bool_is_joined_by_or_and_and():
     def mine(rank):
         return torch.tensor([rank == 0, True, False])
 
-    for op, outcome in ((ReduceOp.SUM, [1, 1, 0]), (ReduceOp.MIN, [0, 1, 0])):
+    joins = {
+        ReduceOp.SUM: [1, 1, 0],
+        ReduceOp.MIN: [0, 1, 0],
+        ReduceOp.BAND: [0, 1, 0],
+        ReduceOp.BOR: [1, 1, 0],
+        ReduceOp.BXOR: [1, 1, 0],  # of three ranks
+    }
+    for op, outcome in joins.items():
         for found in reduced(mine, op):
             assert (found.dtype, found.tolist()) == (torch.bool, outcome)
 
@@ -226,6 +234,18 @@ def test_messages_of_a_pair():
     assert in_group(action) == [[1.0, 2.0], [1.0, 0.0], [1.0, 1.0]]
 
 
+def test_a_refused_message_of_a_pair_leaves_the_group_in_step():
+    def action(group, rank):
+        if rank == 0:
+            with pytest.raises(RuntimeError, match=r"send: tag: got 5"):
+                group.send([torch.ones(1)], 1, 5)
+        mine = torch.ones(1)
+        group.allreduce([mine]).wait()
+        return mine.item()
+
+    assert in_group(action) == [N] * N
+
+
 def test_what_differs_is_refused_on_all_ranks_by_wait_and_by_future():
     def action(group, rank):
         tensor = torch.ones(4 + (rank == 2))
@@ -301,6 +321,50 @@ def test_wrong_arguments_are_raised_at_the_call():
     assert in_group(action) == [1 + 6] * N  # each wrong call keeps step by a barrier
 
 
+def test_lists_and_dtypes_that_would_go_to_the_wrong_place_are_refused():
+    """Sizes that add up, or bytes that fit, are not enough."""
+
+    def action(group, rank):
+        ones, odd = [torch.ones(2)] * N, [torch.ones(1), torch.ones(3), torch.ones(2)]
+        root = "GatherOptions", "ScatterOptions"
+        gathered, spread = (options(kind, rootRank=rank) for kind in root)
+        band = options("AllreduceOptions", reduceOp=ReduceOp.BAND)
+        whole = torch.zeros(2 * N)
+        wrong = {
+            r"gather: outputs: got 'a tensor of 1 elem": lambda: group.gather(
+                [odd], [torch.ones(2)], gathered
+            ),
+            r"scatter: inputs: got 'a tensor of 1 elem": lambda: group.scatter(
+                [torch.ones(2)], [odd], spread
+            ),
+            r"scatter: inputs: got '2 tensors'": lambda: group.scatter(
+                [torch.ones(3)], [ones[1:]], spread
+            ),
+            r"all_gather: outputs: got '2 tensors', allowed: 3": lambda: group.allgather(
+                [ones[1:]], [torch.ones(2)]
+            ),
+            r"all_to_all: inputs: got '2 tensors'": lambda: group.alltoall(ones, ones[1:]),
+            r"all_to_all: rows: got 4, allowed: a multiple of 3": lambda: (
+                group.all_to_all_single(torch.zeros(4), torch.zeros(4), [], [])
+            ),
+            r"all_gather: out: got 'float32', allowed: int32": lambda: group.all_gather_single(
+                whole, torch.ones(2, dtype=torch.int32)
+            ),
+            r"reduce_scatter: out: got 'float16', allowed: bfloat16": lambda: (
+                group.reduce_scatter_single(whole[:1].half(), torch.ones(N).bfloat16())
+            ),
+            r"all_reduce: dtype: got 'torch.bfloat16', allowed: integers": lambda: (
+                group.allreduce([torch.ones(2).bfloat16()], band)
+            ),
+        }
+        for words, call in wrong.items():
+            with pytest.raises(dist.DistBackendError, match=words):
+                call()
+        return whole.tolist()
+
+    assert in_group(action) == [[0.0] * 2 * N] * N
+
+
 def test_arguments_that_are_wrong_on_one_rank_are_refused_on_all():
     def action(group, rank):
         out = torch.zeros(N if rank else N + 1)
@@ -357,6 +421,30 @@ def test_a_group_of_one_copies():
         return out.tolist()
 
     assert in_group(action, n=1) == [[1.0, 1.0, 5.0, 5.0]]
+
+
+def test_tensors_of_inference_mode():
+    def action(group, rank):
+        with torch.inference_mode():
+            holed = torch.arange(4.0)[::2]
+            group.allreduce([holed]).wait()
+            return holed.tolist()
+
+    assert in_group(action) == [[0.0, 2.0 * N]] * N
+
+
+def test_a_group_is_closed_at_once_after_a_refusal():
+    def action(group, rank):
+        group.barrier().wait()
+        if rank == 0:
+            with pytest.raises(RuntimeError, match="float8"):
+                group.allreduce([torch.ones(1).to(torch.float8_e5m2)])
+            time.sleep(0.2)
+        start = time.monotonic()
+        group.shutdown()
+        return time.monotonic() - start
+
+    assert max(in_group(action)) < 4
 
 
 def test_what_is_under_way_ends_when_the_group_is_closed():

@@ -1,7 +1,8 @@
 """How ranks of a group find fabric, hosts and each other, through a store."""
 
+import time
 from datetime import timedelta
-from threading import Barrier
+from threading import Barrier, Thread
 
 import pytest
 from torch_need import need_torch
@@ -198,3 +199,17 @@ def test_the_store_of_a_group_is_named_by_its_ranks():
     fanfold.torch.own_store(wrapped[0], [3, 5])
     assert fanfold.torch.own_store(wrapped[1], [0, 3]).get("first") == b"x"
     assert not fanfold.torch.own_store(wrapped[2], [0, 3]).check(["first"])
+
+
+def test_a_program_that_waits_in_its_store_holds_up_no_group():
+    base = dist.TCPStore("127.0.0.1", 0, 1, is_master=True, wait_for_workers=False)
+    own = fanfold.torch.own_store(dist.PrefixStore("cpu/", dist.PrefixStore("1/", base)), [7])
+    waiting = Thread(target=base.wait, args=(["never"], timedelta(seconds=3)))
+    waiting.start()
+    time.sleep(0.2)
+    start = time.monotonic()
+    own.set("here", "x")
+    assert own.check(["here"])
+    assert time.monotonic() - start < 1
+    own.underlying_store.set("never", "x")
+    waiting.join()
