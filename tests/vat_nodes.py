@@ -33,7 +33,7 @@ BIFT_ID = bs.bift_id(BSL, 0, 0)
 
 
 def figure_one() -> Fabric:
-    """Seed 002 figure 1: eight servers, four leaves, s5 and s6 above them, s7 on top."""
+    """Figure 1 of draft-song-ina-00: eight servers, four leaves, s5 and s6 above, s7 on top."""
     names = [*(f"w{i}" for i in range(1, 9)), *(f"s{i}" for i in range(1, 8))]
     nodes = tuple(
         FabricNode(n, f"127.83.0.{i}", "host", i)

@@ -1,4 +1,4 @@
-"""Arrays through live BFRs: collectives of ranks, loss, silence, and seed 002 figure 1."""
+"""Arrays through live BFRs: collectives, loss, silence, and figure 1 of draft-song-ina-00."""
 
 import socket
 from collections.abc import Callable, Iterator

@@ -38,8 +38,8 @@ PLANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         STUDY + "gap_words.py",
-        'if seed_word not in ("", word):',
-        'if seed_word == "":',
+        'if draft_word not in ("", word):',
+        'if draft_word == "":',
         WORDS + "test_a_difference_from_the_draft_is_explained",
     ),
     (

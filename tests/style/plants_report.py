@@ -93,8 +93,8 @@ PLANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         REPORT + "gap_section.py",
-        "if cell.seed_word and cell.seed_word != cell.word",
-        "if cell.seed_word and cell.seed_word == cell.word",
+        "if cell.draft_word and cell.draft_word != cell.word",
+        "if cell.draft_word and cell.draft_word == cell.word",
         T_PAGE + "test_words_of_the_gap_table_are_there",
     ),
     (

@@ -68,9 +68,9 @@ def _word(cell: Cell | None) -> str:
     if cell is None:
         return "not measured"
     text = f"[{_COLOURS[cell.word]}]{cell.word}[/]"
-    if not cell.seed_word:
+    if not cell.draft_word:
         return text
-    same = "as the draft" if cell.seed_word == cell.word else f"the draft: {cell.seed_word}"
+    same = "as the draft" if cell.draft_word == cell.word else f"the draft: {cell.draft_word}"
     return f"{text} ({same})"
 
 
@@ -102,7 +102,7 @@ def _reasons(gap: Gap, names: Sequence[str]) -> Iterator[str]:
     for name in names:
         for requirement in REQUIREMENTS:
             cell = _cell(gap, requirement, name)
-            if cell and (cell.word != "Good" or cell.seed_word not in ("", cell.word)):
+            if cell and (cell.word != "Good" or cell.draft_word not in ("", cell.word)):
                 yield f"  {name}, {requirement}: {cell.word}: {escape(cell.why)}"
 
 

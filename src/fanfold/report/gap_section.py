@@ -14,8 +14,9 @@ REQUIREMENTS = ("interactivity", "reliability", "dynamics", "sparseness", "simpl
 def gap_section(gap: Gap) -> Section:
     """Words first, then what decides, then where they differ from the draft's."""
     intro = [
-        f"Five requirements of draft seed 000, measured on {gap.topology} with "
-        f"{gap.n_receivers:,} receivers, a sparse group of {gap.n_members}, seed {gap.seed}. "
+        "Five requirements of draft-zhang-rtgwg-multicast-requirements-gaps-aidc, measured on "
+        f"{gap.topology} with {gap.n_receivers:,} receivers, a sparse group of "
+        f"{gap.n_members}, seed {gap.seed}. "
         "Every scheme is held against the same limits; the worst number makes the word.",
     ]
     grids = [
@@ -51,11 +52,11 @@ def _differences(gap: Gap) -> Grid:
         (
             Text(cell.scheme, cell.requirement),
             Text(cell.word, tone=cell.word),
-            Text(cell.seed_word, tone=cell.seed_word),
+            Text(cell.draft_word, tone=cell.draft_word),
             Text(cell.why),
         )
         for cell in _cells(gap)
-        if cell.seed_word and cell.seed_word != cell.word
+        if cell.draft_word and cell.draft_word != cell.word
     )
     head = (("scheme", ""), ("measured", ""), ("in the draft", ""), ("why", ""))
     return Grid("Where the draft says otherwise", head, lines, is_words=True)

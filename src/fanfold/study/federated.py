@@ -24,7 +24,7 @@ from fanfold.work.steps import FLOPS_A_PARAM
 FORMS = ("centralised", "semi-decentralised", "decentralised")
 KEYS = (
     TFLOPS,
-    Key("form", "word", FORMS[0], "draft seed 003, figure 3", words=FORMS),
+    Key("form", "word", FORMS[0], "draft-ai-traffic-00, figure 3", words=FORMS),
     Key("clusters", "count", "4", "of workers", 2, 1024),
     Key("neighbours", "count", "2", "of a worker on the ring", 2, 1024),
     Key("size", "size", "84MB", "LoRA of rank 16 for 8 billion parameters, about"),

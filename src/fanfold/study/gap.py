@@ -28,7 +28,7 @@ from fanfold.study.gap_ground import (
 )
 from fanfold.study.gap_sim import play, program_of, settings_of
 from fanfold.study.gap_table import Cell, Gap, Limit
-from fanfold.study.gap_words import SEED_WORDS, build_defaults, why_of
+from fanfold.study.gap_words import DRAFT_WORDS, build_defaults, why_of
 from fanfold.study.measure_dynamics import measure_dynamics
 from fanfold.study.measure_faults import measure_faults
 from fanfold.study.measure_feedback import measure_feedback
@@ -40,7 +40,7 @@ from fanfold.trees.settings import TreeSettings
 from fanfold.units import format_duration
 
 REQUIREMENTS = ("interactivity", "reliability", "dynamics", "sparseness", "simplicity")
-"""In the order of draft seed 000, section 3."""
+"""In the order of draft-zhang-rtgwg-multicast-requirements-gaps-aidc, section 3."""
 N_LOSSY = 3
 """Runs with loss, each with a seed of its own."""
 Progress = Callable[[str, int, int], None]
@@ -165,9 +165,9 @@ def _cells(row: SchemeRow, limits: tuple[Limit, ...], values: Numbers) -> Iterab
         word = worst_word(numbers)
         if not word:
             continue
-        seed_word = SEED_WORDS[row.name][place] if row.name in SEED_WORDS else ""
-        why = why_of(requirement, limits, numbers, word, seed_word)
-        yield Cell(requirement, row.name, word, seed_word, why, numbers)
+        draft_word = DRAFT_WORDS[row.name][place] if row.name in DRAFT_WORDS else ""
+        why = why_of(requirement, limits, numbers, word, draft_word)
+        yield Cell(requirement, row.name, word, draft_word, why, numbers)
 
 
 def _noticing(row: SchemeRow, detect_ps: int) -> SchemeRow:

@@ -1,4 +1,6 @@
-"""Three claims of draft seed 001, simulated: a thousand receivers, their ACKs, four regions.
+"""Three claims, simulated: a thousand receivers, their ACKs, four regions.
+
+They are those of McBride's slides "Multicast for AI Data Centers" (ChiNOG 2025).
 
 The scenarios are also files in examples/, for ``fanfold compare``.
 """

@@ -20,7 +20,7 @@ from fanfold.trees.settings import TreeSettings
 
 TOPOLOGY = "leaf-spine:leaves=16,spines=8,hosts=256,rate=400Gbps,delay=500ns"
 RATE_BPS = 400_000_000_000
-"""Of that topology's links, and of the claims of draft seed 001."""
+"""Of that topology's links, and of the claims of the ChiNOG slides (gap_examples.py)."""
 SOURCE = 0
 MEMBERS = 9
 LOSS_PPB = 100_000

@@ -28,15 +28,15 @@ class Number(msgspec.Struct, frozen=True):
 class Cell(msgspec.Struct, frozen=True):
     """One requirement of one scheme.
 
-    word: that of its worst number. seed_word: of Table 1 of draft seed 000, empty where that
-    has no such row. why: which numbers decide; where word and seed_word differ, what the draft
+    word: that of its worst number. draft_word: of Table 1 of the draft, empty where that has
+    no such row. why: which numbers decide; where word and draft_word differ, what the draft
     looks at and this measures otherwise. numbers: the deciding ones first.
     """
 
     requirement: str
     scheme: str
     word: Word
-    seed_word: Word | Literal[""]
+    draft_word: Word | Literal[""]
     why: str
     numbers: tuple[Number, ...]
 

@@ -1,4 +1,7 @@
-"""Words of draft seed 000, why a cell has its word, and what was assumed for all of them."""
+"""Words of the draft, why a cell has its word, and what was assumed for all of them.
+
+The draft is draft-zhang-rtgwg-multicast-requirements-gaps-aidc-01.
+"""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -16,7 +19,7 @@ PIM_HOLD_PS = 105 * PS_PER_SECOND
 _P: Word = "Poor"
 _M: Word = "Moderate"
 _G: Word = "Good"
-SEED_WORDS: dict[str, tuple[Word, Word, Word, Word, Word]] = {
+DRAFT_WORDS: dict[str, tuple[Word, Word, Word, Word, Word]] = {
     "pim-sm": (_P, _P, _P, _G, _P),
     "mldp": (_P, _P, _P, _G, _P),
     "sr-p2mp": (_P, _M, _M, _G, _M),
@@ -39,7 +42,7 @@ def why_of(
     limits: Sequence[Limit],
     numbers: Sequence[Number],
     word: Word,
-    seed_word: Word | Literal[""],
+    draft_word: Word | Literal[""],
 ) -> str:
     """The numbers that decide, and what the draft goes by where its word is another."""
     by_name = {limit.metric: limit for limit in limits}
@@ -48,8 +51,8 @@ def why_of(
         why = "every number is within its limit for Good"
     else:
         why = "; ".join(_past(number, by_name[number.metric]) for number in worst)
-    if seed_word not in ("", word):
-        why += f". The draft says {seed_word}: it goes by {LOOKS_AT[requirement]}"
+    if draft_word not in ("", word):
+        why += f". The draft says {draft_word}: it goes by {LOOKS_AT[requirement]}"
     return why
 
 

@@ -13,8 +13,8 @@ from fanfold.study.phases import Cast, Graph, Phase, Style
 from fanfold.study.result import Default
 
 KEYS = (
-    Key("size", "size", "500GB", "slides of draft seed 001: 500 GB to 4 regions"),
-    Key("regions", "count", "4", "slides of draft seed 001", 1, 1000),
+    Key("size", "size", "500GB", "ChiNOG 2025 slides: 500 GB to 4 regions"),
+    Key("regions", "count", "4", "ChiNOG 2025 slides", 1, 1000),
     Key("km", "count", "3000", "side of the map that sites are drawn on", 1, 20_000),
     Key(
         "way",

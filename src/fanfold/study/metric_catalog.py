@@ -1,7 +1,8 @@
 """Every number that a study can give: name, unit, which way is better, what it means.
 
-``requirement`` is one of the five of draft seed 000, section 3 (empty: a cost). Thresholds that
-make words of numbers stand in ``study/thresholds.py``.
+``requirement`` is one of the five of draft-zhang-rtgwg-multicast-requirements-gaps-aidc,
+section 3 (empty: a cost). Thresholds that make words of numbers stand in
+``study/thresholds.py``.
 """
 
 from typing import Literal, NamedTuple

@@ -14,8 +14,9 @@ Written from `metric_catalog.py` and `thresholds.py` in `src/fanfold/study` by
 `python tests/generated.py`.
 
 Every number is an integer in the unit of its name: `_ps` picoseconds, `_ppm` parts per million.
-The five requirements are those of draft seed 000, section 3. `fanfold gap` measures them on one
-fabric, each scheme by the same code:
+The five requirements are those of section 3 of
+draft-zhang-rtgwg-multicast-requirements-gaps-aidc. `fanfold gap` measures them on one fabric,
+each scheme by the same code:
 
 - a large group, all hosts unless `--receivers` says less, for what grows with receivers:
   feedback, losses, faults, spread;

@@ -1,12 +1,11 @@
 """Virtual aggregation trees: which switches sum the arrays of which servers, and in what order.
 
-Seed 002, draft on in-network aggregation by bitmaps, section 2.1. A tree is laid over a net:
-its leaves are the workers of a job, all else are VAT nodes on switches, the root may be a
-server. Each VAT node has an A-BM: the workers whose arrays it waits for. A worker's packet
-carries a P-BM with its own bit; where P-BM and A-BM share a bit the packet is taken in, else
-it passes. A node that has all of its A-BM sends one packet to its parent, with P-BM = A-BM.
-The root sends the result down by BIER with its A-BM as BitString; that tree need not be this
-one.
+draft-song-ina-00, section 2.1. A tree is laid over a net: its leaves are the workers of a job,
+all else are VAT nodes on switches, the root may be a server. Each VAT node has an A-BM: the
+workers whose arrays it waits for. A worker's packet carries a P-BM with its own bit; where P-BM
+and A-BM share a bit the packet is taken in, else it passes. A node that has all of its A-BM
+sends one packet to its parent, with P-BM = A-BM. The root sends the result down by BIER with
+its A-BM as BitString; that tree need not be this one.
 
 Host h has BFR-id h + 1, so its bit index is h. Switches that are no VAT node pass packets on.
 Letters: V = nodes of the net.

@@ -3,7 +3,7 @@
 ``slots`` is what each switch has, ``quota`` what the job takes of it at each of its nodes.
 ``at`` and ``parent`` are names of the topology, an empty parent is the root's. ``a_bm`` is a
 list of host names, or a text of zeros and ones, one for each host, the first host on the left
-as seed 002 has it.
+as draft-song-ina-00 has it.
 """
 
 from pathlib import Path

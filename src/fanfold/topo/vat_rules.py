@@ -1,10 +1,10 @@
 """What makes a virtual aggregation tree sound, and what is wrong with one that is not.
 
-Seed 002 section 2.1 sets the first rules of ``VatRule``; the others follow from what a switch
-does with A-BM and P-BM: a bit that meets the wrong node first, or none, leaves a slot that
-never fills. Packets take shortest ways. A way that meets another node of the job with a bit
-of the packet in its A-BM before the node that waits for it is out of order: the packet would
-end there.
+draft-song-ina-00, section 2.1, sets the first rules of ``VatRule``; the others follow from what
+a switch does with A-BM and P-BM: a bit that meets the wrong node first, or none, leaves a slot
+that never fills. Packets take shortest ways. A way that meets another node of the job with a
+bit of the packet in its A-BM before the node that waits for it is out of order: the packet
+would end there.
 """
 
 from collections import Counter

@@ -4,8 +4,8 @@ RFC 8279 section 3 (BFR-id, SI, bit position), RFC 8296 section 2.1.2 (BSL codes
 draft-ietf-bier-non-mpls-bift-encoding-04 section 5 (static BIFT-id).
 
 The chief form here is a Python int: bit position p is the bit of weight 2**(p - 1), so
-position 1 is the least significant bit of the last byte sent. Seed 002 counts from the
-left; BIER counts from the right.
+position 1 is the least significant bit of the last byte sent. Figures of
+draft-song-ina-00 count from the left; BIER counts from the right.
 """
 
 from collections.abc import Iterable

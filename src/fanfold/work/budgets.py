@@ -1,8 +1,8 @@
 """How late a network may be for each kind of parallelism: limits that pass or fail.
 
-Draft seed 003, section 3.2: data parallelism copes with several 100s of ms, pipelines with 10s
-of ms, experts with the range of ms, tensor parallelism with 10s of us. Each limit is the least
-of its range: who passes it is inside the range whatever is meant by "several".
+draft-ai-traffic-00, section 3.2: data parallelism copes with several 100s of ms, pipelines with
+10s of ms, experts with the range of ms, tensor parallelism with 10s of us. Each limit is the
+least of its range: who passes it is inside the range whatever is meant by "several".
 """
 
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""Rounds of federated learning by how centralised they are (draft seed 003, figure 3).
+"""Rounds of federated learning by how centralised they are (draft-ai-traffic-00, figure 3).
 
 In each round a worker gets a model, trains it on data of its own, and gives it away. Letters:
 N = workers, C = clusters, d = neighbours, B = bytes of a model.

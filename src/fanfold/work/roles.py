@@ -1,4 +1,4 @@
-"""Traffic by role in one step of a system with a parameter server (draft seed 003, A.2).
+"""Traffic by role in one step of a system with a parameter server (draft-ai-traffic-00, A.2).
 
 Producers hand tokens to managers, managers to workers; workers send gradients to the aggregator
 and get weights back; an inference engine gets the new weights; the orchestrator hears a status

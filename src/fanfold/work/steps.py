@@ -4,8 +4,8 @@ A token costs 6 floating-point operations for each parameter that it meets, 2 fo
 backward (Kaplan et al., 2020, section 2.1), 8 where the forward pass is done again. Attention
 over the sequence is left out: with a causal mask 2 x layers x seq x hidden more on the way
 forward, 4 % at 4096 tokens of a model of 70 billion parameters. Nothing overlaps here:
-computing and sending take turns, the on-off pattern of draft seed 003, section 3.2, at its
-strongest.
+computing and sending take turns, the on-off pattern of draft-ai-traffic-00, section 3.2, at
+its strongest.
 """
 
 from collections.abc import Sequence

@@ -19,7 +19,7 @@ from fanfold.work.volumes import SHOWN, Ask, Row, pushed_bytes
 from fanfold.work.weights import weights_of
 
 SIZES = (125_000_000, 1_300_000_000, 7_000_000_000, 70_000_000_000, 405_000_000_000)
-"""Parameters; the ends are those of draft seed 003, section 3.2."""
+"""Parameters; the ends are those of draft-ai-traffic-00, section 3.2."""
 INTER_DC_BYTES = 500 * 10**9
 WAYS: tuple[Way, ...] = ("unicast", "fan")
 

@@ -16,7 +16,7 @@ from fanfold.wire import bier
 from fanfold.wire.feedback import Feedback, FeedbackRow
 from fanfold.wire.packet import build
 
-SEED = load(VECTORS / "bier" / "bsl256_seed001_three_bfers.vec").buf
+SEED = load(VECTORS / "bier" / "bsl256_chinog_three_bfers.vec").buf
 CLOSE = load(VECTORS / "inner" / "close_to_group.vec").buf
 MPLS = load(VECTORS / "bier_mpls" / "bsl256_label_18.vec").buf
 

@@ -1,4 +1,4 @@
-"""Arrays at BFRs: seed 002 figure 1 step by step, and every edge the draft leaves open."""
+"""Arrays at BFRs: figure 1 of draft-song-ina-00 step by step, and all that it leaves open."""
 
 import pytest
 from vat_nodes import BIFT_ID, GROUP, Said, VatFabric, VatNode, figure_one, message, said

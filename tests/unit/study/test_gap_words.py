@@ -11,7 +11,7 @@ from fanfold.study.amount import amount
 from fanfold.study.gap import REQUIREMENTS, build_gap, measure_gap
 from fanfold.study.gap_ground import ROWS, build_ground
 from fanfold.study.gap_table import NEVER_HERE, Gap, Limit, Number, cell_of
-from fanfold.study.gap_words import SEED_WORDS, why_of
+from fanfold.study.gap_words import DRAFT_WORDS, why_of
 from fanfold.study.metric_catalog import CATALOG, metric_of
 from fanfold.study.thresholds import build_limits, numbers_of, word_of, worst_word
 
@@ -96,8 +96,8 @@ def test_amounts_are_said_in_the_unit_of_the_metric():
     assert amount("recover_ps", NEVER_HERE) == "never"
 
 
-def why(numbers, word, seed_word, requirement="reliability"):
-    return why_of(requirement, LIMITS, numbers, word, seed_word)
+def why(numbers, word, draft_word, requirement="reliability"):
+    return why_of(requirement, LIMITS, numbers, word, draft_word)
 
 
 def test_a_reason_names_the_worst_numbers_and_the_limits_they_pass():
@@ -119,9 +119,9 @@ def test_a_difference_from_the_draft_is_explained():
 
 
 def test_the_draft_has_a_word_for_each_requirement_of_its_four_rows():
-    assert set(SEED_WORDS) == {"pim-sm", "mldp", "sr-p2mp", "bier"}
-    assert set(SEED_WORDS) < {row.name for row in ROWS if not row.variant_of}
-    initials = {name: "".join(word[0] for word in words) for name, words in SEED_WORDS.items()}
+    assert set(DRAFT_WORDS) == {"pim-sm", "mldp", "sr-p2mp", "bier"}
+    assert set(DRAFT_WORDS) < {row.name for row in ROWS if not row.variant_of}
+    initials = {name: "".join(word[0] for word in words) for name, words in DRAFT_WORDS.items()}
     assert initials == {"pim-sm": "PPPGP", "mldp": "PPPGP", "sr-p2mp": "PMMGM", "bier": "PMGPG"}
 
 
@@ -159,9 +159,9 @@ def test_a_small_gap_has_a_cell_for_each_row_and_survives_json():
 @pytest.mark.skipif(not JIT, reason="65,536 hosts are for compiled code")
 def test_the_twenty_words_of_the_draft_come_out_of_numbers(monkeypatch):
     monkeypatch.setattr("fanfold.study.gap.N_LOSSY", 1)
-    rows = some_rows(*SEED_WORDS, "fanfold")
+    rows = some_rows(*DRAFT_WORDS, "fanfold")
     gap = measure_gap(build_ground(message_bytes=1 << 20), rows)
-    for scheme, words in SEED_WORDS.items():
+    for scheme, words in DRAFT_WORDS.items():
         for requirement, word in zip(REQUIREMENTS, words, strict=True):
             assert cell_of(gap, requirement, scheme).word == word, (scheme, requirement)
     ours = {name: cell_of(gap, name, "fanfold").word for name in REQUIREMENTS}

@@ -80,7 +80,7 @@ def test_equal_paths_of_figure_6_go_to_different_tables():
 
 
 def test_111_with_three_bfers_splits_hop_by_hop():
-    """Seed 001: each BFR replicates and clears the bits it forwards."""
+    """McBride, ChiNOG 2025: each BFR replicates and clears the bits it forwards."""
     ids = {"S": 0, "R1": 0, "R2": 0, "R3": 0, "E1": 1, "E2": 2, "E3": 3}
     pairs = [("S", "R1"), ("R1", "R2"), ("R1", "R3"), ("R2", "E1"), ("R2", "E2"), ("R3", "E3")]
     fabric = fabric_of(ids, pairs)

@@ -1,4 +1,4 @@
-"""Aggregation trees: figure 1 of seed 002, every rule broken once, least cost, quotas."""
+"""Aggregation trees: figure 1 of draft-song-ina-00, broken rules, least cost, quotas."""
 
 from itertools import combinations, product
 from pathlib import Path
@@ -31,7 +31,7 @@ def bits(text):
 
 
 def tree_of(net, rows, workers="w1 w2 w3 w4", quota=1):
-    """Rows: at, parent or empty, A-BM as seed 002 writes it."""
+    """Rows: at, parent or empty, A-BM as draft-song-ina-00 writes it."""
     index = {net.node_name(node): node for node in range(net.n_nodes)}
     nodes = tuple(
         VatNode(index[at], index[parent] if parent else NONE, bits(a_bm))

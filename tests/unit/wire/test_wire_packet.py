@@ -56,7 +56,7 @@ def test_packet_comes_back_with_its_port_on_the_side_of_its_kind(
 
 
 def test_packet_is_the_vectors_one_after_the_other() -> None:
-    header = load(VECTORS / "bier" / "bsl256_seed001_three_bfers.vec").buf
+    header = load(VECTORS / "bier" / "bsl256_chinog_three_bfers.vec").buf
     datagram = load(VECTORS / "inner" / "close_to_group.vec").buf
     message = Close(flow=0x2A00, reason=CloseReason.ABORTED)
     assert build(HEADER, BFIR, GROUP_ADDRESS, FLOW_PORT, message) == header + datagram

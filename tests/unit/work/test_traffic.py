@@ -32,7 +32,7 @@ def rows(name, model=LLAMA, **more):
 
 
 def test_sizes_of_the_draft():
-    """Seed 003, section 3.2: 62.5 MB to 1620 GB."""
+    """draft-ai-traffic-00, section 3.2: 62.5 MB to 1620 GB."""
     by_size = {row["parameters"]: row for row in rows("sizes")}
     assert by_size[125_000_000]["int4_bytes"] == 62_500_000
     assert by_size[405_000_000_000]["fp32_bytes"] == 1620 * GB
