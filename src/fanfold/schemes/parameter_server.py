@@ -1,4 +1,4 @@
-"""Parameter server: ranks push pieces to a server, which sends each sum back when it has all of it.
+"""Parameter server: ranks push pieces to a server, which sends a sum back when all have come.
 
 The server is on rank 0's host. As in Li et al., Scaling distributed machine learning with the
 parameter server (OSDI 2014), ranges of a vector are pushed and pulled on their own, so pushes

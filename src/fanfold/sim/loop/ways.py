@@ -157,22 +157,51 @@ def fan_out(ways: Ways, src: I64, dst: I64, table: int, n_ecmp: int, path: I32) 
             if best >= FAR:
                 return f
             at = up_link(ways, source, g, best, 0)
-        for i in range(path.shape[1]):
-            path[f, i] = at
-            if at == NONE or ways.to[at] == host:
-                at = NONE
-                continue
-            r = i64(ways.to[at]) - ways.n_hosts
-            left = i64(ways.hops[r, g])
-            if left == 1:
-                at = down_link(ways, r, host)
-            else:
-                k = ways.ecmp[r, g]
-                n = ways.first[k + 1] - ways.first[k]
-                node = ways.n_hosts + r
-                pick = pick_way(i64(n), left, table, n_ecmp, node, ways.is_flat)
-                at = i64(ways.link[ways.first[k] + pick])
+        lead(ways, at, host, table, n_ecmp, path[f])
     return NONE
+
+
+@kernel
+def fan_down(ways: Ways, r: int, dst: I64, table: int, n_ecmp: int, path: I32) -> int:
+    """Path of a result from router r to each of its receivers, by the tables of BFRs.
+
+    Args:
+        dst: (F,) hosts. path: (F, M), filled with links, NONE beyond the last.
+
+    Returns:
+        A path that does not exist, or NONE.
+    """
+    for f in range(dst.size):
+        left = i64(ways.hops[r, ways.group[dst[f]]])
+        if left >= FAR:
+            return f
+        at = next_link(ways, r, dst[f], table, n_ecmp)
+        lead(ways, at, dst[f], table, n_ecmp, path[f])
+    return NONE
+
+
+@kernel
+def lead(ways: Ways, at: int, host: int, table: int, n_ecmp: int, path: I32) -> None:
+    """Fill in the links to a host from link ``at`` on."""
+    for i in range(path.size):
+        path[i] = at
+        if at == NONE or ways.to[at] == host:
+            at = NONE
+        else:
+            at = next_link(ways, i64(ways.to[at]) - ways.n_hosts, host, table, n_ecmp)
+
+
+@kernel
+def next_link(ways: Ways, r: int, host: int, table: int, n_ecmp: int) -> int:
+    """Link of router r toward a host in a table."""
+    g = i64(ways.group[host])
+    left = i64(ways.hops[r, g])
+    if left == 1:
+        return down_link(ways, r, host)
+    k = ways.ecmp[r, g]
+    n = ways.first[k + 1] - ways.first[k]
+    pick = pick_way(i64(n), left, table, n_ecmp, ways.n_hosts + r, ways.is_flat)
+    return i64(ways.link[ways.first[k] + pick])
 
 
 @kernel
