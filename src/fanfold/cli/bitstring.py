@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from fanfold.errors import ConfigError
+from fanfold.ids import MAX_BFR_ID
 from fanfold.wire import bier
 from fanfold.wire import bitstring as bs
 from fanfold.wire.bier import BierHeader
@@ -34,7 +35,7 @@ def bitstring(
         _print_ids(bs.ids_of(si, _bits_of(hex_, code), code), as_json)
         return
     _check("proto", proto, 0, 63)
-    _check("bfir-id", bfir_id, 1, bs.MAX_BFR_ID)
+    _check("bfir-id", bfir_id, 1, MAX_BFR_ID)
     _check("ttl", ttl, 0, 255)
     _check("entropy", entropy, 0, (1 << 20) - 1)
     sets = bs.bitstrings_of(bs.parse_ids(ids or ""), code)

@@ -20,10 +20,10 @@ from fanfold.encodings.sub_domains import SubDomains
 from fanfold.encodings.unicast import Unicast
 from fanfold.errors import ConfigError
 from fanfold.topo.placement import Kind, place_hosts
+from fanfold.wire.bitstring import LENGTHS
 
 ALL = "all"
 BASELINE = "unicast"
-LENGTHS = (64, 128, 256, 512, 1024, 2048, 4096)
 
 
 class Order(NamedTuple):

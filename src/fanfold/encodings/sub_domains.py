@@ -11,8 +11,9 @@ from fanfold.encodings.domains import places_of
 from fanfold.encodings.encoder import Refusal
 from fanfold.encodings.flat_bier import FlatBier
 from fanfold.encodings.ground import Ground
+from fanfold.ids import MAX_BFR_ID
 from fanfold.topo.placement import Placement
-from fanfold.wire.bitstring import MAX_BFR_ID, MAX_SI, MAX_SUB_DOMAIN
+from fanfold.wire.bitstring import MAX_SI, MAX_SUB_DOMAIN
 
 
 class SubDomains(FlatBier):

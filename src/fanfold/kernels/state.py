@@ -64,7 +64,6 @@ NODE_ROW = np.dtype(
         ("depth", np.int64),  # hops from the farthest BFIR to the leaves, at most
         ("mtu", np.int64),
         ("queue", np.int64),  # fill of the receive queue, 0..255
-        ("armed", np.int64),  # slots armed now
         ("next_ps", np.int64),  # no slot expires before
     ]
 )

@@ -7,7 +7,6 @@ import socket
 from collections.abc import Callable
 from typing import Protocol
 
-from fanfold.core.effects import DropReason
 from fanfold.errors import WireError, WireReason
 from fanfold.kernels.codes import (
     CLASS_FEEDBACK,
@@ -24,7 +23,6 @@ from fanfold.wire.packet import Packet, parse
 
 TURNS = 64
 MAX_WAIT_PS = PS_PER_SECOND // 4
-DROP_CODES = {reason: code for code, reason in enumerate(DropReason)}
 
 
 class Role(Protocol):

@@ -20,7 +20,7 @@ def status_of(fabric: Fabric, name: str, io: s.Sock, node: p.Node) -> dict[str, 
         "name": name,
         "pid": os.getpid(),
         "offload": bool(io.ints[s.GSO]),
-        "receive_buffer_bytes": int(node_rcvbuf(node, io)),
+        "receive_buffer_bytes": int(io.mem[0]) >> 32,  # granted, as SO_MEMINFO says
         "links": {
             names[i]: {"tx": _by_class(counters.tx[i]), "rx": _by_class(counters.rx[i])}
             for i in range(1, len(names))
@@ -50,12 +50,6 @@ def status_of(fabric: Fabric, name: str, io: s.Sock, node: p.Node) -> dict[str, 
             if key >= 0
         ],
     }
-
-
-def node_rcvbuf(node: p.Node, io: s.Sock) -> int:
-    """Receive buffer the kernel granted, as SO_MEMINFO says."""
-    del node
-    return int(io.mem[0]) >> 32
 
 
 def _by_class(rows: Any) -> Counts:

@@ -13,15 +13,12 @@ from fanfold.kernels.jit import JIT, extern, kernel
 from fanfold.kernels.state import I64
 
 MSG_DONTWAIT = 0x40
-MSG_TRUNC = 0x20
 SOL_SOCKET = 1
 SO_MEMINFO = 55  # u32 x 9: rmem_alloc, rcvbuf, ..., drops last
-MEMINFO_WORDS = 9
 SOL_UDP = 17
 UDP_SEGMENT = 103
 UDP_GRO = 104
 CLOCK_MONOTONIC = 1
-EAGAIN = 11
 
 if JIT:
     _recvmsg = extern("recvmsg", "int64", "int32", "uint64", "int32")

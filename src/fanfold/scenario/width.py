@@ -8,8 +8,9 @@ import msgspec
 
 from fanfold.kernels.layout import BITS_AT, FAN_BYTES, INNER_BYTES, UNDERLAY_BYTES
 from fanfold.scenario.settings import Settings
+from fanfold.wire.bitstring import LENGTHS
 
-WIDTHS = (64, 128, 256, 512, 1024, 2048, 4096)
+WIDTHS = LENGTHS
 AUTO = 0
 
 

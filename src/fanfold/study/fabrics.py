@@ -7,8 +7,6 @@ LEAST_RAIL = 16
 MOST_UNIT = 32
 """Servers on one leaf of a rail: a leaf of 64 ports has as many towards spines."""
 LEAST_UNIT = 8
-SOURCE = "rail of 8-GPU servers, 32 on a leaf, as many spines: no link is oversubscribed"
-FAT_TREE_SOURCE = "smallest fat tree that holds the hosts"
 
 
 def default_topology(n_hosts: int, rate_bps: int) -> str:

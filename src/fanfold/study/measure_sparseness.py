@@ -29,9 +29,9 @@ from fanfold.topo.nets import build_named_net
 from fanfold.topo.routes import Routes, build_routes
 from fanfold.trees.happenings import Happening
 from fanfold.trees.tree_run import TreeRun, build_tree
+from fanfold.wire.bitstring import LENGTHS
 
 FLAT, PLAIN = "bier", "unicast"
-LENGTHS = (64, 128, 256, 512, 1024, 2048, 4096)
 LABEL_BYTES = {"mldp-p2mp": 4, "mldp-mp2mp": 4, "sr-p2mp": 4}
 """An MPLS label names the tree (RFC 3032 2.1); PIM's group is an address as any other."""
 FLOODERS = ("pim-dm", "bidir-pim")

@@ -35,7 +35,6 @@ _ROWS = {
     "queue_up": "queue_up",
     "queue_down": "queue_down",
 }
-_NAMES = ("edge", "agg", "core")
 MAX_VALUE = 10**9
 
 

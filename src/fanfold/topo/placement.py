@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fanfold.errors import ConfigError
+from fanfold.ids import MAX_BFR_ID
 from fanfold.topo.net import Net
-from fanfold.wire.bitstring import MAX_BFR_ID, MAX_SI, MAX_SUB_DOMAIN, bsl_of_bits
+from fanfold.wire.bitstring import MAX_SI, MAX_SUB_DOMAIN, bsl_of_bits
 
 I64 = NDArray[np.int64]
 Kind = Literal["naive", "rack", "job"]

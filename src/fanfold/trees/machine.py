@@ -7,7 +7,6 @@ sent back leaves over ``world.back(link)``. Handlers run on the router's process
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, ClassVar
 
-from fanfold.trees.paths import NONE
 from fanfold.trees.settings import IGMP_QUERY_PS, TreeSettings
 from fanfold.trees.tree import Entry, match
 
@@ -98,8 +97,3 @@ class Machine:
     def refresh_of_members(self, n_members: int) -> tuple[int, int]:
         """Query and report for each member."""
         return 2 * n_members, IGMP_QUERY_PS
-
-
-def has_router(world: "World", link: int) -> bool:
-    """A link leads to a router."""
-    return link != NONE and world.end(link) >= world.net.n_hosts

@@ -12,17 +12,18 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from fanfold.errors import ConfigError, WireError, WireReason
+from fanfold.ids import MAX_BFR_ID
 
 MIN_BSL = 1
 MAX_BSL = 7
 DEFAULT_BSL = 3  # RFC 8279 section 3: every BFR supports 256
-MAX_BFR_ID = 65535
 MAX_SI = 255  # RFC 8401 section 6.2
 MAX_SUB_DOMAIN = 255
-BIFT_ID_BITS = 20
 WORD_BITS = 64
 WORD_MASK = (1 << WORD_BITS) - 1
-ALLOWED_BITS = "64, 128, 256, 512, 1024, 2048, 4096"
+LENGTHS = tuple(1 << (bsl + 5) for bsl in range(MIN_BSL, MAX_BSL + 1))
+"""Bits of a BitString, 64 to 4096."""
+ALLOWED_BITS = ", ".join(map(str, LENGTHS))
 
 
 class BiftId(NamedTuple):
