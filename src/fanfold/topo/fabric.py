@@ -28,7 +28,7 @@ Role = Literal["host", "bfr"]
 
 
 class Node(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One BFR: a name, a loopback address (its BFR-prefix) and, for a BFER, a BFR-id."""
+    """One BFR: a name, an IPv4 address (its BFR-prefix) and, for a BFER, a BFR-id."""
 
     name: str
     address: str

@@ -14,7 +14,7 @@
     72-79      protocol         always 17
     80-95      header_checksum  computed over bits 0-159
     96-127     src              IPv4 address of the node that wrote the packet
-    128-159    dst              the common group on the way down, the BFIR's prefix up
+    128-159    dst              the common group; of FEEDBACK and REPORT the BFIR's prefix
     160-175    sport            UDP source port
     176-191    dport            UDP destination port
     192-207    udp_length       8 and the payload
