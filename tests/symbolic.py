@@ -28,11 +28,16 @@ class Run:
         program = plan.program
         self.program = program
         rank_of = {host: rank for rank, host in enumerate(work.hosts)}
-        fans = program.fans
-        self.src = [rank_of[h] for h in (*program.src.tolist(), *(f.source for f in fans))]
+        fans, sums = program.fans, program.sums
+        sources = (*program.src.tolist(), *(f.source for f in fans))
+        self.srcs = [(rank_of[h],) for h in sources]
+        self.srcs += [tuple(rank_of[h] for h in one.hosts) for one in sums]
         self.dsts = [(rank_of[h],) for h in program.dst.tolist()]
         self.dsts += [tuple(rank_of[h] for h in f.receivers) for f in fans]
-        self.sizes = [*program.n_bytes.tolist(), *(f.n_bytes for f in fans)]
+        self.dsts += [
+            tuple(rank_of[h] for h in one.hosts[: None if one.to_all else 1]) for one in sums
+        ]
+        self.sizes = [*program.n_bytes.tolist(), *(f.n_bytes for f in (*fans, *sums))]
         self.begins = plan.begin.tolist()
         n = len(work.hosts)
         self.total = work.n_bytes * (n if work.kind == "all_to_all" else 1)
@@ -95,8 +100,7 @@ class Run:
         while todo:
             what, item, carried = todo.pop(self.pick(len(todo)))
             if what == "start":
-                row = self.state[self.src[item]]
-                carried = [row[s] for s in self.span(item)]
+                carried = [self.joined(item, s) for s in self.span(item)]
                 assert all(carried), f"item {item} sends what its sender does not have"
                 todo.append(("done", item, carried))
                 continue
@@ -109,6 +113,15 @@ class Run:
                 if needs[after] == 0:
                     todo.append(("start", after, None))
         assert n_done == self.program.n_items, "items that never start"
+
+    def joined(self, item, s):
+        """What all senders of an item have of a segment, nobody's contribution twice."""
+        parts = [self.state[rank][s] for rank in self.srcs[item]]
+        whole = 0
+        for part in parts:
+            assert part & whole == 0, f"item {item} joins a contribution twice"
+            whole |= part
+        return whole
 
     def pick(self, n):
         return {0: 0, 1: n - 1}.get(self.order, self.random.randrange(n))

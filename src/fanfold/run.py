@@ -38,7 +38,7 @@ from fanfold.schemes.options import SchemeOptions
 from fanfold.schemes.program import Fan, Program, build_program
 from fanfold.schemes.program_rules import check_program
 from fanfold.schemes.traced import build_traced
-from fanfold.schemes.tree_fans import Site, lay
+from fanfold.schemes.tree_fans import Site
 from fanfold.sim.fluid import run_fluid
 from fanfold.sim.simulate import Hop, Simulation, simulate
 from fanfold.sim.timeline import Step, bytes_of, record_of, start_of, text_of, timeline
@@ -214,8 +214,7 @@ def build_job(scenario: Scenario, name: str, stage: Stage) -> Job:
         scheme = _scheme(name)
         made = build_traced(stage.trace, stage.hosts, scheme)
         program, stand_ins = made.program, made.note
-        if scheme.protocol:
-            program = lay(program, scheme.protocol, stage.site)
+        program = scheme.placed(program, stage.site)
     elif stage.work is None:
         program = load_matrix(Path(scenario.matrix), stage.net.n_hosts)
         check_program(program, stage.net.n_hosts)

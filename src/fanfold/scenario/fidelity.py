@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fanfold.errors import ConfigError
 from fanfold.scenario.scenario import Fidelity
 from fanfold.scenario.settings import Settings
-from fanfold.schemes.program import Fan, Program
+from fanfold.schemes.program import NO_TREE, Fan, Program, Sum
 from fanfold.topo.net import Net
 from fanfold.topo.routes import FAR, Routes
 
@@ -51,7 +51,14 @@ class Choice(NamedTuple):
 def choose(
     asked: Fidelity, net: Net, routes: Routes, program: Program, settings: Settings
 ) -> Choice:
-    """The finest rung whose work is within MAX_RECORDS, or the one that was asked for."""
+    """The finest rung whose work is within MAX_RECORDS, or the one that was asked for.
+
+    Raises:
+        ConfigError: packets asked for of sums in installed trees.
+    """
+    if has_installed(program) and asked not in ("auto", "flow"):
+        got = f"sums in installed trees at fidelity {asked}"
+        raise ConfigError("workload.kind", got, "flow, or auto, for these")
     work = Work(net, routes, program, settings)
     n_hops = work.records(1)
     if asked == "auto":
@@ -65,8 +72,8 @@ def choose(
 def _by_work(work: "Work", n_hops: int, are_trains: bool) -> tuple[Rung, str]:
     hops = f"about {n_hops:,} packet hops"
     limit = MAX_RECORDS if are_trains else MAX_LOSSY_RECORDS
-    if program_has_no_room(work.program, work.net):
-        return "flow", f"{hops}, trees over more than {MAX_TREE_HOSTS:,} hosts"
+    if (lacks := _lack(work.program, work.net)) != "":
+        return "flow", f"{hops}, {lacks}"
     if work.words > MAX_WORDS:
         return "flow", f"{hops}, {work.words:,} words to sources, over {MAX_WORDS:,}"
     if n_hops <= limit:
@@ -77,6 +84,15 @@ def _by_work(work: "Work", n_hops: int, are_trains: bool) -> tuple[Rung, str]:
     if n_records <= limit:
         return "train", f"{hops}, {n_records:,} as trains, at most {limit:,}"
     return "flow", f"{hops}, {n_records:,} even as trains, over {limit:,}"
+
+
+def _lack(program: Program, net: Net) -> str:
+    """What of a program no packet simulates, empty where they do."""
+    if has_installed(program):
+        return "connections between switches have no packets here"
+    if program_has_no_room(program, net):
+        return f"trees over more than {MAX_TREE_HOSTS:,} hosts"
+    return ""
 
 
 def are_trains_exact(settings: Settings) -> bool:
@@ -91,6 +107,11 @@ def program_has_no_room(program: Program, net: Net) -> bool:
     return bool(program.trees) and (
         net.n_hosts > MAX_TREE_HOSTS or n_entries > MAX_TREE_ENTRIES
     )
+
+
+def has_installed(program: Program) -> bool:
+    """Sums whose trees were installed in switches."""
+    return any(one.tree != NO_TREE for one in program.sums)
 
 
 class Work:
@@ -112,6 +133,10 @@ class Work:
         self.echo_links = self.tree_links[:, 1] * is_each
         heard = [1 if folds else len(fan.receivers) for fan in program.fans]
         self.words = int((self.blocks * np.array(heard, np.int64)).sum())
+        self.sum_hops = sum(
+            2 * -(-one.n_bytes // settings.payload_bytes) * _links_of_sum(net, routes, one)
+            for one in program.sums
+        )
 
     def records(self, segment_pkts: int) -> int:
         """Records with trains of up to ``segment_pkts``."""
@@ -120,7 +145,8 @@ class Work:
         total = int((trains * self.hops).sum()) * (1 + _CONTROL[settings.transport])
         data = _trains(self.sizes, n_chunks, settings, segment_pkts)
         total += int((data * self.echo_links).sum())
-        return total + int((np.column_stack([data, self.blocks]) * self.tree_links).sum())
+        total += int((np.column_stack([data, self.blocks]) * self.tree_links).sum())
+        return total + self.sum_hops
 
     def segment(self, limit: int) -> int:
         """The shortest train, a power of two from 2 on, whose records are within a limit."""
@@ -163,6 +189,12 @@ def _links_of(net: Net, routes: Routes, fan: Fan, folds: bool) -> tuple[int, int
     _, at = np.unique(routes.group[receivers], return_index=True)
     down = int(receivers.size + (hops[at] - 1).sum())
     return down, down if folds else int(hops.sum())
+
+
+def _links_of_sum(net: Net, routes: Routes, one: Sum) -> int:
+    """Links of a sum's tree, at most: as those of a fan from rank 0."""
+    members = Fan(one.hosts[0], one.hosts[1:], one.n_bytes)
+    return _links_of(net, routes, members, True)[0]
 
 
 def _trains(n_bytes: I64, n_chunks: int, settings: Settings, segment_pkts: int) -> I64:

@@ -14,6 +14,7 @@ from fanfold.schemes import (
     halving_doubling,
     parameter_server,
     ring,
+    sharp,
     unicast,
 )
 from fanfold.schemes.draft import Plan, check_work, spell_out
@@ -31,7 +32,8 @@ FAN_KINDS: tuple[Kind, ...] = ("broadcast", "all_gather", "all_reduce")
 class Scheme(NamedTuple):
     """A name, what it is, the collectives it can do, and the function that plans them.
 
-    protocol: of the trees that its fans go by (trees/catalog.py), empty for none.
+    protocol: of the trees that its fans go by (trees/catalog.py), empty for none. installs:
+    whether a manager installs trees in switches for its sums.
     """
 
     name: str
@@ -39,6 +41,7 @@ class Scheme(NamedTuple):
     kinds: tuple[Kind, ...]
     plan: Callable[[Collective, SchemeOptions], Plan]
     protocol: str = ""
+    installs: bool = False
 
     def build(
         self, work: Collective, options: SchemeOptions = DEFAULTS, site: Site | None = None
@@ -51,8 +54,21 @@ class Scheme(NamedTuple):
         Raises:
             ConfigError: a collective that the scheme cannot do, by field.
         """
-        program = self.explained(work, options).program
-        return lay(program, self.protocol, site) if self.protocol else program
+        return self.placed(self.explained(work, options).program, site)
+
+    def placed(self, program: Program, site: Site | None) -> Program:
+        """The same program with its trees on a net, where the scheme has any.
+
+        Raises:
+            ConfigError: no net to set trees up on, or trees that cannot be.
+        """
+        if self.protocol and program.fans:
+            return lay(program, self.protocol, site)
+        if not self.installs or not program.sums:
+            return program
+        if site is None:
+            raise ConfigError("site", "none", f"a net that {self.name} installs its trees on")
+        return sharp.install(program, site.net, waits=site.start != "standing")
 
     def explained(self, work: Collective, options: SchemeOptions = DEFAULTS) -> Plan:
         """The same, with what each item carries.
@@ -111,6 +127,13 @@ CATALOG: tuple[Scheme, ...] = (
         "every rank to every other at once",
         ("all_to_all", "reduce_scatter", "all_gather", "all_reduce"),
         direct.plan,
+    ),
+    Scheme(
+        "sharp",
+        "as SHARP: switches of an installed tree add up, each hop acknowledged",
+        ("reduce", "all_reduce"),
+        sharp.plan,
+        installs=True,
     ),
     Scheme(
         "bier",

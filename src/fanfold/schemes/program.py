@@ -67,7 +67,8 @@ class Sum(NamedTuple):
     hosts: members by rank, rank 0 arms. n_bytes: of each array and of the result. start_ps:
     earliest start. to_all: the result goes to all members, else to rank 0 alone. window: blocks
     a rank has under way at most, 0: as the settings say; each BFR is asked for twice as many
-    slots. climb: BFRs above rank 0's own before one is the root, or MIDDLE.
+    slots. climb: BFRs above rank 0's own before one is the root, or MIDDLE. tree: of the
+    program's, that was installed for it in switches, or NO_TREE.
     """
 
     hosts: tuple[int, ...]
@@ -76,6 +77,7 @@ class Sum(NamedTuple):
     to_all: bool = True
     window: int = 0
     climb: int = MIDDLE
+    tree: int = NO_TREE
 
 
 class Phase(NamedTuple):
@@ -91,7 +93,10 @@ class Phase(NamedTuple):
 
 
 class FanTree(NamedTuple):
-    """A tree that was set up for fans of one source: what it is from when on."""
+    """A tree that was set up for fans of one source: what it is from when on.
+
+    That of a sum begins at a switch, its root.
+    """
 
     source: int
     phases: tuple[Phase, ...]

@@ -1,9 +1,9 @@
 """Flow fidelity: a program as fluid over paths and trees, for what packets are too many for.
 
-Connections and fans share links max-min fairly; rates change when one starts or ends. Counts
-are whole packets. What is not in it: queues, and so limits, marks, trims and pauses of queues;
-loss and failures; a sender that does not slow down when its packets wait farther on. A program
-in the compact form runs in its steady state (loop/pipeline.py).
+Connections, fans and sums share links max-min fairly; rates change when one starts or ends.
+Counts are whole packets. What is not in it: queues, and so limits, marks, trims and pauses of
+queues; loss and failures; a sender that does not slow down when its packets wait farther on. A
+program in the compact form runs in its steady state (loop/pipeline.py).
 
 Letters: I = items, F = messages, K = flows, L = links, H = hosts.
 """
@@ -41,6 +41,14 @@ from fanfold.sim.fluid_sizes import (
     last_packet_ps,
     message_spans,
 )
+from fanfold.sim.fluid_sums import (
+    SumTimes,
+    SumTree,
+    build_sum_tree,
+    count_sum,
+    sum_entries,
+    sum_times,
+)
 from fanfold.sim.loop.drain import ITEM_ROW, WAITS, drain
 from fanfold.sim.loop.maxmin import (
     FLOW_ROW,
@@ -75,6 +83,8 @@ class Stage(NamedTuple):
     wires: Wires
     trees: list[Tree]
     rest_of: list[I64]
+    sums: list[SumTree]
+    times: list[SumTimes]
     items: Rows
     flows: Rows
     entries: Rows
@@ -110,10 +120,20 @@ def run_fluid(
         build_tree(net, routes, ways, program, fan, set_of, settings.n_ecmp)
         for fan in with_entropy(program.fans)
     ]
-    first, entries = build_entries(net, routes, ways, wires, trees, settings)
+    sums = [
+        build_sum_tree(net, routes, ways, program, settings, a)
+        for a in range(len(program.sums))
+    ]
+    taken = [sum_entries(net, tree, settings.ack_bytes) for tree in sums]
+    first, entries = build_entries(net, routes, ways, wires, trees, taken, settings)
     sizes = build_sizes(program, settings)
+    times = [sum_times(net, settings, tree) for tree in sums]
     items, rest_of = _build_items(net, program, settings, sizes, wires, trees)
+    _fill_sums(program, items, wires.src.size + len(trees), sums, times)
     flows = _build_flows(net, program, settings, sizes, wires, trees, first)
+    at = wires.src.size + len(trees)
+    flows["limit"][at:] = [one.limit for one in times]
+    flows["ack"][at:] = [one.ack for one in taken]
     stage = Stage(
         net,
         program,
@@ -122,6 +142,8 @@ def run_fluid(
         wires,
         trees,
         rest_of,
+        sums,
+        times,
         items,
         flows,
         entries,
@@ -129,6 +151,8 @@ def run_fluid(
     )
     h = _run(stage)
     tally = count_links(net, routes, ways, program, settings, sizes, wires, trees)
+    for tree in sums:
+        count_sum(net, settings, tree, tally)
     return _outcome(stage, tally, int(h[N_SOLVES]))
 
 
@@ -151,8 +175,8 @@ def _build_items(
     n = program.src.size
     rows = np.zeros(program.n_items, ITEM_ROW)
     rows["flow"][:n] = wires.of
-    n_sent = program.n_sent
-    rows["flow"][n:n_sent] = wires.src.size + np.arange(len(trees))
+    first_sum, n_sent = program.first_sum, program.n_sent
+    rows["flow"][n:first_sum] = wires.src.size + np.arange(len(trees))
     rows["flow"][n_sent:], rows["pause_ps"][n_sent:] = NONE, program.pauses_ps
     rows["bytes"] = sizes.wire
     rows["rest_ps"][:n], rows["back_ps"][:n] = message_spans(
@@ -164,11 +188,23 @@ def _build_items(
         rows["rest_ps"][n + m], rows["back_ps"][n + m] = rest.max(), back
         rest_of.append(rest)
     rows["start_ps"][:n] = program.start_ps
-    rows["start_ps"][n:n_sent] = [fan.start_ps for fan in program.fans]
+    rows["start_ps"][n:first_sum] = [fan.start_ps for fan in program.fans]
     rows["needs"] = program.n_needs
     rows["first_dep"], rows["end_dep"] = program.first_dep[:-1], program.first_dep[1:]
     rows["following"], rows["sent_ps"], rows["state"] = NONE, NOT_DONE, WAITS
     return rows, rest_of
+
+
+def _fill_sums(
+    program: Program, items: Rows, flow: int, sums: list[SumTree], times: list[SumTimes]
+) -> None:
+    """ITEM_ROW of each sum; it sends when it has been armed."""
+    rows = items[program.first_sum : program.n_sent]
+    rows["flow"] = flow + np.arange(len(sums))
+    rows["bytes"] = [tree.sizes.wire for tree in sums]
+    rows["start_ps"] = [one.start_ps for one in program.sums]
+    rows["pause_ps"] = [one.ready_ps for one in times]
+    rows["rest_ps"] = [one.rest_ps.max() for one in times]
 
 
 def _build_flows(
@@ -189,11 +225,11 @@ def _build_flows(
     n = program.src.size
     acks = np.bincount(wires.of, sizes.pkts[:n], minlength=n_wires) * settings.ack_bytes
     rows["ack"][:n_wires] = acks / np.bincount(wires.of, sizes.wire[:n], minlength=n_wires)
-    fans = slice(n, program.n_sent)
+    fans, own = slice(n, program.first_sum), slice(n_wires, n_wires + len(trees))
     words = sizes.words[fans] * feedback_bytes(settings, is_tree=bool(program.trees))
-    rows["ack"][n_wires:] = words / sizes.wire[fans]
+    rows["ack"][own] = words / sizes.wire[fans]
     if settings.feedback == "packet" and not program.folds:
-        rows["limit"][n_wires:] = [
+        rows["limit"][own] = [
             sizes.wire[n + m] / max(implosion_ps(net, settings, tree, sizes, n + m), 1)
             for m, tree in enumerate(trees)
         ]
@@ -223,7 +259,7 @@ def _run(stage: Stage) -> I64:
         flow_through(stage.flows, items, program.dep, room[0], room[1], room[2], program.chunks)
     else:
         full = stage.settings.payload_bytes + stage.settings.header_bytes
-        sent = stage.sizes.wire[: program.n_sent]
+        sent = items["bytes"][: program.n_sent]
         smallest = int(sent.min()) if sent.size else 0
         byte_ps = int(byte_times(stage.net).min())
         window_ps = max(full, smallest // WINDOW_SHARE) * byte_ps
@@ -255,6 +291,11 @@ def _outcome(stage: Stage, tally: I64, n_solves: int) -> Outcome:
             heard[n + m] = int(sizes.words[n + m]) * tree.hosts.size
         if program.folds:
             n_slots += blocks * int(tree.copies[net.dst >= net.n_hosts].sum())
+    for a, (one, span) in enumerate(zip(stage.sums, stage.times, strict=True)):
+        hosts = one.hosts if one.to_all else one.hosts[:1]
+        due[hosts] += program.sums[a].n_bytes
+        at = items["sent_ps"][program.first_sum + a] + span.rest_ps[: hosts.size]
+        host_ps[hosts] = np.maximum(host_ps[hosts], at)
     none = np.zeros(net.n_links, np.int64)
     return Outcome(
         fidelity="flow",

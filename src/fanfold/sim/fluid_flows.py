@@ -1,6 +1,6 @@
 """Flows of a program as the max-min solver sees them: which links each takes how much of.
 
-Letters: F = messages, M = fans, K = flows (connections, then fans), E = entries, L = links.
+Letters: F = messages, M = fans, K = flows (connections, fans, sums), E = entries, L = links.
 Links between routers that can never be full, whatever pairs of hosts are active, are left out:
 in a sprayed fat tree that is all of them.
 """
@@ -47,6 +47,18 @@ class Tree(NamedTuple):
     n_sets: int
     labels: I64
     is_tree: bool
+
+
+class Taken(NamedTuple):
+    """What a sum takes of some links, as parts of what a rank of it sends.
+
+    link, weight, ack_weight: (E,). ack: bytes of acknowledgements for a byte.
+    """
+
+    link: I64
+    weight: F64
+    ack_weight: F64
+    ack: float
 
 
 class Wires(NamedTuple):
@@ -227,6 +239,7 @@ def build_entries(
     ways: Ways,
     wires: Wires,
     trees: list[Tree],
+    sums: list[Taken],
     settings: Settings,
 ) -> tuple[I64, Rows]:
     """Entries of all flows: (K + 1,) where each begins, (E,) ENTRY_ROW."""
@@ -236,11 +249,13 @@ def build_entries(
     for tree, links in zip(trees, fan_links, strict=True):
         first = tree.path[0, 0]
         fans[links] += cap[first] * tree.copies[links] / tree.copies[first]
+    for one in sums:
+        fans[one.link] += cap[one.link].min() * one.weight
     if settings.routing == "spray":
         count, link, weight = _sprayed(net, routes, ways, wires, fans, cap)
     else:
         count, link, weight = _hashed(net, wires, fans, cap)
-    sizes = np.array([links.size for links in fan_links], np.int64)
+    sizes = np.array([*(x.size for x in fan_links), *(x.link.size for x in sums)], np.int64)
     n_wires = int(count.sum())
     first_entry = np.concatenate([[0], np.cumsum(np.concatenate([count, sizes]))])
     rows = np.zeros(int(first_entry[-1]), ENTRY_ROW)
@@ -256,6 +271,10 @@ def build_entries(
         mine["weight"] *= 1 + tree.labels[links] / full
         mine["ack_weight"] = tree.words[net.reverse[links]]
         at += links.size
+    for one in sums:
+        mine = rows[at : at + one.link.size]
+        mine["link"], mine["weight"], mine["ack_weight"] = one.link, one.weight, one.ack_weight
+        at += one.link.size
     return first_entry.astype(np.int64), rows
 
 

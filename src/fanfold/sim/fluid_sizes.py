@@ -1,6 +1,7 @@
 """What items weigh on the wire, and how long the last packet of one is under way.
 
-Letters: I = items (messages, then fans, then pauses, of no size), F = messages, L = links.
+Letters: I = items (messages, fans, then sums and pauses, of no size here), F = messages,
+L = links.
 """
 
 from typing import NamedTuple
@@ -44,7 +45,7 @@ def build_sizes(program: Program, settings: Settings) -> Sizes:
     """Sizes of all items; in the compact form of all their pieces together."""
     n, c = program.src.size, program.chunks
     fan_bytes = [fan.n_bytes for fan in program.fans]
-    none = np.zeros_like(program.pauses_ps)
+    none = np.zeros(program.n_items - program.first_sum, np.int64)
     payload = np.concatenate([program.n_bytes, np.array(fan_bytes, np.int64), none])
     header = np.full(payload.size, settings.header_bytes)
     header[n:] = fan_head_bytes(settings, is_tree=bool(program.trees))

@@ -16,7 +16,7 @@ from fanfold.schemes.catalog import Scheme
 from fanfold.schemes.draft import Plan
 from fanfold.schemes.options import SchemeOptions
 from fanfold.schemes.program import Fan, Program, build_program, edges_of
-from fanfold.schemes.tree_fans import Site, lay
+from fanfold.schemes.tree_fans import Site
 from fanfold.study.phases import Cast, Phase
 from fanfold.work.collective import Collective, Kind
 
@@ -60,9 +60,7 @@ def lower(scheme: Scheme, phase: Phase, site: Site, *, compact: bool) -> Sent:
     program = sent.program
     if phase.ready_ps is not None:
         program = delay(program, phase.ready_ps)
-    if scheme.protocol and program.fans:
-        program = lay(program, scheme.protocol, site)
-    return sent._replace(program=program)
+    return sent._replace(program=scheme.placed(program, site))
 
 
 def join(plans: Sequence[Plan]) -> Sent:

@@ -1,0 +1,257 @@
+"""Sums as fluid: one flow over all links of a tree, up with arrays and down with results.
+
+A rank sends a block when its window lets it, BFRs add up what has come, and the root's results
+go down meanwhile, so every link of the tree carries the same at the same time, each way. The
+slowest link sets the pace, or the window does: a block leaves when the result of the one a
+window before it has come.
+
+Letters: S = sums, R = ranks, L = links, M = links of the longest path.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fanfold.errors import ConfigError
+from fanfold.results.outcome import ACK, DATA
+from fanfold.scenario.settings import Settings
+from fanfold.schemes.program import MIDDLE, NO_TREE, Program, Sum
+from fanfold.sim.build import byte_times
+from fanfold.sim.fluid_flows import Taken, longest, refuse_pair
+from fanfold.sim.loop.ways import NONE, Ways, fan_down
+from fanfold.sim.sum_sizes import SumSizes, sum_sizes, sum_window
+from fanfold.topo.net import Net
+from fanfold.topo.routes import Routes
+
+I64 = NDArray[np.int64]
+I32 = NDArray[np.int32]
+
+
+FIRST_BLOCKS = 16
+"""Congestion window of a rank that begins (live/rank.py); it grows by half each window."""
+
+
+class SumTree(NamedTuple):
+    """Links of one sum.
+
+    hosts: (R,) ranks. path: (R, M) links from the root to each, -1 beyond the last. arm: links
+    from rank 0 to the root, by which ARM goes; none in an installed tree. sizes: of it.
+    window: blocks under way. is_installed: hops are connections with acknowledgements. to_all:
+    results are for all.
+    """
+
+    hosts: I64
+    path: I32
+    arm: I64
+    sizes: SumSizes
+    window: int
+    is_installed: bool
+    to_all: bool
+
+    @property
+    def down(self) -> I64:
+        """Links from the root on, each once."""
+        return np.unique(self.path[self.path >= 0]).astype(np.int64)
+
+    @property
+    def results(self) -> I64:
+        """Those that whole results go over."""
+        own = self.path[0]
+        return self.down if self.to_all else own[own >= 0].astype(np.int64)
+
+    @property
+    def empties(self) -> I64:
+        """Those that results without an array go over, for those who are to get none."""
+        if self.to_all or self.is_installed:
+            return np.zeros(0, np.int64)
+        others = self.path[1:]
+        return np.unique(others[others >= 0]).astype(np.int64)
+
+
+class SumTimes(NamedTuple):
+    """How long a sum's parts take where it is alone.
+
+    ready_ps: until all ranks may send. rest_ps: (R,) from a block out of all ranks to its
+    result at each. limit: bytes a picosecond that the window allows, infinite where it never
+    holds a block back.
+    """
+
+    ready_ps: int
+    rest_ps: I64
+    limit: float
+
+
+def build_sum_tree(
+    net: Net, routes: Routes, ways: Ways, program: Program, settings: Settings, at: int
+) -> SumTree:
+    """Links of a sum of a program.
+
+    Raises:
+        ConfigError: no path between members.
+    """
+    one = program.sums[at]
+    hosts = np.array(one.hosts, np.int64)
+    sizes, window = sum_sizes(one, settings), sum_window(one, settings)
+    if one.tree != NO_TREE:
+        links = np.array(program.trees[one.tree].phases[-1].links, np.int64)
+        path = _trace(net, links, hosts, longest(routes))
+        return SumTree(hosts, path, np.zeros(0, np.int64), sizes, window, True, one.to_all)
+    table = at % settings.n_ecmp
+    arm = _climb(net, routes, ways, one, hosts, table, settings.n_ecmp)
+    path = _down(net, routes, ways, int(net.dst[arm[-1]]), hosts, table, settings.n_ecmp)
+    return SumTree(hosts, path, arm, sizes, window, False, one.to_all)
+
+
+def _climb(
+    net: Net, routes: Routes, ways: Ways, one: Sum, hosts: I64, table: int, n_ecmp: int
+) -> I64:
+    """ARM's links to the root: toward the last member behind another BFR (fold.md, rule 1)."""
+    way = [int(net.first_out[hosts[0]])]
+    members = np.sort(hosts)
+    n_left = one.climb
+    while n_left:
+        path = _down(net, routes, ways, int(net.dst[way[-1]]), members, table, n_ecmp)
+        is_on = net.dst[path[:, 0]] >= net.n_hosts
+        is_on &= path[:, 0] != net.reverse[way[-1]]
+        if not is_on.any():
+            break
+        last = path[is_on][-1]
+        if n_left == MIDDLE:
+            n_left = (int((last >= 0).sum()) - 1) // 2
+            if n_left == 0:
+                break
+        way.append(int(last[0]))
+        n_left -= 1
+    return np.array(way, np.int64)
+
+
+def _down(
+    net: Net, routes: Routes, ways: Ways, root: int, hosts: I64, table: int, n_ecmp: int
+) -> I32:
+    """(R, M) links from a router to each of some hosts."""
+    path = np.empty((hosts.size, longest(routes)), np.int32)
+    lost = fan_down(ways, root - net.n_hosts, hosts, table, n_ecmp, path)
+    if lost != NONE:
+        refuse_pair(net, root, int(hosts[lost]))
+    return path
+
+
+def _trace(net: Net, links: I64, hosts: I64, most: int) -> I32:
+    """(R, M) links of a tree from its root to each host."""
+    above = np.full(net.n_nodes, NONE, np.int64)
+    above[net.dst[links]] = links
+    back = np.full((hosts.size, most), NONE, np.int64)
+    node, column = hosts, 0
+    while (above[node] != NONE).any():
+        if column == most:
+            raise ConfigError("program", "a tree with a circle", "a tree")
+        link = above[node]
+        back[:, column] = link
+        node = np.where(link == NONE, node, net.src[link])
+        column += 1
+    n_used = (back != NONE).sum(axis=1)
+    turned = n_used[:, None] - 1 - np.arange(most)
+    path = np.take_along_axis(back, np.maximum(turned, 0), axis=1)
+    return np.where(turned >= 0, path, NONE).astype(np.int32)
+
+
+def sum_times(net: Net, settings: Settings, tree: SumTree) -> SumTimes:
+    """Times of a sum over idle links."""
+    sizes = tree.sizes
+    full = sizes.head + (settings.payload_bytes if sizes.n_blocks > 1 else sizes.last_bytes)
+    up, down = _up_ps(net, settings, tree, full), _down_ps(net, settings, tree, full)
+    used = tree.path[tree.path >= 0]
+    pace_ps = full * int(byte_times(net)[np.concatenate([used, net.reverse[used]])].max())
+    span_ps = _span_ps(tree, pace_ps, int(up.max() + down.max()))
+    limit = np.inf
+    if span_ps > sizes.n_blocks * pace_ps:
+        limit = sizes.wire / span_ps
+    rest_ps = int(up.max()) - pace_ps + down
+    return SumTimes(_ready_ps(net, settings, tree), rest_ps, float(limit))
+
+
+def _ready_ps(net: Net, settings: Settings, tree: SumTree) -> int:
+    """Until ranks send arrays: ARM up and down, then a round in which they agree."""
+    if tree.is_installed:
+        return 0
+    sizes = tree.sizes
+    ready_ps = _along_ps(net, settings, tree.arm, sizes.head)
+    ready_ps += int(_down_ps(net, settings, tree, sizes.head).max())
+    full = min(sizes.agreed, sizes.head + settings.payload_bytes)
+    ready_ps += int(_up_ps(net, settings, tree, full).max())
+    ready_ps += int(_down_ps(net, settings, tree, full).max())
+    return ready_ps + (sizes.agreed - full) * int(byte_times(net)[tree.path[:, 0]].max())
+
+
+def _span_ps(tree: SumTree, pace_ps: int, round_ps: int) -> int:
+    """How long a rank that is alone sends, by windows that grow up to its own."""
+    most, left = tree.window, tree.sizes.n_blocks
+    window = most if tree.is_installed else min(FIRST_BLOCKS, most)
+    at_ps = 0
+    while left > window and window < most and window * pace_ps < round_ps:
+        at_ps += round_ps
+        left -= window
+        window = min(window + max(window // 2, 1), most)
+    if window * pace_ps >= round_ps:
+        return at_ps + left * pace_ps
+    rounds, more = divmod(left - 1, window)
+    return at_ps + rounds * round_ps + (more + 1) * pace_ps
+
+
+def _along_ps(net: Net, settings: Settings, links: I64, n_bytes: int) -> int:
+    """Time of a packet along some links."""
+    each = n_bytes * byte_times(net)[links] + net.prop_ps[links]
+    return int(each.sum()) + settings.switch_ps * links.size
+
+
+def _up_ps(net: Net, settings: Settings, tree: SumTree, n_bytes: int) -> I64:
+    """(R,) time of a packet from each rank to the root: a switch that adds has all of it."""
+    links, used = net.reverse[tree.path], tree.path >= 0
+    each = n_bytes * byte_times(net)[links] + net.prop_ps[links] + settings.switch_ps
+    return np.asarray(np.where(used, each, 0).sum(axis=1))
+
+
+def _down_ps(net: Net, settings: Settings, tree: SumTree, n_bytes: int) -> I64:
+    """(R,) time of a packet from the root to each rank, without the delay of its host."""
+    used, send_ps = tree.path >= 0, byte_times(net)[tree.path] * n_bytes
+    fly_ps = np.where(used, net.prop_ps[tree.path] + settings.switch_ps, 0).sum(axis=1)
+    send_ps = np.where(used, send_ps, 0)
+    if settings.cut_through:
+        ahead = send_ps * tree.sizes.head // n_bytes
+        return np.asarray(fly_ps + ahead.sum(axis=1) + (send_ps - ahead).max(axis=1))
+    return np.asarray(fly_ps + send_ps.sum(axis=1)) - settings.switch_ps
+
+
+def sum_entries(net: Net, tree: SumTree, ack_bytes: int) -> Taken:
+    """What a sum takes of links; acknowledgements go the other way."""
+    sizes = tree.sizes
+    weight = np.zeros(net.n_links)
+    weight[net.reverse[tree.down]] = 1
+    weight[tree.results] += 1
+    whole = weight.copy()
+    weight[tree.empties] += sizes.n_blocks * sizes.head / sizes.wire
+    links = np.nonzero(weight)[0]
+    ack = sizes.n_blocks * ack_bytes / sizes.wire if tree.is_installed else 0.0
+    return Taken(links, weight[links], whole[links], ack)
+
+
+def count_sum(net: Net, settings: Settings, tree: SumTree, out: I64) -> None:
+    """Add a sum's packets and bytes to (L, N_LINK_CLASSES, 2)."""
+    sizes = tree.sizes
+    array = np.array([sizes.n_blocks, sizes.wire])
+    up, down = net.reverse[tree.down], tree.results
+    out[up, DATA] += array
+    out[down, DATA] += array
+    out[tree.empties, DATA] += np.array([sizes.n_blocks, sizes.n_blocks * sizes.head])
+    if tree.is_installed:
+        acks = np.array([sizes.n_blocks, sizes.n_blocks * settings.ack_bytes])
+        out[net.reverse[up], ACK] += acks
+        out[net.reverse[down], ACK] += acks
+        return
+    agreed, word = np.array([sizes.n_agreed, sizes.agreed]), np.array([1, sizes.head])
+    out[up, DATA] += agreed
+    out[tree.down, DATA] += agreed
+    home = net.reverse[tree.path[0][tree.path[0] >= 0]][::-1]
+    for links in (tree.arm, tree.down, home, tree.down, home[:1]):  # ARM, CLOSE, CLOSE again
+        out[links, ACK] += word
