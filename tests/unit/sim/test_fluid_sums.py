@@ -1,0 +1,137 @@
+"""Sums as fluid, worked out by hand on a star: 100 Gb/s is 80 ps a byte, a link flies 1 us.
+
+With BitStrings of 64 bits the headers are 28 + 12 + 8 + 28 + 24 = 100 bytes, a full packet is
+4,196 bytes and 335,680 ps, the headers alone 8,000 ps.
+"""
+
+import numpy as np
+import pytest
+
+from fanfold.errors import ConfigError
+from fanfold.results.outcome import ACK, DATA, FEEDBACK
+from fanfold.scenario.settings import Settings
+from fanfold.schemes.program import Sum, build_program
+from fanfold.schemes.sharp import install
+from fanfold.sim.fluid import run_fluid
+from fanfold.topo.nets import build_named_net
+from fanfold.topo.routes import build_routes
+
+DEFAULT = Settings()
+US, FULL, HEAD = 1_000_000, 335_680, 8_000
+ROUND = 2 * (FULL + US)
+ARMED = 2 * (HEAD + US)
+AGREED = 2 * (1180 * 80 + US)  # 4 * (14 + 256) bytes and their headers
+
+
+def sums(*rows, edges=()):
+    table = np.array(edges, np.int64).reshape(-1, 2)
+    return build_program(np.zeros((0, 4), np.int64), table, sums=rows)
+
+
+def run(program, settings=DEFAULT, net="star:hosts=4"):
+    fabric = build_named_net(net)
+    return run_fluid(fabric, build_routes(fabric), program, settings, seed=0)
+
+
+def test_arm_then_agreement_then_all_blocks_and_the_last_result():
+    out = run(sums(Sum((0, 1, 2), 10 * 4096)))
+    # ten packets leave, then the last one's flight, and the result's packet and flight
+    assert out.end_ps == ARMED + AGREED + 10 * FULL + US + FULL + US
+    assert out.item_ps.tolist() == [out.end_ps]
+    assert out.got_bytes.tolist() == [40960, 40960, 40960, 0]
+    assert out.host_ps.tolist() == [out.end_ps] * 3 + [0]
+
+
+def test_what_links_carry():
+    out = run(sums(Sum((0, 1, 2), 10 * 4096)))
+    net = build_named_net("star:hosts=4")
+    for host in range(3):
+        up = int(net.first_out[host])
+        for link in (up, int(net.reverse[up])):
+            assert out.link_pkts[link, DATA] == 11
+            assert out.link_bytes[link, DATA] == 40960 + 10 * 100 + 1180
+            assert out.link_pkts[link, FEEDBACK] == 0
+        # ARM and two CLOSE go up from rank 0, ARM and CLOSE down to all
+        assert out.link_pkts[up, ACK] == (3 if host == 0 else 0)
+        assert out.link_bytes[net.reverse[up], ACK] == 2 * 100
+    assert out.link_pkts[net.first_out[3]].sum() == 0
+
+
+def test_a_sum_for_one_goes_whole_to_it_and_as_headers_to_the_rest():
+    out = run(sums(Sum((1, 0, 2), 10 * 4096, to_all=False)))
+    net = build_named_net("star:hosts=4")
+    down = net.reverse[net.first_out[:3]]
+    assert out.link_bytes[down, DATA].tolist() == [2180, 40960 + 2180, 2180]
+    assert out.got_bytes.tolist() == [0, 40960, 0, 0]
+    assert out.host_ps[[0, 2, 3]].tolist() == [0, 0, 0]
+
+
+def test_a_window_that_is_too_small_waits_for_each_round():
+    settings = Settings(sum_window=2)
+    out = run(sums(Sum((0, 1), 10 * 4096)), settings)
+    agreed = 2 * ((4 * 16 + 100) * 80 + US)
+    # five times two blocks: four rounds, then the last two
+    assert out.end_ps == ARMED + agreed + 4 * ROUND + FULL + ROUND
+    own = run(sums(Sum((0, 1), 10 * 4096, window=2)))
+    assert own.end_ps == out.end_ps
+
+
+def test_windows_grow_from_sixteen_blocks_by_half():
+    far = "star:hosts=2,delay=20us"
+    n = 16 + 24 + 36 + 54 + 81 + 121 + 5
+    out = run(sums(Sum((0, 1), n * 4096)), net=far)
+    flight = 20 * US
+    round_ps = 2 * (FULL + flight)
+    alone = 2 * (HEAD + flight) + 2 * (1180 * 80 + flight)
+    # 121 blocks last 54,080 ps less than a round; the window after that is more than one
+    assert out.end_ps == alone + 6 * round_ps + 5 * FULL + flight + FULL + flight
+
+
+def test_two_sums_share_links_and_one_that_waits_has_them_alone():
+    one = Sum((0, 1, 2), 400 * 4096)
+    alone = run(sums(one)).end_ps
+    both = run(sums(one, one._replace(hosts=(2, 1, 0)))).end_ps
+    assert both == pytest.approx(alone + 400 * FULL, rel=1e-3)
+    after = run(sums(one, one._replace(hosts=(2, 1, 0)), edges=[(0, 1)]))
+    assert after.item_ps.tolist() == [alone, 2 * alone]
+
+
+def test_depth_costs_latency_only():
+    fat = "fat-tree:k=4"
+    near, pod, far = (
+        run(sums(Sum(hosts, 100 * 4096)), net=fat) for hosts in ((0, 1), (0, 2), (0, 15))
+    )
+    hop = 2 * (FULL + US) + 2 * (HEAD + US) + 2 * (1180 * 80 + US)
+    assert pod.end_ps - near.end_ps == hop
+    # over six links the first sixteen blocks are out before a result is back
+    assert far.end_ps - pod.end_ps == hop + 3 * ROUND - 16 * FULL
+    for out, links in ((near, 2), (pod, 4), (far, 6)):
+        assert (out.link_pkts[:, DATA] == 101).sum() == 2 * links
+
+
+def test_an_installed_tree_acknowledges_each_hop_and_says_nothing_else():
+    net = build_named_net("star:hosts=4")
+    program = install(sums(Sum((0, 1, 2), 10 * 4096)), net, waits=True)
+    out = run(program)
+    full = 4160 * 80
+    # what goes the other way takes 64 of 4,160 bytes from each direction of a link
+    paced = 10 * full * 4224 / 4160
+    assert out.end_ps == pytest.approx(program.setup.ps + paced + US + full + US, abs=1000)
+    links = [int(net.first_out[host]) for host in range(3)]
+    for link in (*links, *net.reverse[links].tolist()):
+        assert out.link_pkts[link].tolist() == [10, 0, 10, 0]
+        assert out.link_bytes[link].tolist() == [41600, 0, 640, 0]
+
+
+def test_a_sum_for_one_comes_back_to_it_alone_in_an_installed_tree():
+    net = build_named_net("star:hosts=4")
+    out = run(install(sums(Sum((0, 1, 2), 40960, to_all=False)), net, waits=False))
+    down = net.reverse[net.first_out[:3]]
+    assert out.link_pkts[down, DATA].tolist() == [10, 0, 0]
+    assert out.link_pkts[down, ACK].tolist() == [10, 10, 10]
+    assert out.link_pkts[net.first_out[:3], ACK].tolist() == [10, 0, 0]
+
+
+def test_members_without_a_path_are_refused():
+    with pytest.raises(ConfigError, match="sum 0"):
+        run(sums(Sum((0, 9), 10)))
