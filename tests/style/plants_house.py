@@ -40,6 +40,18 @@ PLANTS: tuple[tuple[str, str, str, str], ...] = (
         STYLE + "test_readme.py::test_fabric_of_the_readme_loads",
     ),
     (
+        "docs/study.md",
+        "fanfold study KIND --keys",
+        "fanfold study KIND --key",
+        STYLE + "test_readme.py::test_options_exist",
+    ),
+    (
+        "docs/study.md",
+        "../src/fanfold/study/result.py",
+        "../src/fanfold/study/results.py",
+        STYLE + "test_readme.py::test_files_that_pages_name_exist",
+    ),
+    (
         "CONTRIBUTING.md",
         "Start with `make test`.",
         "Start with `make tests`.",
