@@ -4,7 +4,7 @@ import struct
 
 import naive
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from kernel_nodes import (
     BFIR,
@@ -202,8 +202,14 @@ def doubtful_feedback(draw):
     return (fixed + body)[:more] if more < 0 else fixed + body + bytes(more)
 
 
+DONE_OUTSIDE_HEARD = struct.pack(
+    "!BBBBIIBBBBIHHQQ", 0x12, 0, 4, 0, 7, 0, 0, 0, 0, 0, BIFT_ID << 12, 0, 1, 0b01, 0b10
+)
+
+
 @settings(max_examples=1000 if JIT else 300)
 @given(doubtful_feedback())
+@example(DONE_OUTSIDE_HEARD)
 def test_kernel_and_codec_take_the_same_feedback(said):
     """Folded exactly where the codec reads it."""
     try:
