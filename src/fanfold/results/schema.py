@@ -38,7 +38,7 @@ def _int(name: str, unit: str, meaning: str) -> Column:
 
 KEYS = (
     _text("run_id", "digest of the scenario, the scheme and the version"),
-    _text("driver", "what made the row: sim or live"),
+    _text("driver", "what made the row: sim"),
     _int("seed", "", "of all random streams"),
     _text("version", "of fanfold, and a digest of its sources"),
 )

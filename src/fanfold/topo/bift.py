@@ -74,7 +74,7 @@ def pick_nbr(
 
 
 def _f_bm(nbr_of: NDArray[np.int64], n_ports: int) -> NDArray[np.uint64]:
-    """OR the bits of all rows that share a BFR-NBR, RFC 8279 section 6.4 step 3."""
+    """OR the bits of all rows that share a BFR-NBR, RFC 8279 section 6.4."""
     n_tables, n_bits = nbr_of.shape
     f_bm = np.zeros((n_tables, n_ports + 2, n_bits // WORD_BITS), np.uint64)
     table, index = np.indices(nbr_of.shape)

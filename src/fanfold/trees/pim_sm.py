@@ -115,7 +115,7 @@ class PimSm(Machine):
         self.world.process(node, lambda: self.update(node))
 
     def on_paths(self, node: int) -> None:
-        """Another RPF neighbour is joined, the old one left (4.5.7, 4.5.8)."""
+        """Another RPF neighbour is joined, the old one left (4.5.4, 4.5.5)."""
         if node in self.routers:
             self.world.process(node, lambda: self.update(node))
 
