@@ -68,6 +68,8 @@ MARKS: Mapping[str, Mark] = {
     "binary-tree": Mark("#0b7a75", "#4fd0c8", "diamond", _SOLID),
     "double-binary-tree": Mark("#0579a0", "#52c4ee", "triangle-right", _DASHED),
     "halving-doubling": Mark("#8a6d00", "#dcc04a", "triangle-left", _DOTTED),
+    "parameter-server": Mark("#86563d", "#d4a386", "cross", _DASHED),
+    "sharp": Mark("#3d6b86", "#86b7d4", "circle", _DASHED),
     "pim-sm": Mark("#6f35d6", "#b294ff", "square", _DASHED),
     "pim-dm": Mark("#9a3ad0", "#d39bff", "triangle-down", _DOTTED),
     "bidir-pim": Mark("#4f3aa8", "#9d90f2", "triangle-up", _DASHED),
@@ -78,8 +80,8 @@ MARKS: Mapping[str, Mark] = {
 }
 _OTHER = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
 _OTHER_COLOURS = (
-    ("#3d6b86", "#86b7d4"),
-    ("#86563d", "#d4a386"),
+    ("#6b6b1f", "#c9c96a"),
+    ("#8a3d3d", "#d99090"),
     ("#3d864f", "#86d49a"),
     ("#7a3d86", "#ca86d4"),
 )
