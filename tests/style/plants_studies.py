@@ -16,6 +16,18 @@ PLANTS: tuple[tuple[str, str, str, str], ...] = (
         PHASES + "test_a_phase_begins_when_the_last_of_its_needs_has_ended",
     ),
     (
+        S + "sweep.py",
+        '    "sr-p2mp",\n',
+        '    "srp2mp",\n',
+        ENGINE + "test_every_scheme_of_a_study_is_in_the_catalog",
+    ),
+    (
+        S + "summary.py",
+        '(known or [""])[0]',
+        '(known or [""])[-1]',
+        ENGINE + "test_without_unicast_the_first_scheme_is_what_others_are_held_against",
+    ),
+    (
         S + "costs.py",
         '"idle_gpu_ps": step * graph.gpus - int(busy.sum()),',
         '"idle_gpu_ps": step - int(busy.sum()),',

@@ -22,8 +22,8 @@ def build_study(
 ) -> Study:
     """The value that tables, reports and JSON are made of."""
     kind = kind_of(ask.kind)
-    known = {row.scheme for row in rows if row.values}
-    baseline = BASELINE if BASELINE in known else next(iter(known), "")
+    known = [row.scheme for row in rows if row.values]
+    baseline = BASELINE if BASELINE in known else (known or [""])[0]
     full = tuple(_with_saving(_with_prices(row, ask), rows, baseline) for row in rows)
     has = {name for row in full for name in row.values}
     metrics = tuple(name for name in (*kind.metrics, *PAID) if name in has)

@@ -19,13 +19,12 @@ STUDIED = (
     "pim-dm",
     "bidir-pim",
     "mldp",
-    "mldp-p2mp",
     "mldp-mp2mp",
     "sr-p2mp",
     "bier",
     "fanfold",
 )
-"""Schemes of every study, in the order of its table, as far as the catalog has them."""
+"""Schemes of every study, in the order of its table."""
 BASELINE = "unicast"
 MOST_TASKS = 10_000
 
@@ -37,7 +36,7 @@ def tasks_of(ask: Ask) -> list[StudyTask]:
         ConfigError: an unknown key, scheme or value; values that clash; too many tasks.
     """
     kind = kind_of(ask.kind)
-    schemes = schemes_of(ask.schemes)
+    schemes = schemes_of(ask.schemes, kind.schemes)
     _check_sweep(ask, kind)
     points = list(_points(swept(ask, kind)))
     if len(points) * len(schemes) > MOST_TASKS:
@@ -56,8 +55,8 @@ def swept(ask: Ask, kind: Kind) -> tuple[tuple[str, tuple[str, ...]], ...]:
     return (*(pair for pair in kind.sweep if pair[0] not in named), *ask.sweep)
 
 
-def schemes_of(names: Iterable[str]) -> tuple[str, ...]:
-    """Names of schemes in the order asked for; "all" for those of every study.
+def schemes_of(names: Iterable[str], more: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Names of schemes in the order asked for; "all" for those of every study, and ``more``.
 
     Raises:
         ConfigError: one that does not exist, or stands twice.
@@ -65,11 +64,11 @@ def schemes_of(names: Iterable[str]) -> tuple[str, ...]:
     known = {scheme.name for scheme in SCHEMES}
     asked = list(names)
     if asked == [ALL]:
-        return tuple(name for name in STUDIED if name in known)
+        return (*STUDIED, *more)
     for name in asked:
         if name not in known:
-            close = [n for n in (*STUDIED, *sorted(known)) if n in known]
-            raise ConfigError("--schemes", name, ", ".join(dict.fromkeys([ALL, *close])))
+            allowed = ", ".join(dict.fromkeys([ALL, *STUDIED, *sorted(known)]))
+            raise ConfigError("--schemes", name, allowed)
     if len(set(asked)) < len(asked) or not asked:
         raise ConfigError("--schemes", ",".join(asked), "names of schemes, each once")
     return tuple(asked)

@@ -10,13 +10,16 @@ import pytest
 
 import fanfold
 from fanfold.errors import CheckFailed, ConfigError, EnvironmentLack
+from fanfold.schemes.catalog import CATALOG as SCHEMES
 from fanfold.study import workers
 from fanfold.study.api import asks_of
 from fanfold.study.ask import Ask
+from fanfold.study.catalog import CATALOG
 from fanfold.study.engine import run_study
 from fanfold.study.keep import Shelf
 from fanfold.study.result import Row, Study
-from fanfold.study.sweep import schemes_of, tasks_of
+from fanfold.study.summary import build_study
+from fanfold.study.sweep import STUDIED, schemes_of, tasks_of
 from fanfold.study.task import StudyTask, task_id
 from fanfold.study.verdict import sentences
 from fanfold.study.workers import Got, cores, here, on_cluster
@@ -41,6 +44,19 @@ def test_a_study_of_four_hosts(tmp_path: Path) -> None:
     assert unicast["idle_gpu_ps"] >= 3 * unicast["time_p50_ps"]
     assert study.baseline == "unicast"
     assert any("choose fanfold" in line for line in study.verdict)
+
+
+def test_without_unicast_the_first_scheme_is_what_others_are_held_against() -> None:
+    ask = Ask("model-push", SMALL, ("ring", "bier", "fanfold", "pim-sm"))
+    refused, *others = (Row(name, {}, values={"busiest_bytes": 9}) for name in ask.schemes)
+    refused = msgspec.structs.replace(refused, values={}, refusal="cannot")
+    assert build_study(ask, tasks_of(ask), [refused, *others], "").baseline == "bier"
+
+
+def test_every_scheme_of_a_study_is_in_the_catalog() -> None:
+    named = {*STUDIED, *(name for kind in CATALOG for name in kind.schemes)}
+    assert named <= {scheme.name for scheme in SCHEMES}
+    assert schemes_of(["all"]) == STUDIED
 
 
 def test_the_shelf_gives_back_what_was_put(tmp_path: Path) -> None:
