@@ -5,7 +5,7 @@ of its kind. work/model_families.py has the key names, by ``model_type``.
 """
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -19,13 +19,6 @@ _BITS: dict[int, Dtype] = {4: "int4", 8: "int8"}
 _METHODS: dict[str, Dtype] = {"fp8": "fp8", "mxfp4": "fp4"}
 CONFIG_NAME = "config.json"
 INDEX_NAME = "model.safetensors.index.json"
-
-
-class WeightsIndex(NamedTuple):
-    """What the index of a sharded model says: bytes of all, tensors in each file."""
-
-    n_bytes: int
-    tensors: dict[str, int]
 
 
 def load_model(path: Path) -> Model:
@@ -48,25 +41,6 @@ def read_model(table: dict[str, Any], name: str, prefix: str = "") -> Model:
     text = fields.below("text_config") if "text_config" in table else fields
     model = FAMILIES[kind](text)
     return msgspec.structs.replace(model, name=name, dtype=_dtype(fields, text))
-
-
-def load_index(path: Path) -> WeightsIndex:
-    """Read a ``model.safetensors.index.json``.
-
-    Raises:
-        ConfigError: unreadable, or the first wrong field by its name.
-    """
-    file = path / INDEX_NAME if path.is_dir() else path
-    fields = Fields(_table(file), f"{file}: ")
-    n_bytes = fields.below("metadata").size("total_size", most=2**62)
-    tensors: dict[str, int] = {}
-    names = fields.below("weight_map")
-    for tensor in sorted(names.table):
-        where = names.text(tensor)
-        tensors[where] = tensors.get(where, 0) + 1
-    if not tensors:
-        raise ConfigError(f"{file}: weight_map", {}, "the file of each tensor")
-    return WeightsIndex(n_bytes, tensors)
 
 
 def load_places(path: Path) -> dict[str, str]:
