@@ -87,13 +87,18 @@ RTO_LEAST_PS = 10_000_000_000
 RTO_MOST_PS = 1_000_000_000_000
 ARM_FIRST_PS = 20_000_000_000
 ARM_AGAIN_PS = 500_000_000_000
+MOST_PATIENCE = 6
+"""Doublings of the timeout while only what was asked for comes: round trips have grown."""
 REORDER_PS = 1_000_000_000
-AGAIN_LEAST_PS = 4_000_000_000
 MOST_ASKED = 8
 """Blocks asked for by timeout at once: one tells as much as all."""
 QUEUE_PS = 25_000_000_000
-ENOUGH = 96
-"""Blocks under way while round trips are longer than the least by more than QUEUE_PS."""
+"""Waiting in queues aimed at, beyond twice the least round trip: it bridges busy processors."""
+REPAIR_QUEUE_PS = 10_000_000_000
+"""The same while more than one block in FEW_ASKED is asked for: repairs wait in that queue."""
+FEW_ASKED = 64
+ENOUGH = 32
+"""Blocks under way, however long round trips are."""
 MOST_LOST = 8
 """The congestion window halves when more than one block in so many had to be sent again."""
 
@@ -232,11 +237,12 @@ def place_result(rank: RankState, buf: U8, at: int, size: int, when: int) -> Non
 
 @kernel
 def measure(rank: RankState, i: int, when: int) -> None:
-    """Round trip of a block that was sent once, and the congestion window."""
+    """Round trip of a block that was sent once and not asked for, and the congestion window."""
     row, job = rank.row[0], rank.job[0]
     slot = i % row["window"]
     if rank.ring[R_TRIES, slot] == 0 and rank.ring[R_ASKED, slot] == 0:
         rtt = max(when - rank.ring[R_SENT, slot], 1)
+        row["patience"] = 0
         row["least_ps"] = min(row["least_ps"], rtt)
         job["fresh_ps"] = max(job["fresh_ps"], rank.ring[R_SENT, slot])
         if row["srtt_ps"] == 0:
@@ -248,12 +254,22 @@ def measure(rank: RankState, i: int, when: int) -> None:
     if row["epoch_end"] <= 0:
         if row["epoch_lost"] * MOST_LOST > row["cwnd"] and row["epoch_lost"] > 1:
             row["cwnd"] = max(row["cwnd"] // 2, 4)
-        elif row["srtt_ps"] > 2 * row["least_ps"] + QUEUE_PS:
-            least = min(row["cwnd"], ENOUGH)  # more would only stand in queues
-            row["cwnd"] = max(row["cwnd"] * 7 // 8, least)
         else:
-            row["cwnd"] = min(row["cwnd"] + max(row["cwnd"] // 2, 1), row["window"])
-        row["epoch_end"], row["epoch_lost"] = row["cwnd"], 0
+            queue_ps = QUEUE_PS
+            if row["epoch_asked"] * FEW_ASKED > row["cwnd"]:
+                queue_ps = REPAIR_QUEUE_PS
+            row["cwnd"] = next_window(row, 2 * row["least_ps"] + queue_ps)
+        row["epoch_end"], row["epoch_lost"], row["epoch_asked"] = row["cwnd"], 0, 0
+
+
+@kernel
+def next_window(row: np.void, aim_ps: int) -> int:
+    """Congestion window with which round trips take ``aim_ps`` or so."""
+    cwnd, window = row["cwnd"], row["window"]
+    if row["srtt_ps"] * 2 < aim_ps:
+        return min(cwnd + max(cwnd // 2, 1), window)
+    more = min(max(cwnd * aim_ps // row["srtt_ps"], cwnd * 3 // 4), cwnd + cwnd // 8 + 1)
+    return min(max(more, min(cwnd, ENOUGH)), window)
 
 
 @kernel
@@ -267,9 +283,10 @@ def take_heard(sock: Sock, rank: RankState, buf: U8, at: int, when: int) -> None
     read_bits(buf, fan + FOLD_BYTES, row["n_words"], rank.heard)
     job["heard_of"] = i
     w, k = row["own_index"] // 64, row["own_index"] % 64
-    if rank.heard[w] & bit(k) != ZERO:
-        return
     slot = i % row["window"]
+    if rank.heard[w] & bit(k) != ZERO:
+        rank.ring[R_ASKED, slot] = when  # who is not in there sends again: give it time
+        return
     if when - rank.ring[R_SENT, slot] > max(row["srtt_ps"] // 2, REORDER_PS):
         send_block_again(sock, rank, i, when)
 
@@ -336,7 +353,8 @@ def is_for_rank(buf: U8, at: int, size: int, fan: int, n_words: int, group: int)
 def rto_of(rank: RankState) -> int:
     """How long a block waits before it is asked for."""
     row = rank.row[0]
-    return min(max(2 * row["srtt_ps"] + 4 * row["var_ps"], RTO_LEAST_PS), RTO_MOST_PS)
+    rto = max(2 * row["srtt_ps"] + 4 * row["var_ps"], RTO_LEAST_PS)
+    return min(rto << row["patience"], RTO_MOST_PS)
 
 
 @kernel
@@ -344,7 +362,6 @@ def ask_due(sock: Sock, rank: RankState, when: int) -> int:
     """Ask for results that are overdue; when to look again."""
     row, job = rank.row[0], rank.job[0]
     rto = rto_of(rank)
-    again = max(row["srtt_ps"] + 2 * row["var_ps"], AGAIN_LEAST_PS)
     reorder = max(row["srtt_ps"] // 4, REORDER_PS)
     n_late = 0
     nearest = NEVER_PS
@@ -352,19 +369,21 @@ def ask_due(sock: Sock, rank: RankState, when: int) -> int:
         if rank.have[i] != 0:
             continue
         slot = i % row["window"]
-        sent, asked = rank.ring[R_SENT, slot], rank.ring[R_ASKED, slot]
-        due = sent + rto
-        if asked != 0:
-            tries = min(rank.ring[R_TRIES, slot] - 1, 8)
-            due = max(asked, sent) + min(again << max(tries, 0), RTO_MOST_PS)
-        elif job["fresh_ps"] > sent + reorder:
-            due = when
+        last = max(rank.ring[R_SENT, slot], rank.ring[R_ASKED, slot])
+        tries = rank.ring[R_TRIES, slot]
+        due = last + min(rto << min(max(tries - 1, 0), 8), RTO_MOST_PS)
+        if job["fresh_ps"] > last + reorder:
+            due = when  # what left later is answered: what is asked comes before it
+        elif due <= when and tries == 0 and when > row["patient_ps"] + rto:
+            row["patience"] = min(row["patience"] + 1, MOST_PATIENCE)
+            row["patient_ps"] = when
         if due <= when:
             rank.ring[R_ASKED, slot] = when
             rank.ring[R_TRIES, slot] += 1
+            row["epoch_asked"] += 1
             send_word(sock, rank, WHAT_REQUEST, row["base"] + i)
             rank.counts[C_REQUESTS] += 1
-            due = when + again
+            due = when + rto
             n_late += 1
         nearest = min(nearest, due)
         if n_late >= MOST_ASKED:

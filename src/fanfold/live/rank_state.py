@@ -39,9 +39,12 @@ RANK_ROW = np.dtype(
         ("cwnd", np.int64),
         ("epoch_end", np.int64),  # block that ends a round of the congestion window
         ("epoch_lost", np.int64),
+        ("epoch_asked", np.int64),
         ("srtt_ps", np.int64),
         ("var_ps", np.int64),
         ("least_ps", np.int64),  # shortest round trip
+        ("patience", np.int64),  # doublings of the timeout since a round trip was measured
+        ("patient_ps", np.int64),  # when it doubled last
         ("base", np.int64),  # number of block 0 of the operation
         ("heard_ps", np.int64),  # when anything came last
     ]
