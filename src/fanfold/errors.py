@@ -16,6 +16,8 @@ class ExitCode:
     PARTIAL = 4
     INTERRUPTED = 130
     """By Ctrl-C, as a shell says it: 128 and the number of the signal."""
+    UNREAD = 141
+    """Who read the output went away, as with ``| head -1``; the same of SIGPIPE."""
 
 
 class FanfoldError(Exception):

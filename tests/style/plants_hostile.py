@@ -12,6 +12,8 @@ CAUSE = ODD + "test_the_cause_decides_the_code"
 SETTINGS = "src/fanfold/scenario/settings.py"
 LIMITS = "src/fanfold/scenario/horizon.py"
 MAIN = "src/fanfold/cli/main.py"
+EDGES = "tests/unit/cli/test_cli_edges.py::"
+REPORT = "tests/unit/cli/test_cli_report.py::"
 
 PLANTS: tuple[tuple[str, str, str, str], ...] = (
     (LIMITS, "wire_bytes = n_bytes + n_pkts", "wire_bytes = n_bytes + 0 * n_pkts", HORIZON),
@@ -66,5 +68,41 @@ PLANTS: tuple[tuple[str, str, str, str], ...] = (
         'read_scenario(tomllib.loads(Path(file).read_text(encoding="utf-8")))',
         '__import__("fanfold.scenario.scenario").scenario.scenario.load_scenario(Path(file))',
         FIRST + "test_a_file_named_from_here_is_found",
+    ),
+    (
+        "src/fanfold/cli/seed.py",
+        "0 <= seed <= MAX_SEED",
+        "0 <= seed <= MAX_SEED + 1",
+        EDGES + "test_a_seed_that_no_column_holds_is_refused",
+    ),
+    (
+        "src/fanfold/cli/main.py",
+        "except (BrokenPipeError, SystemExit):",
+        "except BlockingIOError:",
+        EDGES + "test_output_that_nobody_reads_ends_as_a_closed_pipe",
+    ),
+    (
+        "src/fanfold/cli/entry.py",
+        "code = 130",
+        "code = 1",
+        EDGES + "test_ctrl_c_in_the_midst_of_imports_is_one_line",
+    ),
+    (
+        "src/fanfold/cli/study.py",
+        "with line, _named_by_flag(flags):",
+        "with line:",
+        EDGES + "test_a_study_names_what_is_wrong_as_it_was_given",
+    ),
+    (
+        "src/fanfold/report/report.py",
+        "if f'\"{file.stem}\": ' in before:",
+        "if True:",
+        REPORT + "test_figures_of_an_earlier_page_do_not_stay_beside_the_new_one",
+    ),
+    (
+        "src/fanfold/report/report.py",
+        "            file.unlink()",
+        "            file.touch()",
+        REPORT + "test_figures_of_an_earlier_page_do_not_stay_beside_the_new_one",
     ),
 )

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from fanfold.cli import first_run
+from fanfold.cli.seed import checked_seed
 from fanfold.cli.study_flags import by_flag, results_home, scenario_of
 from fanfold.cli.study_tables import Bar, as_values, show_comparison
 from fanfold.cli.tables import tell_error
@@ -33,7 +34,9 @@ def compare(
     loss: Annotated[
         str | None, typer.Option(help="of a packet on a link, such as 0.1%")
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="of all that is drawn; default 1")] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="of all that is drawn; default 1", callback=checked_seed)
+    ] = None,
     fidelity: Annotated[str | None, typer.Option(help="auto, packet, train or flow")] = None,
     transport: Annotated[str | None, typer.Option(help="plain, roce or ndp")] = None,
     feedback: Annotated[

@@ -7,6 +7,7 @@ import msgspec
 import typer
 
 from fanfold.cli.encoding_tables import show_catalog, show_plan, show_rows, show_sweep
+from fanfold.cli.seed import checked_seed
 from fanfold.encodings.catalog import ALL, CATALOG, offers_of
 from fanfold.encodings.encoder import MAX_BITS
 from fanfold.encodings.planner import plan as plan_for
@@ -47,7 +48,9 @@ def encodings(
         bool,
         typer.Option("--sweep", help="groups of 1, 4, 16 and so on; of all: drawn by seed"),
     ] = False,
-    seed: Annotated[int, typer.Option(help="of members, and of topologies that draw")] = 0,
+    seed: Annotated[
+        int, typer.Option(help="of members, and of topologies that draw", callback=checked_seed)
+    ] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:
     """Name receivers by every encoding, send the packets hop by hop, count; or list them."""

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn
 
 from fanfold.cli.gap_tables import show_gap
+from fanfold.cli.seed import checked_seed
 from fanfold.errors import ConfigError
 from fanfold.study.gap import build_gap
 from fanfold.study.gap_ground import LOSS_PPB, MEMBERS, TOPOLOGY
@@ -27,7 +28,7 @@ def gap(
     detect: Annotated[
         str, typer.Option(help="until a dead link is noticed; BFD in hardware: 10ms")
     ] = "150ms",
-    seed: Annotated[int, typer.Option(help="of all that is drawn")] = 1,
+    seed: Annotated[int, typer.Option(help="of all that is drawn", callback=checked_seed)] = 1,
     numbers: Annotated[
         bool, typer.Option("--numbers", help="every number, its meaning, what was assumed")
     ] = False,
@@ -36,8 +37,6 @@ def gap(
     """Five requirements by scheme: words, and the measured numbers that make them."""
     loss_ppb = _loss(loss) if loss else LOSS_PPB
     detect_ps = parse_duration(detect, "--detect")
-    if seed < 0:
-        raise ConfigError("--seed", seed, "0 or more")
     console = Console(stderr=True)
     columns = SpinnerColumn(), TextColumn("{task.description}")
     hidden = as_json or not console.is_terminal

@@ -78,19 +78,31 @@ def run(args: list[str] | None = None) -> int:
     """Run one command; the exit code."""
     argv = sys.argv[1:] if args is None else args
     try:
-        code = command(argv)(argv, standalone_mode=False)
-    except typer.Exit as done:
-        return int(done.exit_code)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return ExitCode.UNEXPECTED
+        code = _code_of(argv)
+        print(end="", flush=True)  # what is wrong with the output shows here, not after the end
+    except (BrokenPipeError, SystemExit):  # rich makes the second of the first
+        _forget_output()
+        return ExitCode.UNREAD
     except (Exception, KeyboardInterrupt) as error:
         if os.environ.get("FANFOLD_DEBUG"):
             raise
         return _tell(*_told(error), argv)
     if code == ExitCode.INTERRUPTED:  # typer's own end of a Ctrl-C, without a word
         return _tell(*_told(KeyboardInterrupt()), argv)
+    return code
+
+
+def _code_of(argv: list[str]) -> int:
+    try:
+        code = command(argv)(argv, standalone_mode=False)
+    except typer.Exit as done:
+        return int(done.exit_code)
     return code if isinstance(code, int) else ExitCode.OK
+
+
+def _forget_output() -> None:
+    """What is still to be written goes nowhere, or Python would try again at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def command(argv: list[str] | None = None) -> Any:

@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
+from fanfold.cli.seed import checked_seed
 from fanfold.cli.tables import show_push, tell_error
 from fanfold.errors import CheckFailed, ConfigError, EnvironmentLack
 from fanfold.ids import expand_nodes
@@ -44,7 +45,9 @@ def push(
     rate: Annotated[str, typer.Option(help="auto, or a cap such as 5Gbps")] = "auto",
     loss: Loss = None,
     impair: Impair = None,
-    seed: Annotated[int, typer.Option(help="seed of the impairments")] = 1,
+    seed: Annotated[
+        int, typer.Option(help="seed of the impairments", callback=checked_seed)
+    ] = 1,
     pcap: Annotated[Path | None, typer.Option(help="write a pcapng of every BFR port")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:

@@ -12,6 +12,7 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
+from fanfold.cli.seed import checked_seed
 from fanfold.cli.study_tables import format_count
 from fanfold.errors import ConfigError
 from fanfold.results.outcome import Outcome
@@ -42,14 +43,14 @@ class Speed(NamedTuple):
 def sim_bench(
     only: Annotated[str | None, typer.Option(help="names by commas, such as S1a,S3")] = None,
     rounds: Annotated[int, typer.Option(help="runs of each; the median counts")] = 3,
-    seed: Annotated[int, typer.Option(help="of permutations and paths")] = 1,
+    seed: Annotated[
+        int, typer.Option(help="of permutations and paths", callback=checked_seed)
+    ] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:
     """Hops a second on S1a, S1b, S3 and S4, and beside a bare heap loop."""
     if not 1 <= rounds <= MAX_ROUNDS:
         raise ConfigError("--rounds", rounds, f"1..{MAX_ROUNDS}")
-    if not 0 <= seed < 2**63:
-        raise ConfigError("--seed", seed, "0..2**63-1")
     speeds = [measure(case, rounds, seed) for case in _chosen(cases(seed), only)]
     if as_json:
         print(json.dumps([speed._asdict() for speed in speeds]))

@@ -1,11 +1,14 @@
 """`fanfold study`: an AI workload by every scheme, what it costs, and what to choose."""
 
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 import typer
 
+from fanfold.cli.seed import checked_seed
 from fanfold.cli.study_flags import results_home
 from fanfold.cli.study_view import Line, show_key_rows
 from fanfold.errors import CheckFailed, ConfigError, ExitCode
@@ -32,13 +35,13 @@ Sweep = Annotated[
     typer.Option(help="KEY=VALUE,VALUE,... ; several times; one value sets a key"),
 ]
 Loss = Annotated[str | None, typer.Option(help="of a packet on a link, such as 0.1%")]
-Seed = Annotated[int, typer.Option(help="of all that is drawn", min=0)]
+Seed = Annotated[int, typer.Option(help="of all that is drawn", callback=checked_seed)]
 Jobs = Annotated[int | None, typer.Option(help="processes at once; default: the cores")]
 Price = Annotated[str | None, typer.Option(help="USD for a GB that leaves the source")]
 Energy = Annotated[
-    int, typer.Option("--pj-per-bit", help="energy of a bit on a link, in pJ", min=0)
+    int, typer.Option("--pj-per-bit", help="energy of a bit on a link, in pJ", min=0, max=MICRO)
 ]
-Watts = Annotated[int, typer.Option(help="of a GPU that waits", min=0)]
+Watts = Annotated[int, typer.Option(help="of a GPU that waits", min=0, max=MICRO)]
 SubmitTo = Annotated[
     str | None, typer.Option("--submit", help=f"hand the runs to {', '.join(CLUSTERS)}")
 ]
@@ -73,20 +76,23 @@ def study(
         show_key_rows(kind, as_json=as_json)
         return
     given = {"model": model, "gpus": gpus, "topology": topology, "loss": loss}
-    asks = asks_of(
-        kind,
-        {name: str(value) for name, value in given.items() if value is not None},
-        schemes=tuple(name.strip() for name in schemes.split(",")),
-        sweep=read_sweep(sweep or []),
-        seed=seed,
-        prices=(micro_usd(price), pj_per_bit, watts),
-    )
+    flags = {name: str(value) for name, value in given.items() if value is not None}
+    swept = read_sweep(sweep or [])
+    with _named_by_flag(flags):
+        asks = asks_of(
+            kind,
+            flags,
+            schemes=tuple(name.strip() for name in schemes.split(",")),
+            sweep=swept,
+            seed=seed,
+            prices=(micro_usd(price), pj_per_bit, watts),
+        )
     if submit is not None and jobs is not None:
         raise ConfigError("--jobs", jobs, "none beside --submit: the cluster decides")
     how: Submit = on_cluster(submit) if submit else here(jobs if jobs is not None else cores())
     line = Line(is_shown=not as_json)
     try:
-        with line:
+        with line, _named_by_flag(flags):
             made = run_all(
                 asks,
                 out if out is not None else results_home(),
@@ -99,6 +105,17 @@ def study(
         text = f"interrupted: {line.n_done} of {line.n_tasks} runs are kept"
         raise CheckFailed(f"{text}; the same command goes on") from None
     _finish(made, as_json=as_json)
+
+
+@contextmanager
+def _named_by_flag(flags: Collection[str]) -> Iterator[None]:
+    """A key that a flag has set is called by the flag in what is refused."""
+    try:
+        yield
+    except ConfigError as error:
+        if error.field not in flags:
+            raise
+        raise ConfigError(f"--{error.field}", error.got, error.allowed) from error
 
 
 def read_sweep(texts: list[str]) -> tuple[tuple[str, tuple[str, ...]], ...]:

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from fanfold.cli.seed import checked_seed
 from fanfold.errors import ConfigError
 from fanfold.topo.net_catalog import FILE_CATALOG, NET_CATALOG
 from fanfold.topo.nets import build_named_net
@@ -27,7 +28,9 @@ def topo(
         str | None, typer.Argument(help="such as fat-tree:k=8 or import:FILE.graphml")
     ] = None,
     *,
-    seed: Annotated[int, typer.Option(help="of topologies that draw")] = 0,
+    seed: Annotated[
+        int, typer.Option(help="of topologies that draw", callback=checked_seed)
+    ] = 0,
     jobs: Annotated[
         int | None, typer.Option(help="jobs that hosts are dealt to in turn  [default: 8]")
     ] = None,

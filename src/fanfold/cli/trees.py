@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from fanfold.cli.seed import checked_seed
 from fanfold.errors import ConfigError
 from fanfold.ids import expand_nodes
 from fanfold.topo.net import Net
@@ -45,7 +46,9 @@ def trees(
         list[str] | None,
         typer.Option("--set", help="KEY=VALUE, such as process_ps=50us, rp=core1"),
     ] = None,
-    seed: Annotated[int, typer.Option(help="of topologies that draw")] = 0,
+    seed: Annotated[
+        int, typer.Option(help="of topologies that draw", callback=checked_seed)
+    ] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:
     """Build a tree by its protocol's own messages; without a name, list protocols."""

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.tree import Tree
 
+from fanfold.cli.seed import checked_seed
 from fanfold.errors import ConfigError, ExitCode
 from fanfold.ids import expand_nodes
 from fanfold.topo.net import Net
@@ -53,7 +54,9 @@ def vat(
     check: Annotated[
         Path | None, typer.Option(help="trees to check, in the form that --json prints")
     ] = None,
-    seed: Annotated[int, typer.Option(help="of topologies that draw")] = 0,
+    seed: Annotated[
+        int, typer.Option(help="of topologies that draw", callback=checked_seed)
+    ] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:
     """Lay aggregation trees over a topology, or check those of a file."""

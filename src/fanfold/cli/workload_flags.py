@@ -6,6 +6,7 @@ from typing import Annotated, NamedTuple
 import msgspec
 import typer
 
+from fanfold.cli.seed import checked_seed
 from fanfold.errors import ConfigError
 from fanfold.units import parse_duration, parse_rate, parse_size
 from fanfold.work.gate import GATES, GateKind
@@ -24,7 +25,7 @@ TERA = 10**12
 WorkName = Annotated[
     str | None, typer.Argument(help="such as training, or chakra:FOLDER, goal:FILE")
 ]
-Seed = Annotated[int, typer.Option(help="of all that is drawn")]
+Seed = Annotated[int, typer.Option(help="of all that is drawn", callback=checked_seed)]
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON")]
 ModelName = Annotated[str, typer.Option(help="a preset, or a config.json of Hugging Face")]
 Gpus = Annotated[int | None, typer.Option(help="default: of the preset, else 64")]

@@ -49,11 +49,21 @@ def write_report(
     material = gather(store, name, is_study=is_study, has_gap=has_gap, progress=progress)
     page, svgs = make_page(material)
     with _writing(folder):
+        _take_away_old(folder)
         (folder / PAGE).write_text(page, encoding="utf-8")
         figures = write_files(svgs, folder / FIGURES)
     study = material.study
     verdict, _ = split_verdict(study, material.point)
     return Report(material.name, study.title, tuple(verdict), folder / PAGE, tuple(figures))
+
+
+def _take_away_old(folder: Path) -> None:
+    """Figures of the page that was here before, by its own words; other files stay."""
+    page = folder / PAGE
+    before = page.read_text(encoding="utf-8") if page.exists() else ""
+    for file in (folder / FIGURES).iterdir():
+        if f'"{file.stem}": ' in before:
+            file.unlink()
 
 
 @contextmanager

@@ -94,3 +94,20 @@ def test_an_unknown_run_names_the_nearest(
     near = "x" + runs["bier"][1:]
     assert run(["report", near, "--from", str(tmp_path / "here")]) == 2
     assert runs["bier"] in capsys.readouterr().err
+
+
+def test_figures_of_an_earlier_page_do_not_stay_beside_the_new_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["compare", *BASE, "--schemes", "unicast,fanfold"]) == 0
+    folder = tmp_path / "out"
+    again = ["report", "--last", "--no-gap", "--json", "--out", str(folder)]
+    assert run(again) == 0
+    capsys.readouterr()
+    page = folder / "report.html"
+    page.write_text(page.read_text(encoding="utf-8") + '{"gone": {}}', encoding="utf-8")
+    for name in ("gone.svg", "gone.png", "mine.svg"):
+        (folder / "figures" / name).touch()
+    assert run(again) == 0
+    written = {Path(name).name for name in told(capsys)["figures"]}
+    assert {file.name for file in (folder / "figures").iterdir()} == written | {"mine.svg"}
