@@ -1,6 +1,7 @@
 """Load every kernel a node calls, so that forked nodes share the compiled code.
 
-Compiles on the first run after a change (25 s of one core), afterwards reads the cache. Each kernel is called once on empty arrays of the types the nodes use.
+Compiles on the first run after a change (25 s of one core), afterwards reads the cache. Each
+kernel is called once on empty arrays of the types the nodes use.
 """
 
 import numpy as np
