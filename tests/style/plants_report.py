@@ -86,6 +86,12 @@ PLANTS: tuple[tuple[str, str, str, str], ...] = (
         T_CLI + "test_the_command_of_a_comparison_makes_the_same_runs",
     ),
     (
+        REPORT + "comparison.py",
+        " or scenario.trees != TreeSettings()",
+        "",
+        T_PARTS + "test_what_flags_cannot_say_is_made_again_by_the_file",
+    ),
+    (
         REPORT + "gap_store.py",
         "        return msgspec.json.decode(path.read_bytes(), type=Gap)\n",
         "        raise OSError\n",

@@ -15,6 +15,7 @@ from fanfold.scenario.settings import Settings
 from fanfold.schemes.catalog import CATALOG
 from fanfold.study.result import Default, Row, Study
 from fanfold.toml_table import write_table
+from fanfold.trees.settings import TreeSettings
 from fanfold.units import format_duration, format_size
 
 KIND = "compare"
@@ -47,7 +48,7 @@ def comparison_of(store: Store, run_id: str) -> Study:
     return Study(
         kind=KIND,
         title=_title(told),
-        command=_command(scenario, schemes),
+        command=command_of(scenario, schemes),
         seed=told["seed"],
         version=told["version"],
         model="",
@@ -66,6 +67,29 @@ def scenario_text(scenario: Scenario, schemes: Sequence[str]) -> str:
     """TOML of a comparison; files that it names are named as they lie beside a kept run."""
     named = scenario.schemes if scenario.matrix else tuple(schemes)
     return write_table(replace(_bare(scenario), schemes=named))
+
+
+def command_of(scenario: Scenario, schemes: Sequence[str]) -> str:
+    """The command line that makes the runs again; by a file where flags do not say it all."""
+    plain = replace(
+        scenario.settings, transport=Settings().transport, loss_ppb=Settings().loss_ppb
+    )
+    work = scenario.workload
+    if work is None or plain != Settings() or scenario.trees != TreeSettings():
+        return "fanfold compare scenario.toml"
+    words = ["fanfold", "compare", "--topology", scenario.topology]
+    words += ["--workload", f"{work.kind}:{work.n_bytes}B", "--schemes", ",".join(schemes)]
+    if work.ranks != "all":
+        words += ["--gpus", str(work.ranks)]
+    if work.order != "packed":
+        words += ["--order", work.order]
+    if scenario.settings.loss_ppb:
+        words += ["--loss", f"{scenario.settings.loss_ppb}ppb"]
+    if scenario.fidelity != "auto":
+        words += ["--fidelity", scenario.fidelity]
+    if scenario.settings.transport != Settings().transport:
+        words += ["--transport", scenario.settings.transport]
+    return shlex.join([*words, "--seed", str(scenario.seed)])
 
 
 def _companions(store: Store, run_id: str, scenario: Scenario) -> list[str]:
@@ -174,29 +198,6 @@ def _bytes(best: Row, base: Row) -> str:
         amounts = [format_value(metric, row.values[metric]) for row in (best, base)]
         parts.append(f"{amounts[0]} {where} against {amounts[1]} ({times})")
     return f"{best.scheme} and {base.scheme} send " + ", ".join(parts) + "."
-
-
-def _command(scenario: Scenario, schemes: Sequence[str]) -> str:
-    """The command line that makes the runs again; by a file where flags do not say it all."""
-    plain = replace(
-        scenario.settings, transport=Settings().transport, loss_ppb=Settings().loss_ppb
-    )
-    work = scenario.workload
-    if work is None or plain != Settings():
-        return "fanfold compare scenario.toml"
-    words = ["fanfold", "compare", "--topology", scenario.topology]
-    words += ["--workload", f"{work.kind}:{work.n_bytes}B", "--schemes", ",".join(schemes)]
-    if work.ranks != "all":
-        words += ["--gpus", str(work.ranks)]
-    if work.order != "packed":
-        words += ["--order", work.order]
-    if scenario.settings.loss_ppb:
-        words += ["--loss", f"{scenario.settings.loss_ppb}ppb"]
-    if scenario.fidelity != "auto":
-        words += ["--fidelity", scenario.fidelity]
-    if scenario.settings.transport != Settings().transport:
-        words += ["--transport", scenario.settings.transport]
-    return shlex.join([*words, "--seed", str(scenario.seed)])
 
 
 def _defaults(scenario: Scenario) -> list[Default]:

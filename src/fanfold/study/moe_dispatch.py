@@ -259,7 +259,9 @@ def _defaults(
         Default("token", f"{there:,} bytes out, {back:,} back", "hidden size, data types"),
         Default("experts", f"shared out over {ep} ranks", "key ep"),
         Default("gate", gate, "key gate"),
-        Default("results", "summed at the token's rank", "folding of data is not built yet"),
+        Default(
+            "results", "summed at the token's rank", "not added up on the way in this study"
+        ),
         Default("attention over the sequence", "left out", "weights only, gpu_time.py"),
     )
 

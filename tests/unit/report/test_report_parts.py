@@ -4,12 +4,14 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
 from fanfold.report import charts
 from fanfold.report.amounts import format_times, format_value, label_of
 from fanfold.report.charts import Along
+from fanfold.report.comparison import command_of
 from fanfold.report.figure import Spec, spec_of
 from fanfold.report.headers import PAYLOAD_BYTES, headers_of
 from fanfold.report.heat import Load, busiest, scale_of
@@ -28,6 +30,7 @@ from fanfold.schemes.catalog import CATALOG as SCHEMES
 from fanfold.study.metric_catalog import CATALOG
 from fanfold.study.result import Row, Study
 from fanfold.topo.nets import build_named_net
+from fanfold.trees.settings import TreeSettings
 
 NETS = (
     "star:hosts=4",
@@ -297,3 +300,15 @@ def test_angles_of_a_star_differ() -> None:
     xs = np.array([(spot.x, spot.y) for spot in layout.spots])
     apart = np.abs(xs[:, None] - xs[None]).sum(axis=2) + np.eye(len(xs))
     assert apart.min() > 0.005
+
+
+def test_what_flags_cannot_say_is_made_again_by_the_file() -> None:
+    usual = Scenario("star:hosts=4", workload=Workload("broadcast", 4096))
+    by_flags = "fanfold compare --topology star:hosts=4 --workload broadcast:4096B"
+    assert command_of(usual, ["pim-sm"]) == f"{by_flags} --schemes pim-sm --seed 1"
+    for other in (
+        {"settings": Settings(feedback="packet")},
+        {"trees": TreeSettings(detect_ps=1)},
+    ):
+        scenario = msgspec.structs.replace(usual, **other)
+        assert command_of(scenario, ["pim-sm"]) == "fanfold compare scenario.toml"
