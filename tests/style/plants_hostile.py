@@ -15,7 +15,27 @@ MAIN = "src/fanfold/cli/main.py"
 EDGES = "tests/unit/cli/test_cli_edges.py::"
 REPORT = "tests/unit/cli/test_cli_report.py::"
 
+IDLE = "tests/unit/cli/test_cli_flags.py::test_a_flag_that_would_change_nothing_is_refused"
+
 PLANTS: tuple[tuple[str, str, str, str], ...] = (
+    (
+        "src/fanfold/cli/lab.py",
+        "    for flag, value in given.items():\n",
+        "    for flag, value in usual.items() if config is None else ():\n",
+        IDLE,
+    ),
+    (
+        "src/fanfold/cli/workload.py",
+        '(("skip-unknown", skip_unknown), ("ops-rate", ops_rate))',
+        '(("ops-rate", ops_rate),)',
+        IDLE,
+    ),
+    (
+        "src/fanfold/cli/workload_flags.py",
+        "routing.gate is not None and routing.trace is not None",
+        "routing.gate is None and routing.trace is not None",
+        IDLE,
+    ),
     (LIMITS, "wire_bytes = n_bytes + n_pkts", "wire_bytes = n_bytes + 0 * n_pkts", HORIZON),
     (LIMITS, "= _total(program.n_bytes)", "= int(program.n_bytes.max())", HORIZON),
     (LIMITS, "if fastest > MAX_RATE_BPS:", "if fastest > MAX_PS:", TIMES),

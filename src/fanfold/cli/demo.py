@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fanfold.cli.lab import pick_fabric
+from fanfold.cli.lab import HOSTS, LEAVES, MTU, SPINES, pick_fabric
 from fanfold.cli.nodes import make_lab_host
 from fanfold.cli.push import Site, finish, run_push
 from fanfold.cli.tables import is_as_predicted
@@ -24,15 +24,15 @@ def demo(
     path: Annotated[
         Path | None, typer.Argument(help="what to push; default: a real model")
     ] = None,
-    leaves: Annotated[int, typer.Option(help="leaf BFRs")] = 2,
-    spines: Annotated[int, typer.Option(help="spine BFRs")] = 2,
-    hosts: Annotated[int, typer.Option(help="receivers")] = 8,
+    leaves: Annotated[int, typer.Option(help="leaf BFRs")] = LEAVES,
+    spines: Annotated[int, typer.Option(help="spine BFRs")] = SPINES,
+    hosts: Annotated[int, typer.Option(help="receivers")] = HOSTS,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:
     """Push a model to eight hosts through software BFRs, and show what crossed each link."""
     what = path if path is not None else find_model()
     lab = Lab(f"demo-{os.getpid()}")
-    fabric = pick_fabric(lab.name, leaves, spines, hosts, 9000)
+    fabric = pick_fabric(lab.name, leaves, spines, hosts, MTU)
     try:
         told = lab.up(fabric, make_lab_host)
         if not as_json:

@@ -23,15 +23,22 @@ app = typer.Typer(help="Node processes of a fabric on this machine.", no_args_is
 Name = Annotated[str, typer.Option("--name", "--lab", help="which lab")]
 Json = Annotated[bool, typer.Option("--json", help="print JSON")]
 N_PREFIXES = 250
+LEAVES, SPINES, HOSTS, MTU = 2, 2, 8, 9000
+"""Of a lab where nobody says otherwise."""
 
 
 @app.command()
 def up(
     name: Name = "lab",
-    leaves: Annotated[int, typer.Option(help="leaf BFRs")] = 2,
-    spines: Annotated[int, typer.Option(help="spine BFRs")] = 2,
-    hosts: Annotated[int, typer.Option(help="receivers; the source h0 comes on top")] = 8,
-    mtu: Annotated[int, typer.Option(help="bytes of a link's largest packet")] = 9000,
+    leaves: Annotated[int | None, typer.Option(help=f"leaf BFRs  [default: {LEAVES}]")] = None,
+    spines: Annotated[int | None, typer.Option(help=f"spine BFRs  [default: {SPINES}]")] = None,
+    hosts: Annotated[
+        int | None,
+        typer.Option(help=f"receivers; the source h0 comes on top  [default: {HOSTS}]"),
+    ] = None,
+    mtu: Annotated[
+        int | None, typer.Option(help=f"bytes of a link's largest packet  [default: {MTU}]")
+    ] = None,
     limits: Annotated[
         str, typer.Option(help="of arrays at each BFR, array_groups=128,array_slots=4096")
     ] = "",
@@ -47,7 +54,8 @@ def up(
             "--name", name, "a lab that is not up; `fanfold lab down` ends this one"
         )
     console = Console(stderr=True)
-    fabric = load_fabric(config) if config else pick_fabric(name, leaves, spines, hosts, mtu)
+    shape = {"--leaves": leaves, "--spines": spines, "--hosts": hosts, "--mtu": mtu}
+    fabric = _fabric_of(name, config, shape)
     if limits:
         fabric = msgspec.structs.replace(fabric, limits=parse_limits(limits, fabric.limits))
         check_fabric(fabric, "--limits")
@@ -108,6 +116,17 @@ def restart(
     """Start a node that died again, or one that lives anew."""
     told = Lab(name).restart(node)
     print(json.dumps(told) if as_json else f"lab {name}: {node} runs as process {told['pid']}")
+
+
+def _fabric_of(name: str, config: Path | None, shape: dict[str, int | None]) -> Fabric:
+    """The fabric of a file, or a leaf-spine by flags; both together are refused."""
+    given = {flag: value for flag, value in shape.items() if value is not None}
+    if config is None:
+        usual = {"--leaves": LEAVES, "--spines": SPINES, "--hosts": HOSTS, "--mtu": MTU}
+        return pick_fabric(name, *(usual | given).values())
+    for flag, value in given.items():
+        raise ConfigError(flag, value, "none beside --config, which has the whole fabric")
+    return load_fabric(config)
 
 
 def parse_limits(text: str, given: ArrayLimits) -> ArrayLimits:

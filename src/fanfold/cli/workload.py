@@ -11,6 +11,7 @@ from rich.table import Table
 from fanfold.cli import workload_flags as flags
 from fanfold.cli.workload_cells import size_of, table_of
 from fanfold.cli.workload_trace import show_trace
+from fanfold.errors import ConfigError
 from fanfold.work.catalog import CATALOG, Workload, workload_of
 from fanfold.work.gate import DEFAULT_SKEW_MILLI
 from fanfold.work.inter_dc import PRICE_MICRO
@@ -72,6 +73,9 @@ def workload(
         links = flags.links_of(rate, latency)
         show_trace(trace_file, skip_unknown, flags.ops_of(ops_rate), links, as_json)
         return
+    for flag, value in (("skip-unknown", skip_unknown), ("ops-rate", ops_rate)):
+        if value:
+            raise ConfigError(flag, value, "none but for a trace, chakra:FOLDER or goal:FILE")
     work = workload_of(name)
     sizes = (gpus, tp, pp, ep, zero, seq, micro_batch, n_micro)
     layout = flags.Layout(*sizes, recompute, sequence_parallel, dispatch_dtype)

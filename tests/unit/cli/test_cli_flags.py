@@ -44,6 +44,26 @@ def test_a_twin_works(
     assert json.loads(capsys.readouterr().out)[0]["ids"] == [1, 2, 3]
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["lab", "up", "--config", "x.toml", "--leaves", "4"], "--leaves: got 4"),
+        (["lab", "up", "--config", "x.toml", "--mtu", "1500"], "--mtu: got 1500"),
+        (["workload", "training", "--skip-unknown"], "skip-unknown: got True"),
+        (["workload", "sizes", "--ops-rate", "5"], "ops-rate: got 5"),
+        (
+            ["workload", "moe-dispatch", "--gate", "zipf", "--trace", "x.npz"],
+            "gate: got 'zipf'",
+        ),
+    ],
+)
+def test_a_flag_that_would_change_nothing_is_refused(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(words) == 2
+    assert f"{said}, allowed: none b" in capsys.readouterr().err
+
+
 def test_a_flag_wins_over_its_twin(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
