@@ -168,7 +168,7 @@ class PushReceiver:
             self._say(session, which, int(row["block"]), int(r), send_up)
         changed = []
         for session in list(self.sessions.values()):
-            if session.state == ReportState.CHECKING and self._check(now_ps, session):
+            if session.state == ReportState.CHECKING and self._check(session):
                 changed.append(session)
             if now_ps - self._heard_ps(session) > IDLE_PS:
                 self._end(session)
@@ -360,7 +360,7 @@ class PushReceiver:
             if now_ps - self._heard_ps(other) > TAKE_OVER_PS:
                 self._end(other)
 
-    def _check(self, now_ps: int, session: Session) -> bool:
+    def _check(self, session: Session) -> bool:
         incoming = session.incoming
         assert incoming is not None
         try:

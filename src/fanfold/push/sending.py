@@ -128,7 +128,7 @@ class PushSender:
         effects: list[Effect] = []
         for fan in self.fans():
             fan.fill(now_ps, effects, has_room)
-        self._pass_on(now_ps, effects, out)
+        self._pass_on(effects, out)
 
     def on_feedback(self, now_ps: int, feedback: Feedback, out: list[PushEffect]) -> None:
         """A branch reported on a block."""
@@ -141,7 +141,7 @@ class PushSender:
         for fan in self.fans():
             if fan.flow == feedback.flow:
                 fan.on_feedback(now_ps, feedback, effects)
-        self._pass_on(now_ps, effects, out)
+        self._pass_on(effects, out)
 
     def on_report(self, now_ps: int, report: Report, out: list[PushEffect]) -> None:
         """A receiver reported on the push."""
@@ -177,7 +177,7 @@ class PushSender:
         effects: list[Effect] = []
         for fan in self.fans():
             fan.on_timer(now_ps, effects)
-        self._pass_on(now_ps, effects, out)
+        self._pass_on(effects, out)
         self._start_data(now_ps)
         if now_ps >= self._ask_ps:
             self._ask_ps = now_ps + ASK_PS
@@ -188,7 +188,7 @@ class PushSender:
         everyone = sum(1 << k for k in self.peers)
         return SendControl(Close(flow=self.flow, reason=int(is_aborted)), everyone)
 
-    def _pass_on(self, now_ps: int, effects: list[Effect], out: list[PushEffect]) -> None:
+    def _pass_on(self, effects: list[Effect], out: list[PushEffect]) -> None:
         for effect in effects:
             match effect:
                 case ReceiverLost(bit=bit, reason=reason, silent_ps=silent_ps):
