@@ -13,6 +13,7 @@ import arrays
 import forwarding
 import goodput
 import loss
+import shaped
 import starts
 from jobs import JobError
 from labs import N_RECEIVERS
@@ -21,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from fanfold.errors import FanfoldError
-from fanfold.units import format_size, parse_size
+from fanfold.units import format_size, parse_rate, parse_size
 
 SPARE = 1 << 30
 LOSS_BYTES = 256 << 20
@@ -43,6 +44,7 @@ def main() -> int:
             "loss": lambda: loss.run(folder, min(size, LOSS_BYTES), args.rounds or 5),
             "goodput": lambda: goodput.run(folder, size),
             "arrays": lambda: arrays.run(args.rounds or 9),
+            "shaped": lambda: shaped.run(folder, args.rate, args.rounds or 3),
         }
         for name in args.only or todo:
             try:
@@ -62,11 +64,16 @@ def main() -> int:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bench/run.py", description=__doc__)
     parser.add_argument("--size", type=lambda text: parse_size(text, "--size"), default="1GiB")
-    names = ["forwarding", "starts", "loss", "goodput", "arrays"]
+    names = ["forwarding", "starts", "loss", "goodput", "arrays", "shaped"]
     parser.add_argument("--only", action="append", choices=names, help="repeat for several")
     parser.add_argument("--rounds", type=int, default=0, help="fewer or more of what repeats")
+    parser.add_argument("--rate", type=_rate, default="200Mbps", help="of links of `shaped`")
     parser.add_argument("--json", type=Path, help="write every figure here too")
     return parser.parse_args()
+
+
+def _rate(text: str) -> int:
+    return parse_rate(text, "--rate")
 
 
 def _machine() -> dict[str, str]:
