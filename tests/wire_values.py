@@ -141,13 +141,14 @@ def folds(draw: st.DrawFn) -> Fold:
         block=draw(uint(32)),
         op=draw(st.sampled_from(FoldOp)),
         word=draw(st.sampled_from(FoldWord)),
-        flags=draw(uint(5)),
+        flags=draw(uint(6)),
         exponent=draw(uint(16)),
         n_merged=draw(uint(16)),
         only=draw(uint(16, low=1)) if scope else 0,
         scope=scope,
         climb=draw(uint(8)),
         n_slots=draw(uint(16)),
+        patience=draw(uint(16)),
     )
 
 

@@ -95,8 +95,8 @@ PLANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         VAT,
-        '    slot["deadline_ps"] = min(slot["deadline_ps"], now_ps + SOON_PS)',
-        '    slot["deadline_ps"] = max(slot["deadline_ps"], now_ps + SOON_PS)',
+        '    slot["deadline_ps"] = min(slot["deadline_ps"], now_ps + soon)',
+        '    slot["deadline_ps"] = max(slot["deadline_ps"], now_ps + soon)',
         f"{STEPS}::test_a_part_from_below_hurries_its_parent",
     ),
     (

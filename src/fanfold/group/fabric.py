@@ -1,9 +1,8 @@
 """The communicator on a fabric: each collective is one layout of blocks (layout.py)."""
 
+import warnings
 import zlib
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as WaitOver
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -12,8 +11,19 @@ import numpy as np
 from fanfold.errors import ConfigError
 from fanfold.group import layout
 from fanfold.group.communicator import Array, GroupError, Op, Work
+from fanfold.group.rules import PATIENCE_PS, WAIT, Inside, Rules, check_rules
 from fanfold.group.session import Ask, Session
-from fanfold.group.values import MOVED, WIDENED, bytes_of, form_of, moved_kind, name_of
+from fanfold.group.values import (
+    MOVED,
+    WIDENED,
+    as_float64,
+    bytes_of,
+    form_of,
+    moved_kind,
+    name_of,
+    of_float64,
+)
+from fanfold.group.work import FabricWork
 from fanfold.kernels.reduce import join_floats
 from fanfold.live.clock import now_ps
 from fanfold.live.rank import WINDOW, RankEnd, Worker, port_of_group
@@ -37,48 +47,20 @@ class Moved(NamedTuple):
     dtype: "np.dtype[Any]"
 
 
-class FabricWork:
-    """One operation under way; see ``Work``."""
-
-    def __init__(self, name: str, future: Future[None]) -> None:
-        self._name, self._future = name, future
-
-    def wait(self, timeout_ps: int | None = None) -> None:
-        """Return when it is done, or raise why not."""
-        timeout_s = None if timeout_ps is None else timeout_ps / PS_PER_SECOND
-        try:
-            self._future.result(timeout_s)
-        except WaitOver as over:
-            if self._future.done():
-                raise
-            text = f"{self._name}: not done yet"
-            raise GroupError(text, op=self._name, is_deadline=True) from over
-
-    def is_done(self) -> bool:
-        """Over, well or badly."""
-        return self._future.done()
-
-    def error(self) -> GroupError | None:
-        """Why it failed."""
-        if not self._future.done():
-            return None
-        found = self._future.exception()
-        if found is None or isinstance(found, GroupError):
-            return found
-        return GroupError(f"{self._name}: {found}", op=self._name)
-
-
 class FabricCommunicator:
     """Rank ``rank`` of ``members`` on a fabric; see ``Communicator``.
 
     Args:
         window: blocks under way at most. climb: BFRs above rank 0's own before the root.
+        root: host whose node is the root, empty for a BFR; rank 0's where it has no BFR.
+        stragglers: ``wait``, ``partial`` or ``exclude`` ranks that are late in all_reduce and
+            reduce, the same on all ranks. patience_ps: how late, 1 ms to 65.535 s.
 
     Raises:
         ConfigError: members that one BitString cannot name. EnvironmentLack: port in use.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each has a default that is right
         self,
         fabric: Fabric,
         members: Sequence[str],
@@ -89,12 +71,17 @@ class FabricCommunicator:
         timeout_ps: int = TIMEOUT_PS,
         window: int = WINDOW,
         climb: int = 0,
+        root: str = "",
+        stragglers: str = WAIT,
+        patience_ps: int = PATIENCE_PS,
     ) -> None:
         if not 0 <= rank < len(members):
             raise ConfigError("rank", rank, f"0 to {len(members) - 1}")
         if not 0 <= group < 1 << 32:
             raise ConfigError("group", group, "0 to 2**32-1")
+        rules = check_rules(Rules(stragglers, patience_ps))
         self.fabric, self.members, self.group = fabric, tuple(members), group
+        self.root = root or root_without_bfr(fabric, members)
         self.rank, self.size = rank, len(members)
         self.timeout_ps, self._window, self._climb = timeout_ps, window, climb
         self.end = RankEnd(
@@ -105,9 +92,10 @@ class FabricCommunicator:
             port=port or port_of_group(group),
             window=window,
             climb=climb,
+            root=self.root,
         )
         self._ids = [fabric.by_name[name].bfr_id for name in members]
-        self._session = Session(self.end, rank)
+        self._session = Session(self.end, rank, rules)
         self._worker = Worker(f"fanfold-group-{group}")
         self._pairs: dict[tuple[int, int], FabricCommunicator] = {}
         self._is_closed = False
@@ -188,7 +176,8 @@ class FabricCommunicator:
         if out is not None:
             bytes_of(out, "out")
 
-        def run() -> None:
+        def run() -> Inside:
+            inside = Inside(self.size)
             wide = WIDENED.get(kind, kind)
             src = array if wide == kind else array.astype(wide)
             dst = src if out is array else out
@@ -203,11 +192,12 @@ class FabricCommunicator:
                 share = 1 / self.size if op == Op.AVG else 1.0
                 raw_dst = NO_BYTES if dst is None else bytes_of(dst, "out")
                 raw = bytes_of(src, "array")
-                self._session.do(ask, segments, raw, raw_dst, until_ps, share=share)
-                if op == Op.AVG and dst is not None and not form.is_float:
-                    np.floor_divide(dst, self.size, out=dst)
+                inside = self._session.do(ask, segments, raw, raw_dst, until_ps, share=share)
+                if op == Op.AVG and dst is not None and dst.size and not form.is_float:
+                    self.end.divide(dst.dtype)
             if out is not None and dst is not out and dst is not None:
                 np.copyto(out, dst, casting="unsafe")
+            return inside
 
         return FabricWork(name, self._worker.submit(run))
 
@@ -226,9 +216,10 @@ class FabricCommunicator:
         step = max(PIECE_BYTES // flat.itemsize, 1)
         for at in range(0, max(flat.size, 1), step):
             part = flat[at : at + step]
-            every = np.zeros(part.size * self.size, flat.dtype)
+            n = self.size - len(self.excluded)
+            every = np.zeros(part.size * n, flat.dtype)
             self._gather_now(name, every, part, until_ps)
-            rows = every.reshape(self.size, part.size)
+            rows = every.reshape(n, part.size)
             result = as_float64(rows[0], kind)
             for row in rows[1:]:
                 join_floats(int(Op.PRODUCT), result, as_float64(row, kind))
@@ -266,10 +257,12 @@ class FabricCommunicator:
 
     def _gather_now(self, name: str, out: Array, array: Array, until_ps: int) -> None:
         raw, src = bytes_of(out, "out"), bytes_of(array, "array")
-        segments = layout.all_gather([src.size] * self.size, self.rank, self._ids)
+        sizes = [0 if r in self.excluded else src.size for r in range(self.size)]
+        segments = layout.all_gather(sizes, self.rank, self._ids)
         ask = Ask(name, MOVED, 0, src.size, moved_kind=moved_kind(array.dtype))
         self._session.do(ask, segments, src, raw, until_ps)
-        raw[self.rank * src.size : (self.rank + 1) * src.size] = src
+        own = sum(sizes[: self.rank])
+        raw[own : own + src.size] = src
 
     def all_gather_v(self, outs: Sequence[Array], array: Array, *, timeout_ps: int = 0) -> Work:
         """See ``Communicator``."""
@@ -415,11 +408,17 @@ class FabricCommunicator:
                 timeout_ps=self.timeout_ps,
                 window=PAIR_WINDOW,
                 climb=self._climb,
+                root=self.root,
             )
             self._pairs[source, to] = found
         return found
 
     # The group itself.
+
+    @property
+    def excluded(self) -> tuple[int, ...]:
+        """Ranks that were late and are no longer of the group."""
+        return self._session.excluded
 
     def counters(self) -> dict[str, int]:
         """See ``Communicator``."""
@@ -429,6 +428,9 @@ class FabricCommunicator:
             "overflows": session.n_overflows,
             "not_finite_blocks": session.n_not_finite,
             "shrunk": session.n_shrunk,
+            "partial_blocks": session.n_partial,
+            "excluded": len(session.excluded),
+            "host_root": int(self.end.state.row[0]["root_id"] != 0),
             "window": int(self.end.state.row[0]["window"]),
         }
         return self.end.counters() | own
@@ -472,25 +474,18 @@ class FabricCommunicator:
         self._check_total(f"sum of {what}", sum(counts), total)
 
 
+def root_without_bfr(fabric: Fabric, members: Sequence[str]) -> str:
+    """Rank 0's host where a member has no BFR to send to: said once; else nothing."""
+    for name in members:
+        near = fabric.neighbours.get(name, ())
+        if near and not any(fabric.by_name[other].role == "bfr" for other in near):
+            text = f"{name} has no BFR: all arrays are summed at host {members[0]}"
+            warnings.warn(text, RuntimeWarning, stacklevel=3)
+            return members[0]
+    return ""
+
+
 def checksum(segments: Sequence[layout.Segment], ids: Sequence[int]) -> int:
     """What all ranks' layouts have in common, as a number: sizes, in order, and for whom."""
     text = ",".join(f"{seg.n_bytes}/{seg.scope}/{seg.only}" for seg in segments)
     return zlib.crc32(f"{text}|{','.join(map(str, ids))}".encode())
-
-
-def as_float64(array: Array, kind: str) -> Array:
-    """Values as float64."""
-    if kind == "bfloat16":
-        array = (array.astype(np.uint32) << 16).view(np.float32)
-    with np.errstate(invalid="ignore"):
-        return np.array(array, np.float64)
-
-
-def of_float64(array: Array, kind: str) -> Array:
-    """Values rounded to their kind, as their array has them."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        if kind != "bfloat16":
-            return array.astype(kind)
-        bits = array.astype(np.float32).view(np.uint32).astype(np.int64)
-    rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
-    return np.where(np.isnan(array), 0x7FC0, rounded).astype(np.uint16)

@@ -5,7 +5,8 @@ for, once as it is and once inverted, so that all see at once whether all agree;
 exponents of the first window of blocks (ADR 0022). All ranks see the same, so all refuse.
 """
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,12 +14,14 @@ from numpy.typing import NDArray
 
 from fanfold.group.communicator import GroupError
 from fanfold.group.layout import Segment, build_blocks
+from fanfold.group.rules import EXCLUDE, Inside, Rules, said_rules
 from fanfold.group.values import MOVED, WORDS, Form
 from fanfold.kernels.absorb import FLAG_OVERFLOW
 from fanfold.kernels.words import unmark_block
 from fanfold.live import rank_loop as loop
 from fanfold.live import rank_state as st
 from fanfold.live.rank import LEAST_WINDOW, Batch, RankEnd
+from fanfold.live.rank_late import HAVE_LATE, LEFT_OUT, NO_MEMBER, OVERTAKEN
 from fanfold.live.rank_state import NOTHING
 
 NAMES = (
@@ -36,15 +39,23 @@ NAMES = (
 KIND_NAMES = ("float32", "float64", "bfloat16", "float16", "int32", "int64", "bytes")
 OP_NAMES = ("sum", "product", "min", "max", "move")
 ROOTED = ("reduce", "broadcast", "gather", "scatter")
-N_FIELDS = 7
+OF_ALL = ("all_gather", "gather", "scatter", "all_to_all")
+N_FIELDS = 8
 LEAST = -(2**31)
 MAX_CLIMB = 3
+GONE_TEXTS = {
+    OVERTAKEN: "rank {} was late, the others went on, and the result is no longer kept",
+    NO_MEMBER: "rank {} was late, and the group went on without it",
+    LEFT_OUT: "rank {} was late, and is left out of the group",
+}
+WAIT_FOR_ALL = Rules()
 
 
 class Ask(NamedTuple):
     """What a rank was asked for, as it is compared: all of it must be the same on all ranks.
 
-    moved_kind: what the bytes are that are moved, as far as it has a name.
+    moved_kind: what the bytes are that are moved, as far as it has a name. rules: for ranks
+    that are late, as a number.
     """
 
     name: str
@@ -53,9 +64,10 @@ class Ask(NamedTuple):
     n_bytes: int = 0
     sizes: int = 0
     moved_kind: int = MOVED.kind
+    rules: int = 0
 
     def words(self) -> list[int]:
-        """Seven numbers below 2**31."""
+        """Eight numbers below 2**31."""
         return [
             NAMES.index(self.name),
             self.moved_kind if self.form == MOVED else self.form.kind,
@@ -64,27 +76,33 @@ class Ask(NamedTuple):
             self.n_bytes & 0x7FFFFFFF,
             self.n_bytes >> 31,
             self.sizes & 0x7FFFFFFF,
+            self.rules,
         ]
 
 
 def text_of(words: Sequence[int]) -> str:
     """What a rank was asked for, in words."""
-    name, kind, op, root, low, high, _ = words
+    name, kind, op, root, low, high, _, rules = words
     how = f", {OP_NAMES[op]}" if OP_NAMES[op] != "move" else ""
     whose = f", root {root}" if NAMES[name] in ROOTED else ""
-    return f"{NAMES[name]} of {low + (high << 31)} bytes of {KIND_NAMES[kind]}{how}{whose}"
+    late = f", {said_rules(rules)}" if rules else ""
+    what = f"{NAMES[name]} of {low + (high << 31)} bytes of {KIND_NAMES[kind]}"
+    return f"{what}{how}{whose}{late}"
 
 
 class Session:
     """What the worker's thread does for one communicator."""
 
-    def __init__(self, end: RankEnd, rank: int) -> None:
+    def __init__(self, end: RankEnd, rank: int, rules: Rules = WAIT_FOR_ALL) -> None:
         self.end, self.rank, self.size = end, rank, len(end.members)
+        self.rules = rules
+        self.excluded: tuple[int, ...] = ()
         self.broken: GroupError | None = None
         self.n_operations = 0
         self.n_overflows = 0
         self.n_not_finite = 0
         self.n_shrunk = 0
+        self.n_partial = 0
 
     def do(
         self,
@@ -96,11 +114,15 @@ class Session:
         *,
         share: float = 1.0,
         mixed: bool = False,
-    ) -> None:
+    ) -> Inside:
         """One operation from agreement to the last result; src and dst are bytes."""
         if self.broken is not None:
             raise self.broken
+        self._refuse_excluded(ask)
         self.n_operations += 1
+        ask = ask._replace(rules=self.rules.number())
+        patience_ms = self.rules.patience_ms(ask.name, is_joined=ask.form != MOVED)
+        self.end.be_patient(patience_ms, is_strict=self.rules.stragglers == EXCLUDE)
         form = ask.form
         values = self.end.block_bytes // form.word_bytes * form.value_bytes
         blocks = build_blocks(segments, values, mixed=mixed)
@@ -108,9 +130,17 @@ class Session:
         batch = Batch(form.kind, form.op, blocks, src, dst, none, share)
         codes = self.end.codes_of(batch) & 0xFFFF if form.is_fixed else none
         shared = self._agree(ask, codes, until_ps)
-        if not len(blocks):
-            return
-        self._run(ask.name, batch._replace(shared=shared), until_ps)
+        agreed = inside = self._inside()
+        if len(blocks):
+            inside = self._move_blocks(ask, batch._replace(shared=shared), until_ps)
+        if self.rules.stragglers == EXCLUDE:
+            self._exclude(ask.name, {*agreed.missing, *inside.missing})
+        return inside
+
+    def _move_blocks(self, ask: Ask, batch: Batch, until_ps: int) -> Inside:
+        form = ask.form
+        self._run(ask.name, batch, until_ps)
+        inside = self._inside()
         if self.end.flags() & FLAG_OVERFLOW:
             self.n_overflows += 1
             if form.is_fixed:
@@ -119,7 +149,40 @@ class Session:
                     op=ask.name,
                 )
         if form.is_fixed and len(self.end.not_finite()):
+            absent = self.end.never_inside()
             self._mend(ask.name, form, batch, until_ps)
+            fell = set(self._inside().missing) - absent
+            if fell:
+                text = f"{ask.name}: values that are not finite: not heard: {self._who(fell)}"
+                self.broken = GroupError(text, op=ask.name, ranks=sorted(fell))
+                raise self.broken
+        return inside
+
+    def _inside(self) -> Inside:
+        least, missing, n_partial = self.end.inside()
+        self.n_partial += n_partial
+        return Inside(least, tuple(missing), n_partial)
+
+    def _refuse_excluded(self, ask: Ask) -> None:
+        """What needs all ranks cannot be done without some."""
+        lost = self.excluded if ask.name in OF_ALL else ()
+        if ask.name in ROOTED and ask.root in self.excluded:
+            lost = (ask.root,)
+        if lost:
+            text = f"{ask.name}: needs rank {self._who(lost)}, left out of the group before"
+            raise GroupError(text, op=ask.name, ranks=lost)
+
+    def _exclude(self, name: str, late: Collection[int]) -> None:
+        """Go on without ranks that were late: all others do the same."""
+        if not late:
+            return
+        self.excluded = tuple(sorted({*self.excluded, *late}))
+        self.end.narrow([r for r in range(self.size) if r not in self.excluded])
+        text = f"{name}: rank {self._who(late)} was late and is left out from now on"
+        warnings.warn(text, RuntimeWarning, stacklevel=2)
+
+    def _who(self, ranks: Collection[int]) -> str:
+        return ", ".join(f"{r} ({self.end.members[r]})" for r in sorted(ranks))
 
     def _agree(self, ask: Ask, codes: NDArray[np.int64], until_ps: int) -> NDArray[np.int64]:
         """Exponents of the first window, the largest of all ranks.
@@ -137,6 +200,10 @@ class Session:
         top, low = most[:N_FIELDS], ~most[N_FIELDS : 2 * N_FIELDS]
         if (top != low).any():
             raise self._disagreement(ask, until_ps)
+        if (top != words[:N_FIELDS]).any():  # this rank was late, and the others do not know
+            text = f"{ask.name}: the others went on with {text_of(top.tolist())}"
+            self.broken = GroupError(text, op=ask.name, ranks=[self.rank])
+            raise self.broken
         return most[2 * N_FIELDS :].astype(np.int64)
 
     def _disagreement(self, ask: Ask, until_ps: int) -> GroupError:
@@ -175,24 +242,25 @@ class Session:
         row = self.end.state.row[0]
         while True:
             code = self.end.run(batch, until_ps)
-            if code == loop.NO_ROOM and self._ask_for_less(row):
-                self.n_shrunk += 1
-                continue
-            break
+            if code != loop.NO_ROOM or not self._ask_for_less(row):
+                break
+            self.n_shrunk += 1
         if code != loop.DONE:
             self.broken = self._failure(name, code)
             raise self.broken
 
     def _ask_for_less(self, row: Any) -> bool:
-        """Rank 0 asks for half as many slots, then for a root further up."""
-        if self.rank != 0:
-            return False
+        """Rank 0 asks for half as many slots, then further up, then at its own host."""
         climb = len(self.end.state.head) - 1
         if row["window"] > LEAST_WINDOW:
             row["window"] = max(row["window"] // 2, LEAST_WINDOW)
-        elif self.end.state.head[climb] < MAX_CLIMB:
+        elif self.end.state.head[climb] < MAX_CLIMB and not row["root_id"]:
             row["window"] = len(self.end.state.ring[0])
             self.end.state.head[climb] += 1
+        elif self.end.take_root():
+            row["window"] = len(self.end.state.ring[0])
+            text = f"no BFR has slots for group {row['group']}: rank {self._who([0])} sums"
+            warnings.warn(text, RuntimeWarning, stacklevel=2)
         else:
             return False
         row["n_slots"] = 2 * row["window"]
@@ -206,8 +274,11 @@ class Session:
         if code == loop.WOKEN:
             return GroupError(f"{name}: the group was closed meanwhile", op=name)
         if code == loop.NO_ROOM:
-            text = f"{name}: no BFR of {branch} and above has slots for this group"
+            text = f"{name}: neither a BFR of {branch} nor a host has slots for this group"
             return GroupError(text, op=name, branch=branch)
+        if code == loop.GONE:
+            text = f"{name}: {GONE_TEXTS[end.gone()].format(self.rank)}"
+            return GroupError(text, op=name, ranks=[self.rank], branch=branch)
         missing = end.missing()
         row = end.state.row[0]
         if missing == [self.rank]:
@@ -228,10 +299,13 @@ class Session:
         self.n_not_finite += len(bad)
         marks = self.end.state.marks
         rows = batch.blocks[bad]
+        late = self.end.state.have[bad] & HAVE_LATE != 0
         width = form.value_bytes
         counts = rows[:, st.B_BYTES] // width
         starts = np.cumsum(counts) - counts
         srcs = [NOTHING if at == NOTHING else int(at) // width for at in rows[:, st.B_SRC]]
+        for at, n in zip(rows[late, st.B_SRC], counts[late], strict=True):
+            marks[int(at) // width : int(at) // width + n] = 0  # its values are not inside
         triples = zip(srcs, starts, counts, strict=True)
         segments = [Segment(src, int(at), int(n)) for src, at, n in triples]
         found = np.zeros(int(counts.sum()), np.uint8)

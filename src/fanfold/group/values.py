@@ -107,3 +107,21 @@ def bytes_of(array: Array, what: str) -> NDArray[np.uint8]:
     if not array.flags.c_contiguous:
         raise ConfigError(what, f"strides {array.strides}", "a C-contiguous array")
     return array.reshape(-1).view(np.uint8)
+
+
+def as_float64(array: Array, kind: str) -> Array:
+    """Values as float64."""
+    if kind == "bfloat16":
+        array = (array.astype(np.uint32) << 16).view(np.float32)
+    with np.errstate(invalid="ignore"):
+        return np.array(array, np.float64)
+
+
+def of_float64(array: Array, kind: str) -> Array:
+    """Values rounded to their kind, as their array has them."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        if kind != "bfloat16":
+            return array.astype(kind)
+        bits = array.astype(np.float32).view(np.uint32).astype(np.int64)
+    rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
+    return np.where(np.isnan(array), 0x7FC0, rounded).astype(np.uint16)

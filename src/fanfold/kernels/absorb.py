@@ -6,6 +6,14 @@
 from fanfold.kernels.codes import DROP_TTL_EXPIRED
 from fanfold.kernels.frame import seal_inner
 from fanfold.kernels.jit import i64, kernel
+from fanfold.kernels.late import (
+    be_patient,
+    is_whole_but_late,
+    lacks_some,
+    leave_out,
+    note_here,
+    note_late,
+)
 from fanfold.kernels.layout import (
     BITS_AT,
     FANFOLD_PORT,
@@ -40,6 +48,7 @@ from fanfold.kernels.vat import (
     VAT_DUPLICATE,
     VAT_OVERFLOW,
     VAT_OVERLAP,
+    VAT_PARTIAL,
     VAT_PASSED,
     VAT_RESENT,
     VAT_STALE,
@@ -67,6 +76,7 @@ FLAG_RETRY = 2
 FLAG_PARTIAL = 4
 FLAG_OVERFLOW = 8
 FLAG_NOT_FINITE = 16
+FLAG_OUT = 32
 
 SCOPE_ALL = 0
 SCOPE_ONLY = 1
@@ -76,6 +86,7 @@ TTL = 64
 TTL_AT = 3
 HOLD_PS = 1_000_000_000
 """An array that is asked for by many is sent again once in so long."""
+PS_PER_MS = 1_000_000_000
 TODO_EACH = 3
 """Things to do that one packet makes at most."""
 
@@ -101,6 +112,8 @@ def is_fold_sound(buf: U8, fan: int, n: int, n_words: int) -> bool:
     n_bytes = n - FOLD_BYTES
     if what == WHAT_HEARD:
         return n_bytes == 8 * n_words
+    if what == WHAT_ARRAY and kind == KIND_SPREAD and buf[fan + 2] & FLAG_PARTIAL != 0:
+        n_bytes -= 8 * n_words  # the P-BM
     if what != WHAT_ARRAY or buf[fan + 2] & FLAG_EMPTY != 0:
         return n_bytes == 0
     width = 8 if word == WORD_I64 else 4
@@ -158,19 +171,62 @@ def take_array(
         vats.events[VAT_STALE] += 1
         return
     heard, flushed = vats.words[s, HEARD_BM], vats.words[s, FLUSHED_BM]
+    note_here(vats, vat, bits, n_words)
     if not is_inside(bits, vats.a_bm[vat], n_words):
         vats.events[VAT_OVERLAP] += 1
     elif meets(bits, heard, n_words) or meets(bits, flushed, n_words):
         take_again(buf, at, size, n_words, now_ps, vats, s, drops, bits)
+    elif buf[fan + 2] & FLAG_OUT != 0:
+        for w in range(n_words):
+            flushed[w] |= bits[w]
+        slot["exponent"] = max(slot["exponent"], read_u16(buf, fan + 12))
+        pass_on(buf, at, size, vats, vat, drops)
+        settle(vats, s, node, now_ps, n_words)
     elif add(buf, fan, size - (fan - at), n_words, vats, s):
         for w in range(n_words):
             heard[w] |= bits[w]
         if buf[fan + 2] & FLAG_PARTIAL != 0:
             hurry_slot(vats, s, now_ps)
-        if is_whole(vats, s, n_words):
-            slot["state"] = DONE
-            vats.events[VAT_COMPLETE] += 1
-            send_slot(vats, s, node, now_ps, n_words)
+        settle(vats, s, node, now_ps, n_words)
+
+
+@kernel
+def settle(vats: Vats, s: int, node: Rows, now_ps: int, n_words: int) -> None:
+    """Send a slot's array if everyone is there, or everyone who is waited for."""
+    slot = vats.slots[s]
+    if slot["n_merged"] == 0:
+        return
+    row = vats.rows[slot["vat"]]
+    if is_whole(vats, s, n_words):
+        slot["state"] = DONE
+        vats.events[VAT_COMPLETE] += 1
+        if row["is_root"] != 0 and lacks_some(vats, s, n_words):
+            slot["flags"] |= FLAG_PARTIAL
+        send_slot(vats, s, node, now_ps, n_words)
+    elif is_hasty(vats, s) and is_whole_but_late(vats, s, n_words):
+        cut_short(vats, s, node, now_ps, n_words)
+
+
+@kernel
+def is_hasty(vats: Vats, s: int) -> bool:
+    """Arrays of a slot may go without those that are late."""
+    slot = vats.slots[s]
+    row = vats.rows[slot["vat"]]
+    return slot["patience_ps"] > 0 and (row["is_root"] == 0 or row["is_anew"] == 0)
+
+
+@kernel
+def cut_short(vats: Vats, s: int, node: Rows, now_ps: int, n_words: int) -> None:
+    """Send what there is: below the root a part, at the root the result for good."""
+    slot = vats.slots[s]
+    slot["flags"] |= FLAG_PARTIAL
+    vats.events[VAT_PARTIAL] += 1
+    if slot["patience_ps"] > 0:
+        note_late(vats, s, n_words)
+    if vats.rows[slot["vat"]]["is_root"] != 0:
+        slot["state"] = DONE
+        leave_out(vats, s, n_words)
+    send_slot(vats, s, node, now_ps, n_words)
 
 
 @kernel
@@ -190,6 +246,10 @@ def take_again(
     row = vats.rows[slot["vat"]]
     fan = at + fold_at(n_words)
     if is_inside(bits, vats.words[s, FLUSHED_BM], n_words):
+        if row["is_root"] != 0 and slot["state"] == DONE:
+            vats.events[VAT_STALE] += 1  # decided without it
+            send_result(vats, s, bits, n_words, now_ps)
+            return
         vats.events[VAT_DUPLICATE] += 1
         if buf[fan + 2] & FLAG_RETRY != 0:
             pass_on(
@@ -216,9 +276,12 @@ def add(buf: U8, fan: int, n: int, n_words: int, vats: Vats, s: int) -> bool:
     slot, room = vats.slots[s], vats.room[s]
     head = fold_at(n_words)
     n_bytes = n - FOLD_BYTES
-    if head + FOLD_BYTES + n_bytes > room.shape[0]:
+    patience_ps = read_u16(buf, fan + 22) * PS_PER_MS
+    if head + FOLD_BYTES + n_bytes + 8 * n_words > room.shape[0]:
         vats.events[VAT_UNLIKE] += 1
         return False
+    if slot["n_merged"] > 0:
+        patience_ps = min(patience_ps, slot["patience_ps"])
     if slot["n_merged"] == 0:
         copy_octets(room, 0, buf, fan - head, head + FOLD_BYTES)
     elif not is_like(buf, fan, room, head):
@@ -241,6 +304,7 @@ def add(buf: U8, fan: int, n: int, n_words: int, vats: Vats, s: int) -> bool:
     slot["exponent"] = max(slot["exponent"], read_u16(buf, fan + 12))
     slot["n_merged"] = min(slot["n_merged"] + read_u16(buf, fan + 14), 0xFFFF)
     vats.events[VAT_ABSORBED] += 1
+    be_patient(vats, s, patience_ps)
     return True
 
 
@@ -303,8 +367,12 @@ def set_retry(packet: U8, n_words: int, size: int) -> None:
 
 @kernel
 def packet_bytes(vats: Vats, s: int, n_words: int) -> int:
-    """Size of the packet in a slot."""
-    return fold_at(n_words) + FOLD_BYTES + vats.slots[s]["n_bytes"]
+    """Size of the packet in a slot; a partial result ends with its P-BM."""
+    slot = vats.slots[s]
+    size = fold_at(n_words) + FOLD_BYTES + slot["n_bytes"]
+    if slot["flags"] & FLAG_PARTIAL != 0 and vats.rows[slot["vat"]]["is_root"] != 0:
+        size += 8 * n_words
+    return size
 
 
 @kernel
@@ -318,7 +386,10 @@ def seal_slot(vats: Vats, s: int, node: Rows, n_words: int) -> None:
     packet[fan + 2] = flags
     write_u16(packet, fan + 12, slot["exponent"])
     write_u16(packet, fan + 14, slot["n_merged"])
+    write_u16(packet, fan + 22, slot["patience_ps"] // PS_PER_MS)
     write_bits(packet, BITS_AT, n_words, vats.words[s, HEARD_BM])
+    if kind == KIND_SPREAD and flags & FLAG_PARTIAL != 0:
+        write_bits(packet, fan + FOLD_BYTES + slot["n_bytes"], n_words, vats.words[s, HEARD_BM])
     readdress(packet, 0, kind, node, n_words)
     seal_inner(packet, 0, packet_bytes(vats, s, n_words), n_words)
 

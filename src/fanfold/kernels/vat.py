@@ -28,6 +28,7 @@ VAT_ROW = np.dtype(
         ("first_slot", np.int64),
         ("n_slots", np.int64),  # 0: everything is passed on
         ("used_ps", np.int64),
+        ("is_anew", np.int64),  # blocks were sent before it was armed: nothing is cut short
     ]
 )
 ARRAY_ROW = np.dtype(
@@ -39,6 +40,8 @@ ARRAY_ROW = np.dtype(
         ("flags", np.int64),
         ("exponent", np.int64),
         ("n_merged", np.int64),
+        ("patience_ps", np.int64),  # shortest of the arrays inside, 0: wait
+        ("began_ps", np.int64),
         ("deadline_ps", np.int64),
         ("sent_ps", np.int64),  # when it was sent last, -1 never
     ]
@@ -50,7 +53,7 @@ DONE = 2
 HEARD_BM = 0
 """P-BM of the array in the slot."""
 FLUSHED_BM = 1
-"""Ranks whose arrays went up before, in partials."""
+"""Ranks whose arrays went up before, in partials; at the root those that are not waited for."""
 
 NO_ROW = -1
 HALF = 1 << 31
@@ -95,20 +98,25 @@ WAIT_PS = 1_000_000_000_000
 """A slot sends up what it has when its first array has waited for so long."""
 SOON_PS = 50_000_000_000
 """And after so long when what came is itself such a part: somebody below gave up waiting."""
+SOON_PART = 8
+"""Or after this part of the patience, where that is less."""
 
 
 class Vats(NamedTuple):
     """Everything a BFR keeps of arrays.
 
-    rows: (R,); a_bm: (R, W); slots: (S,); words: (S, 2, W), HEARD_BM and FLUSHED_BM; room:
-    (S, M), the packets; owner: (S,), row + 1 or 0; events: (N_VAT_EVENTS,); todo: (T, 4), todo
-    bits: (T, W), small: (T, bytes) packets without an array; n_todo: (1,); clock: (3,), no slot
-    is due before the first, how long a slot waits, and rows that were ever in use; limits:
-    (2,), rows that have slots at most, and slots of one group at most.
+    rows: (R,); a_bm: (R, W); late_bm: (R, W), ranks that are not waited for, as their last
+    arrays were late; slots: (S,); words: (S, 2, W), HEARD_BM and FLUSHED_BM; room: (S, M), the
+    packets, each with room for its P-BM behind; owner: (S,), row + 1 or 0; events:
+    (N_VAT_EVENTS,); todo: (T, 4), todo bits: (T, W), small: (T, bytes) packets without an
+    array; n_todo: (1,); clock: (3,), no slot is due before the first, how long a slot waits,
+    and rows that were ever in use; limits: (2,), rows that have slots at most, and slots of one
+    group at most.
     """
 
     rows: Rows
     a_bm: U64
+    late_bm: U64
     slots: NDArray[np.void]
     words: U64
     room: U8
@@ -135,9 +143,10 @@ def build_vats(
     return Vats(
         rows=np.zeros(n_rows, VAT_ROW),
         a_bm=np.zeros((n_rows, n_words), np.uint64),
+        late_bm=np.zeros((n_rows, n_words), np.uint64),
         slots=np.zeros(n_slots, ARRAY_ROW),
         words=np.zeros((n_slots, 2, n_words), np.uint64),
-        room=np.zeros((n_slots, (packet_bytes + 63) & ~63), np.uint8),
+        room=np.zeros((n_slots, (packet_bytes + 8 * n_words + 63) & ~63), np.uint8),
         owner=np.zeros(n_slots, np.int64),
         events=np.zeros(N_VAT_EVENTS, np.int64),
         todo=np.zeros((MAX_TODO, 4), np.int64),
@@ -200,8 +209,8 @@ def open_vat(
 ) -> int:
     """Row of a group for one way to its root, made where there is none, or NO_ROW: table full.
 
-    The same A-BM and slots again leave everything as it is; others start anew. ``bits`` of zero
-    make a row that only knows the way.
+    The same A-BM and slots again leave everything as it is, part of the A-BM keeps the slots,
+    others start anew. ``bits`` of zero make a row that only knows the way.
     """
     at = NO_ROW
     for r in range(vats.clock[2]):
@@ -215,21 +224,45 @@ def open_vat(
         vats.events[VAT_FULL] += 1
         return NO_ROW
     row = vats.rows[at]
+    forget_others(vats, at, group, bits, n_words)
     row["used_ps"] = now
     same = is_inside(bits, vats.a_bm[at], n_words) and is_inside(vats.a_bm[at], bits, n_words)
-    if row["used"] != 0 and same and row["is_root"] == is_root and row["n_slots"] == n_slots:
+    stays = row["used"] != 0 and row["is_root"] == is_root and row["n_slots"] == n_slots
+    if stays and (same or narrow_vat(vats, at, bits, n_words)):
         return at
     close_vat(vats, at)
     row["used"], row["group"], row["port"], row["is_root"] = 1, group, port, is_root
+    row["is_anew"] = 0
     row["bift_id"], row["n_words"] = bift_id, n_words
     empty = True
     for w in range(n_words):
         vats.a_bm[at, w] = bits[w]
+        vats.late_bm[at, w] = ZERO
         empty = empty and bits[w] == ZERO
     if not empty and n_slots > 0:
         take_slots(vats, at, n_slots, now)
     vats.events[VAT_ARMED] += 1
     return at
+
+
+@kernel
+def forget_others(vats: Vats, at: int, group: int, bits: U64, n_words: int) -> None:
+    """Close rows of a group with another way for the same ranks: its root is elsewhere now."""
+    for r in range(vats.clock[2]):
+        row = vats.rows[r]
+        is_other = r != at and row["used"] != 0 and row["group"] == group
+        if is_other and meets(vats.a_bm[r], bits, n_words):
+            close_vat(vats, r)
+
+
+@kernel
+def narrow_vat(vats: Vats, at: int, bits: U64, n_words: int) -> bool:
+    """Take ranks out of an A-BM and keep the slots; False when others are to come in."""
+    if not meets(bits, vats.a_bm[at], n_words) or not is_inside(bits, vats.a_bm[at], n_words):
+        return False
+    for w in range(n_words):
+        vats.a_bm[at, w] = bits[w]
+    return True
 
 
 @kernel
@@ -324,7 +357,7 @@ def start_slot(vats: Vats, at: int, vat: int, block: int, now_ps: int) -> None:
     if slot["state"] == OPEN:
         vats.events[VAT_EVICTED] += 1
     slot["state"], slot["vat"], slot["block"] = OPEN, vat, block
-    slot["sent_ps"] = -1
+    slot["sent_ps"], slot["patience_ps"], slot["began_ps"] = -1, 0, now_ps
     slot["deadline_ps"] = now_ps + vats.clock[1]
     vats.clock[0] = min(vats.clock[0], slot["deadline_ps"])
     for w in range(vats.words.shape[2]):
@@ -337,7 +370,10 @@ def start_slot(vats: Vats, at: int, vat: int, block: int, now_ps: int) -> None:
 def hurry_slot(vats: Vats, at: int, now_ps: int) -> None:
     """A part came from below: wait for the rest of it only, not as long once more."""
     slot = vats.slots[at]
-    slot["deadline_ps"] = min(slot["deadline_ps"], now_ps + SOON_PS)
+    soon = SOON_PS
+    if slot["patience_ps"] > 0:
+        soon = min(soon, slot["patience_ps"] // SOON_PART)
+    slot["deadline_ps"] = min(slot["deadline_ps"], now_ps + soon)
     vats.clock[0] = min(vats.clock[0], slot["deadline_ps"])
 
 

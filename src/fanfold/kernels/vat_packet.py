@@ -5,26 +5,29 @@ sends it. Nothing is added that was not checked, nothing is added twice.
 """
 
 from fanfold.kernels.absorb import (
-    FLAG_PARTIAL,
+    FLAG_OUT,
+    FLAG_RETRY,
     TTL_AT,
     WHAT_ARM,
     WHAT_CLOSE,
     WHAT_HEARD,
     WHAT_REQUEST,
+    cut_short,
     fold_at,
     has_room,
     is_fold_sound,
+    is_hasty,
     pass_on,
     readdress,
     send_again,
     send_on,
     send_result,
-    send_slot,
     take_array,
 )
 from fanfold.kernels.codes import DROP_BAD_CHECKSUM, DROP_BAD_FOLD, DROP_TTL_EXPIRED
 from fanfold.kernels.frame import is_inner_sound, seal_inner
 from fanfold.kernels.jit import i64, kernel
+from fanfold.kernels.late import wait_of
 from fanfold.kernels.layout import BITS_AT, FOLD_BYTES, KIND_SPREAD
 from fanfold.kernels.octets import (
     ZERO,
@@ -48,7 +51,7 @@ from fanfold.kernels.vat import (
     HEARD_BM,
     NO_ROW,
     OPEN,
-    VAT_PARTIAL,
+    VAT_ARMED,
     VAT_REQUEST,
     VAT_STALE,
     VAT_UNKNOWN,
@@ -109,7 +112,10 @@ def take_fold(
             overhear(buf, at, n_words, now_ps, node, vats, vat, scratch[1])
         take_down(buf, at, size, n_words, node, vats, vat, drops)
     elif vat < 0 or vats.rows[vat]["n_slots"] == 0:
-        pass_on(buf, at, size, vats, vat if vat >= 0 else -2 - vat, drops)
+        r = vat if vat >= 0 else -2 - vat
+        if what == WHAT_REQUEST and vats.rows[r]["is_root"] != 0:
+            say_out(buf, at, n_words, port, node, vats, r)  # no longer one of the group
+        pass_on(buf, at, size, vats, r, drops)
     elif what == WHAT_REQUEST:
         vats.rows[vat]["used_ps"] = now_ps
         take_request(buf, at, size, n_words, port, now_ps, node, vats, vat, drops, bits)
@@ -143,6 +149,8 @@ def take_request(
     is_here = slot["state"] != FREE and age == 0
     if slot["state"] != FREE and age < 0:
         vats.events[VAT_STALE] += 1
+        if row["is_root"] != 0:
+            say_out(buf, at, n_words, port, node, vats, vat)
     elif row["is_root"] != 0 and is_here and slot["state"] == DONE:
         send_result(vats, s, bits, n_words, now_ps)
         return
@@ -166,22 +174,51 @@ def say_heard(
     buf: U8, at: int, n_words: int, port: int, node: Rows, vats: Vats, s: int
 ) -> None:
     """Answer a REQUEST with the P-BM of a slot, or of none: NO_ROW."""
-    head = fold_at(n_words) + FOLD_BYTES
-    n = note(vats, DO_REPLY, 0, port, head + 8 * n_words)
+    n = start_heard(buf, at, n_words, port, node, vats)
     if n < 0:
         return
-    vats.todo[n, 1] = n
-    packet = vats.small[n]
-    copy_octets(packet, 0, buf, at, head)
-    readdress(packet, 0, KIND_SPREAD, node, n_words)
-    packet[head - FOLD_BYTES + 1] = WHAT_HEARD
     bits = vats.todo_bits[n]
     for w in range(n_words):
         bits[w] = (
             ZERO if s == NO_ROW else vats.words[s, HEARD_BM, w] | vats.words[s, FLUSHED_BM, w]
         )
-    write_bits(packet, head, n_words, bits)
-    seal_inner(packet, 0, head + 8 * n_words, n_words)
+    end_heard(vats, n, n_words)
+
+
+@kernel
+def say_out(
+    buf: U8, at: int, n_words: int, port: int, node: Rows, vats: Vats, vat: int
+) -> None:
+    """Answer a REQUEST for what is no longer kept, or of no member, with the A-BM."""
+    n = start_heard(buf, at, n_words, port, node, vats)
+    if n < 0:
+        return
+    vats.small[n][fold_at(n_words) + 2] |= FLAG_OUT
+    copy_words(vats.todo_bits[n], vats.a_bm[vat], n_words)
+    end_heard(vats, n, n_words)
+
+
+@kernel
+def start_heard(buf: U8, at: int, n_words: int, port: int, node: Rows, vats: Vats) -> int:
+    """Note a HEARD that answers the REQUEST at ``at``; its row of ``todo``, or -1."""
+    head = fold_at(n_words) + FOLD_BYTES
+    n = note(vats, DO_REPLY, 0, port, head + 8 * n_words)
+    if n < 0:
+        return n
+    vats.todo[n, 1] = n
+    packet = vats.small[n]
+    copy_octets(packet, 0, buf, at, head)
+    readdress(packet, 0, KIND_SPREAD, node, n_words)
+    packet[head - FOLD_BYTES + 1] = WHAT_HEARD
+    return n
+
+
+@kernel
+def end_heard(vats: Vats, n: int, n_words: int) -> None:
+    """Finish a HEARD with the BitString of its row of ``todo``."""
+    head = fold_at(n_words) + FOLD_BYTES
+    write_bits(vats.small[n], head, n_words, vats.todo_bits[n])
+    seal_inner(vats.small[n], 0, head + 8 * n_words, n_words)
 
 
 @kernel
@@ -197,6 +234,7 @@ def overhear(
     if (
         row["is_root"] != 0
         or slot["state"] == FREE
+        or buf[fan + 2] & FLAG_OUT != 0
         or age_of(slot, read_u32(buf, fan + 8)) != 0
     ):
         return
@@ -273,6 +311,18 @@ def take_arm(
     group, n_slots = read_u32(buf, fan + 4), read_u16(buf, fan + 20)
     bift_id = read_u32(buf, at) >> 12
     is_down = i64(buf[fan]) & 0xF == KIND_SPREAD
+    root_id = read_u16(buf, fan + 16)
+    if not is_down and root_id != 0 and root_id != node[0]["bfr_id"]:
+        way = way_to(buf, at, n_words, bifts, root_id)
+        if way > 0:
+            send_on(buf, at, size, vats, way, drops)
+        return
+    known = find_vat(vats, group, bits, n_words)
+    if not is_down and buf[fan + 2] & FLAG_RETRY != 0 and known != NO_ROW:
+        r = known if known >= 0 else -2 - known
+        if vats.rows[r]["is_root"] == 0:
+            send_on(buf, at, size, vats, vats.rows[r]["port"], drops)  # the root stays
+            return
     if not is_down and buf[fan + 19] > 0:
         way = way_on(buf, at, n_words, port, bifts, ports, bits)
         if way > 0:
@@ -281,12 +331,26 @@ def take_arm(
             send_on(buf, at, size, vats, way, drops)
             return
     way, is_root = (port, 0) if is_down else (0, 1)
+    n_armed = vats.events[VAT_ARMED]
     vat = open_vat(vats, group, way, is_root, bits, n_words, bift_id, n_slots, now_ps)
+    if vats.events[VAT_ARMED] != n_armed and buf[fan + 2] & FLAG_RETRY != 0:
+        vats.rows[vat]["is_anew"] = 1
     n = spread_small(buf, at, size, n_words, node, vats, drops)
     if n >= 0 and not is_down and (vat == NO_ROW or vats.rows[vat]["n_slots"] == 0):
         # The root has no room: ranks hear of it at once.
         write_u16(vats.small[n], fan - at + 20, 0)
         seal_inner(vats.small[n], 0, size, n_words)
+
+
+@kernel
+def way_to(buf: U8, at: int, n_words: int, bifts: Bifts, bfr_id: int) -> int:
+    """Port toward a BFER, 0 when none is."""
+    bift_id = read_u32(buf, at) >> 12
+    for t in range(bifts.ids.shape[0]):
+        if bifts.ids[t] == bift_id:
+            which = bifts.first[t] + (read_u32(buf, at + 4) & 0xFFFFF) % bifts.n_ecmp[t]
+            return max(bifts.nbr_of[which, (bfr_id - 1) % (64 * n_words)], 0)
+    return 0
 
 
 @kernel
@@ -311,7 +375,7 @@ def way_on(
 
 @kernel
 def expire_arrays(vats: Vats, node: Rows, now_ps: int) -> int:
-    """Send up, partial, what has waited too long; the root waits on.
+    """Send up, partial, what has waited too long; the root waits on where it has no patience.
 
     Returns:
         Earliest deadline still ahead, NEVER_PS when nothing waits.
@@ -321,18 +385,18 @@ def expire_arrays(vats: Vats, node: Rows, now_ps: int) -> int:
         slot = vats.slots[s]
         if slot["state"] != OPEN:
             continue
-        row = vats.rows[slot["vat"]]
-        if row["is_root"] != 0:
+        if vats.rows[slot["vat"]]["is_root"] != 0:
+            if not is_hasty(vats, s) or slot["n_merged"] == 0:
+                continue
+            due = slot["began_ps"] + slot["patience_ps"]
+        else:
+            due = slot["deadline_ps"]
+        if due > now_ps or not has_room(vats):
+            nearest = min(nearest, max(due, now_ps + 1))
             continue
-        if slot["deadline_ps"] > now_ps or not has_room(vats):
-            nearest = min(nearest, max(slot["deadline_ps"], now_ps + 1))
-            continue
-        slot["deadline_ps"] = now_ps + vats.clock[1]
-        nearest = min(nearest, slot["deadline_ps"])
-        n_words = row["n_words"]
-        if slot["n_merged"] == 0:
-            continue
-        slot["flags"] |= FLAG_PARTIAL
-        vats.events[VAT_PARTIAL] += 1
-        send_slot(vats, s, node, now_ps, n_words)
+        if vats.rows[slot["vat"]]["is_root"] == 0:
+            slot["deadline_ps"] = now_ps + wait_of(vats, s)
+            nearest = min(nearest, slot["deadline_ps"])
+        if slot["n_merged"] > 0:
+            cut_short(vats, s, node, now_ps, vats.rows[slot["vat"]]["n_words"])
     return nearest

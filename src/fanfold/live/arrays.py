@@ -8,6 +8,7 @@ import numpy as np
 
 from fanfold.kernels.absorb import (
     FLAG_EMPTY,
+    FLAG_PARTIAL,
     SCOPE_ALL,
     SCOPE_ONLY,
     fold_at,
@@ -155,6 +156,8 @@ def is_same_fan(vats: Vats, i: int, j: int) -> bool:
         if vats.todo_bits[i, w] != vats.todo_bits[j, w]:
             return False
     fan = fold_at(n_words)
+    if (vats.room[a, fan + 2] ^ vats.room[b, fan + 2]) & FLAG_PARTIAL != 0:
+        return False
     for k in range(fan + 16, fan + 19):
         if vats.room[a, k] != vats.room[b, k]:
             return False
@@ -279,7 +282,7 @@ def fan_small(
         port = plan.copy_nbr[c]
         if port == NULL_NBR:
             counters.drops[DROP_NULL_NBR] += 1
-        elif port > 0:
+        elif port > 0 or ports.bfr_id[0] != 0:
             write_bits(packet, BITS_AT, n_words, plan.copy_bits[c])
             send_small(sock, packet, size, port, ports, counters)
 
@@ -335,17 +338,20 @@ def fan_part(
     head = fold_at(n_words) + FOLD_BYTES
     size = vats.todo[i, 3]
     if part == 1:
-        size = head
+        if vats.room[vats.todo[i, 1], head - FOLD_BYTES + 2] & FLAG_PARTIAL != 0:
+            head += 8 * n_words
         for k in range(i, j):
-            write_empty(sock.out, (k - i) * head, vats.room[vats.todo[k, 1]], n_words)
+            packet = vats.room[vats.todo[k, 1]]
+            write_empty(sock.out, (k - i) * head, packet, size, n_words, head)
+        size = head
     n_copies = fan_copies(vats.room[vats.todo[i, 1]], n_words, bifts, plan)
     for c in range(n_copies):
         port = plan.copy_nbr[c]
         if port == NULL_NBR:
             counters.drops[DROP_NULL_NBR] += j - i
             continue
-        if port == 0:
-            continue
+        if port == 0 and ports.bfr_id[0] == 0:
+            continue  # a BFR has no rank
         dport = BIER_PORT
         if is_only(plan.copy_bits[c], n_words, ports.bfr_id[port]):
             dport = group_port(vats.room[vats.todo[i, 1]], n_words)
@@ -364,9 +370,11 @@ def fan_part(
 
 
 @kernel
-def write_empty(out: U8, at: int, packet: U8, n_words: int) -> None:
-    """Headers of a result without its array."""
+def write_empty(out: U8, at: int, packet: U8, size: int, n_words: int, head: int) -> None:
+    """Headers of a result of ``size`` bytes without its array: ``head`` bytes, with P-BM."""
     fan = fold_at(n_words)
+    n_bits = head - fan - FOLD_BYTES
     copy_octets(out, at, packet, 0, fan + FOLD_BYTES)
+    copy_octets(out, at + fan + FOLD_BYTES, packet, size - n_bits, n_bits)
     out[at + fan + 2] |= FLAG_EMPTY
-    seal_inner(out, at, fan + FOLD_BYTES, n_words)
+    seal_inner(out, at, head, n_words)

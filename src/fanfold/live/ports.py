@@ -26,13 +26,13 @@ from fanfold.kernels.state import (
     build_node,
     build_plan,
 )
-from fanfold.kernels.vat import Vats, build_vats
+from fanfold.kernels.vat import NO_LIMIT, Vats, build_vats
 from fanfold.live import pump as p
 from fanfold.live import sock as s
 from fanfold.live.clock import start_ps
 from fanfold.live.syscalls import SOL_UDP, UDP_GRO, UDP_SEGMENT
 from fanfold.topo.bift import build_bifts
-from fanfold.topo.fabric import Fabric
+from fanfold.topo.fabric import ArrayLimits, Fabric
 from fanfold.topo.graph import Paths
 from fanfold.wire.inner import address_of
 
@@ -202,18 +202,17 @@ def build_node_state(fabric: Fabric, name: str, limits: Limits) -> p.Node:
         plan=build_plan(len(ports), n_words),
         collect=build_collect(limits.blocks, limits.block_bytes, limits.follows, limits.chunks),
         mishaps=build_mishaps(len(ports), 2048, fabric.mtu),
-        vats=build_bfr_vats(fabric) if is_bfr else build_vats(1, 1, n_words, 64),
+        vats=build_array_slots(fabric, fabric.limits if is_bfr else ArrayLimits()),
     )
 
 
-def build_bfr_vats(fabric: Fabric) -> Vats:
-    """Room for arrays as the fabric's limits have it."""
-    limits = fabric.limits
+def build_array_slots(fabric: Fabric, limits: ArrayLimits) -> Vats:
+    """Room for arrays as limits have it; a host may be the root of groups and has its own."""
     return build_vats(
         WAYS * limits.array_groups,
         limits.array_slots,
         fabric.bitstring_bits // 64,
         fabric.mtu - UNDERLAY_BYTES,
         most_with_slots=limits.array_groups,
-        most_of_group=limits.group_slots or limits.array_slots,
+        most_of_group=limits.group_slots or NO_LIMIT,
     )

@@ -83,11 +83,11 @@ class Node(NamedTuple):
 
 @kernel
 def port_of(ports: Ports, addr: int) -> int:
-    """Port of a neighbour's address, or -1."""
+    """Port of a neighbour's address, 0 of a rank at this host, or -1."""
     for p in range(1, ports.addr.shape[0]):
         if ports.addr[p] == addr:
             return p
-    return -1
+    return 0 if ports.addr[0] == addr and ports.bfr_id[0] != 0 else -1
 
 
 @kernel
@@ -340,7 +340,7 @@ def pump(sock: Sock, node: Node, turns: int) -> int:
 @kernel
 def take_local(sock: Sock, node: Node, first: int, when: int) -> bool:
     """Take in what the pass in hand has for this node; True when a role is needed."""
-    if node.row[0]["folds"] != 0:
+    if node.vats.rows.shape[0] > 1:
         fold_pass(
             sock,
             first,

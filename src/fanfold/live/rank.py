@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from fanfold.errors import ConfigError
 from fanfold.impair import Impairment, apply
-from fanfold.kernels.absorb import WHAT_CLOSE
+from fanfold.kernels.absorb import WHAT_CLOSE, fold_at
 from fanfold.kernels.codes import N_DROPS
 from fanfold.kernels.jit import cache_dir
 from fanfold.kernels.layout import BITS_AT, FOLD_BYTES, INNER_BYTES, UNDERLAY_BYTES
@@ -30,6 +30,7 @@ from fanfold.live import rank_state as st
 from fanfold.live import sock as s
 from fanfold.live.clock import now_ps
 from fanfold.live.ports import build_sock, check_mtu, open_socket
+from fanfold.live.rank_late import ALL, ANY
 from fanfold.topo.fabric import Fabric
 from fanfold.units import PS_PER_SECOND
 from fanfold.wire import bitstring
@@ -101,7 +102,8 @@ class RankEnd:
     Args:
         members: host names by rank. rank: which of them this is. group: its number.
         port: UDP port of the group at all its hosts. window: blocks under way at most.
-        climb: BFRs above the first one before the root.
+        climb: BFRs above the first one before the root. root: host whose node is the root,
+            empty where a BFR is.
 
     Raises:
         ConfigError: members that no BitString of this fabric can name together.
@@ -118,6 +120,7 @@ class RankEnd:
         port: int,
         window: int = WINDOW,
         climb: int = 0,
+        root: str = "",
     ) -> None:
         self.fabric, self.members = fabric, tuple(members)
         me = fabric.by_name[members[rank]]
@@ -127,6 +130,9 @@ class RankEnd:
         self.block_bytes = block_bytes_of(fabric)
         self.window = window
         self.state = build_rank(fabric, members, rank, group, port, window, climb)
+        if root:
+            bits_of(fabric, sorted({*members, root}))
+            self.state.row[0]["root_id"] = fabric.by_name[root].bfr_id
         self.sock = open_socket(me.address, port, f"rank {rank} on {me.name}")
         self.io = build_sock(self.sock)
         self._wake, self._woken = socket.socketpair()
@@ -161,6 +167,7 @@ class RankEnd:
         job[0]["kind"], job[0]["op"], job[0]["n_blocks"] = batch.kind, batch.op, n
         job[0]["heard_of"] = -1
         shared = np.zeros(n, np.int64)
+        self.state.lacking[0], self.state.lacking[1] = 0, self.state.live
         k = min(n, len(batch.shared))
         shared[:k] = batch.shared[:k]
         self.state = self.state._replace(
@@ -169,6 +176,7 @@ class RankEnd:
             have=np.zeros(n, np.uint8),
             codes=np.zeros(n, np.int64),
             shared=shared,
+            tally=np.zeros(n, np.int64),
             src=batch.src,
             dst=batch.dst,
             share=np.full(1, batch.share, np.float64),
@@ -194,30 +202,79 @@ class RankEnd:
 
     def not_finite(self) -> NDArray[np.int64]:
         """Blocks of the last batch with a value that is not finite, on any rank."""
-        return np.flatnonzero(self.state.have == 3)
+        return np.flatnonzero(self.state.have & 2)
 
     def flags(self) -> int:
         """Flags of all results of the last batch."""
         return int(self.state.job[0]["flags"])
+
+    def be_patient(self, patience_ms: int, *, is_strict: bool) -> None:
+        """What blocks say from now on; is_strict: this rank ends when a result lacks it."""
+        fan = fold_at(int(self.state.row[0]["n_words"]))
+        self.state.head[fan + 22 : fan + FOLD_BYTES] = patience_ms >> 8, patience_ms & 0xFF
+        self.state.row[0]["is_strict"] = is_strict
+
+    def inside(self) -> tuple[int, list[int], int]:
+        """Of the last batch: arrays in its emptiest block, ranks some lack, blocks that do."""
+        least = int(self.state.tally.min()) if len(self.state.tally) else len(self.members)
+        lacking = self._ranks_of(bitstring.from_words(self.state.lacking[ANY]))
+        return least, lacking, int(self.state.job[0]["n_partial"])
+
+    def never_inside(self) -> set[int]:
+        """Ranks that no block of the last batch has."""
+        return set(self._ranks_of(bitstring.from_words(self.state.lacking[ALL])))
+
+    def divide(self, dtype: Any) -> None:
+        """Integer means, rounded down: each block of the last batch by its arrays inside."""
+        blocks, dst = self.state.blocks, self.state.dst
+        for row, n in zip(blocks.tolist(), self.state.tally.tolist(), strict=True):
+            at = row[st.B_DST]
+            if at != st.NOTHING:
+                values = dst[at : at + row[st.B_BYTES]].view(dtype)
+                np.floor_divide(values, n, out=values)
+
+    def gone(self) -> int:
+        """Why this rank cannot go on, of rank_late."""
+        return int(self.state.job[0]["gone"])
+
+    def narrow(self, ranks: Sequence[int]) -> None:
+        """Go on with these ranks; the first of them arms the tree for them."""
+        self.bits, _ = bits_of(self.fabric, [self.members[r] for r in ranks])
+        n_words = int(self.state.row[0]["n_words"])
+        bsl = bitstring.bsl_of_bits(self.fabric.bitstring_bits)
+        at = fold_at(n_words) + FOLD_BYTES
+        whole = np.frombuffer(bitstring.to_bytes(self.bits, bsl), np.uint8)
+        self.state.head[at : at + len(whole)] = whole
+        self.state.live[:] = bitstring.to_words(self.bits, bsl)
+        row = self.state.row[0]
+        row["is_first"] = self.members[ranks[0]] == self.name
+        row["arm_ps"] = 0
+
+    def _ranks_of(self, bits: int) -> list[int]:
+        n_bits = self.fabric.bitstring_bits
+        ids = [self.fabric.by_name[name].bfr_id for name in self.members]
+        return [r for r, bfr_id in enumerate(ids) if bits >> ((bfr_id - 1) % n_bits) & 1]
 
     def missing(self) -> list[int]:
         """Ranks that the fabric has not heard, as far as it told; empty: it told nothing."""
         job = self.state.job[0]
         if job["heard_of"] < 0:
             return []
-        heard = bitstring.from_words(self.state.heard)
-        n_bits = self.fabric.bitstring_bits
-        return [
-            r
-            for r, name in enumerate(self.members)
-            if not heard >> ((self.fabric.by_name[name].bfr_id - 1) % n_bits) & 1
-        ]
+        return self._ranks_of(self.bits & ~bitstring.from_words(self.state.heard))
 
     def impair(self, impairment: Impairment, seed: int) -> None:
         """Let an impairment befall what arrives at this rank, from every neighbour."""
         names = [n.name for n in self.fabric.port_nodes(self.name)]
         for port, name in enumerate(names[1:], start=1):
             apply(self.mishaps, port, impairment, seed, f"link/{name}-{self.name}")
+
+    def take_root(self) -> bool:
+        """Let this rank's own host be the root; False where a host is it already."""
+        row = self.state.row[0]
+        if row["root_id"]:
+            return False
+        row["root_id"] = self.fabric.by_name[self.name].bfr_id
+        return True
 
     def uplink(self) -> str:
         """Node that this rank sends to."""
@@ -300,13 +357,15 @@ def build_rank(
     """Arrays of a rank that has nothing to do yet."""
     me = fabric.by_name[members[rank]]
     bits, si = bits_of(fabric, members)
-    near = [address_of(n.address) for n in fabric.port_nodes(me.name)[1:]]
+    ends = fabric.port_nodes(me.name)
+    near = [address_of(n.address) for n in (*ends[1:], me)]
+    ups = [address_of(n.address) for n in ends[1:] if n.role == "bfr"] or near[-1:]
     n_words = fabric.bitstring_bits // 64
     row = np.zeros(1, st.RANK_ROW)
     own = (me.bfr_id - 1) % fabric.bitstring_bits
     row[0]["group"], row[0]["n_ranks"], row[0]["is_first"] = group, len(members), rank == 0
     row[0]["own_index"], row[0]["n_words"], row[0]["window"] = own, n_words, window
-    row[0]["n_slots"], row[0]["up_addr"] = 2 * window, near[group % len(near)]
+    row[0]["n_slots"], row[0]["up_addr"] = 2 * window, ups[group % len(ups)]
     row[0]["least_ps"] = PS_PER_SECOND
     row[0]["cwnd"] = row[0]["epoch_end"] = min(FIRST_CWND, window)
     bsl = bitstring.bsl_of_bits(fabric.bitstring_bits)
@@ -340,6 +399,9 @@ def build_rank(
         pow2=build_pow2(),
         share=np.ones(1, np.float64),
         heard=np.zeros(n_words, np.uint64),
+        live=np.array(bitstring.to_words(bits, bsl), np.uint64),
+        lacking=np.zeros((2, n_words), np.uint64),
+        tally=np.zeros(0, np.int64),
         counts=np.zeros(st.N_RANK_COUNTERS, np.int64),
     )
 
@@ -347,9 +409,11 @@ def build_rank(
 def block_bytes_of(fabric: Fabric) -> int:
     """Bytes of words in a packet of this fabric: whole 64-byte lines."""
     head = BITS_AT + fabric.bitstring_bits // 8 + INNER_BYTES + FOLD_BYTES
-    room = (fabric.mtu - UNDERLAY_BYTES - head) & ~63
+    n_bits = fabric.bitstring_bits // 8  # the P-BM behind a partial result
+    room = (fabric.mtu - UNDERLAY_BYTES - head - n_bits) & ~63
     if room < 64:
-        raise ConfigError("fabric.mtu", fabric.mtu, f"at least {UNDERLAY_BYTES + head + 64}")
+        least = UNDERLAY_BYTES + head + n_bits + 64
+        raise ConfigError("fabric.mtu", fabric.mtu, f"at least {least}")
     return min(room, BLOCK_BYTES)
 
 

@@ -11,7 +11,11 @@ import numpy as np
 
 from fanfold.kernels.absorb import (
     FLAG_NOT_FINITE,
+    FLAG_OUT,
     FLAG_OVERFLOW,
+    FLAG_RETRY,
+    SCOPE_ALL,
+    SCOPE_ONLY,
     WHAT_ARM,
     WHAT_ARRAY,
     WHAT_HEARD,
@@ -38,6 +42,7 @@ from fanfold.kernels.slots import NEVER_PS
 from fanfold.kernels.state import I64, U8
 from fanfold.kernels.vat import BLOCK_MASK
 from fanfold.kernels.words import unpack_block, word_of_kind
+from fanfold.live.rank_late import bits_bytes, note_inside, share_of, take_out
 from fanfold.live.rank_state import (
     B_BYTES,
     B_DST,
@@ -79,6 +84,7 @@ DONE = 0
 LATE = 1
 WOKEN = 2
 NO_ROOM = 3
+GONE = 4
 
 LEAST_SLOTS = 8
 """Rank 0 asks for fewer slots down to so many; then, at BFRs further up, no more."""
@@ -185,6 +191,10 @@ def send_word(sock: Sock, rank: RankState, what: int, block: int) -> None:
     write_u16(sock.out, fan + 14, 0)
     if what == WHAT_ARM:
         write_u16(sock.out, fan + 20, row["n_slots"])
+        write_u16(sock.out, fan + 16, row["root_id"])
+        sock.out[fan + 18] = SCOPE_ONLY if row["root_id"] != 0 else SCOPE_ALL
+        if row["base"] + rank.job[0]["next"] > 0:
+            sock.out[fan + 2] |= FLAG_RETRY  # a BFR that hears of it now has lost what it had
         copy_octets(sock.out, BITS_AT, rank.head, size, 8 * row["n_words"])
         sock.out[fan + 19] = rank.head[size + 8 * row["n_words"]]
     seal_inner(sock.out, 0, size, row["n_words"])
@@ -201,8 +211,8 @@ def place_result(rank: RankState, buf: U8, at: int, size: int, when: int) -> Non
         rank.counts[C_DUPLICATES] += 1
         return
     start = rank.blocks[i, B_DST]
-    n = size - (fan - at) - FOLD_BYTES
     flags = i64(buf[fan + 2])
+    n = size - (fan - at) - FOLD_BYTES - bits_bytes(rank, flags)
     if buf[fan + 3] != ((job["op"] << 4) | word_of_kind(job["kind"], job["op"])):
         rank.counts[C_REFUSED] += 1
         return
@@ -219,13 +229,14 @@ def place_result(rank: RankState, buf: U8, at: int, size: int, when: int) -> Non
             rank.dst[start : start + rank.blocks[i, B_BYTES]],
             rank.wide,
             rank.pow2,
-            rank.share[0],
+            share_of(rank, buf, fan),
         )
     rank.have[i] = 1
     job["n_done"] += 1
     job["flags"] |= flags & (FLAG_OVERFLOW | FLAG_NOT_FINITE)
     if flags & FLAG_NOT_FINITE:
         rank.have[i] = 3
+    note_inside(rank, i, buf, fan, at + size, flags)
     ahead = i + row["window"]
     if ahead < job["n_blocks"]:
         rank.shared[ahead] = read_u16(buf, fan + 12)
@@ -281,6 +292,9 @@ def take_heard(sock: Sock, rank: RankState, buf: U8, at: int, when: int) -> None
     if i >= job["next"] or rank.have[i] != 0:
         return
     read_bits(buf, fan + FOLD_BYTES, row["n_words"], rank.heard)
+    if buf[fan + 2] & FLAG_OUT != 0:
+        take_out(rank)
+        return
     job["heard_of"] = i
     w, k = row["own_index"] // 64, row["own_index"] % 64
     slot = i % row["window"]
@@ -328,7 +342,7 @@ def take_armed(sock: Sock, rank: RankState, n_slots: int, asked: int) -> None:
     """The tree is armed, with so many slots; or the root had no room for those asked for."""
     row = rank.row[0]
     if n_slots == 0:
-        if row["armed"] == 0 and asked == (row["n_slots"] if row["is_first"] else LEAST_SLOTS):
+        if row["is_first"] != 0 and row["armed"] == 0 and asked == row["n_slots"]:
             row["armed"] = -1
         return
     if row["armed"] != 1 and n_slots <= 2 * rank.ring.shape[1]:
@@ -397,7 +411,7 @@ def arm_due(sock: Sock, rank: RankState, when: int) -> int:
     row, job = rank.row[0], rank.job[0]
     if row["is_first"] == 0:
         return NEVER_PS
-    if row["armed"] == 1:
+    if row["armed"] == 1 and row["lacks"] == 0:
         row["arm_ps"] = max(row["arm_ps"], job["floor_ps"] + ARM_AGAIN_PS)
     if row["arm_ps"] <= when:
         send_word(sock, rank, WHAT_ARM, row["n_slots"])
@@ -447,7 +461,7 @@ def serve_rank(sock: Sock, rank: RankState, mishaps: Mishaps, drops: I64, until_
 
     Returns:
         DONE: every result is here. LATE: ``until_ps`` has come. WOKEN: somebody else calls.
-        NO_ROOM: the root has no slots for this group.
+        NO_ROOM: the root has no slots for this group. GONE: it goes on without this rank.
     """
     row, job = rank.row[0], rank.job[0]
     while True:
@@ -459,6 +473,8 @@ def serve_rank(sock: Sock, rank: RankState, mishaps: Mishaps, drops: I64, until_
             when = now(sock)
             take_block(sock, rank, n, when)
             send_fresh(sock, rank)
+        if job["gone"] != 0:
+            return GONE
         if job["n_done"] == job["n_blocks"]:
             return DONE
         if row["armed"] < 0:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fanfold.kernels.absorb import FLAG_EMPTY, FLAG_NOT_FINITE, FLAG_RETRY, fold_at
+from fanfold.kernels.absorb import FLAG_EMPTY, FLAG_NOT_FINITE, FLAG_OUT, FLAG_RETRY, fold_at
 from fanfold.kernels.frame import seal_inner
 from fanfold.kernels.jit import kernel
 from fanfold.kernels.layout import FOLD_BYTES
@@ -35,6 +35,7 @@ RANK_ROW = np.dtype(
         ("n_slots", np.int64),
         ("up_addr", np.int64),
         ("armed", np.int64),  # 1: ARM came; -1: the root has no room
+        ("root_id", np.int64),  # BFR-id of the host whose node is the root, 0: a BFR is
         ("arm_ps", np.int64),  # when rank 0 arms again
         ("cwnd", np.int64),
         ("epoch_end", np.int64),  # block that ends a round of the congestion window
@@ -47,6 +48,8 @@ RANK_ROW = np.dtype(
         ("patient_ps", np.int64),  # when it doubled last
         ("base", np.int64),  # number of block 0 of the operation
         ("heard_ps", np.int64),  # when anything came last
+        ("lacks", np.int64),  # 1: the last result was without somebody
+        ("is_strict", np.int64),  # 1: who is late is no longer one of the group
     ]
 )
 JOB_ROW = np.dtype(
@@ -61,6 +64,8 @@ JOB_ROW = np.dtype(
         ("flags", np.int64),  # OVERFLOW and NOT_FINITE of any result
         ("floor_ps", np.int64),  # when floor rose last
         ("heard_of", np.int64),  # block that ``heard`` speaks of, -1 none
+        ("n_partial", np.int64),  # results without somebody
+        ("gone", np.int64),  # why this rank cannot go on, 0: it can
     ]
 )
 
@@ -97,11 +102,13 @@ N_RANK_COUNTERS = 11
 class RankState(NamedTuple):
     """What a rank's loop works on.
 
-    row, job: (1,); blocks: (N, N_COLUMNS); have: (N,), 3 where a value was not finite; codes,
-    shared: (N,) exponents; ring: (3, w); near: addresses of neighbours; ids, id_words: of the
-    BIFT-ids; head: headers of a packet, then the BitString of all ranks and the climb; wide:
-    scratch; marks: one byte for each value of src that is not finite; src, dst: bytes of the
-    arrays; share: (1,), what sums are multiplied by; heard: (W,); counts: (N_RANK_COUNTERS,).
+    row, job: (1,); blocks: (N, N_COLUMNS); have: (N,), 1, plus 2 where a value was not finite,
+    plus 4 where this rank is not inside; codes, shared: (N,) exponents; ring: (3, w); near:
+    addresses of neighbours; ids, id_words: of the BIFT-ids; head: headers of a packet, then the
+    BitString of all ranks and the climb; wide: scratch; marks: one byte for each value of src
+    that is not finite; src, dst: bytes of the arrays; share: (1,), what sums are multiplied by;
+    heard: (W,); live: (W,), members; lacking: (2, W), of rank_late; tally: (N,), arrays in each
+    result; counts: (N_RANK_COUNTERS,).
     """
 
     row: Rows
@@ -122,6 +129,9 @@ class RankState(NamedTuple):
     pow2: F64
     share: F64
     heard: U64
+    live: U64
+    lacking: U64
+    tally: I64
     counts: I64
 
 
@@ -181,6 +191,9 @@ def write_block(rank: RankState, i: int, retry: int, out: U8, at: int) -> int:
     size = fan - at + FOLD_BYTES
     if start == NOTHING:
         flags |= FLAG_EMPTY
+    elif is_out(rank, i):
+        flags |= FLAG_EMPTY | FLAG_OUT
+        write_u16(out, fan + 14, 0)
     else:
         n = words_bytes(rank, i)
         if rank.codes[i] & NOT_FINITE:
@@ -205,6 +218,13 @@ def write_block(rank: RankState, i: int, retry: int, out: U8, at: int) -> int:
     out[fan + 2] = flags
     seal_inner(out, at, size, n_words)
     return size
+
+
+@kernel
+def is_out(rank: RankState, i: int) -> bool:
+    """This rank's block i does not fit the exponent that the others agreed on without it."""
+    kind, op = rank.job[0]["kind"], rank.job[0]["op"]
+    return is_fixed(kind, op) and rank.codes[i] & 0xFFFF > rank.shared[i] & 0xFFFF
 
 
 @kernel

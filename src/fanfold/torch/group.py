@@ -9,6 +9,7 @@ import atexit
 import weakref
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import torch
@@ -17,8 +18,8 @@ from torch.distributed import ProcessGroup
 
 from fanfold.errors import ConfigError
 from fanfold.group.communicator import Communicator
-from fanfold.topo.fabric import Fabric
 from fanfold.torch.alone import Alone
+from fanfold.torch.build import build_communicator
 from fanfold.torch.eager import untraced
 from fanfold.torch.meeting import Meeting, Store
 from fanfold.torch.plans import (
@@ -43,15 +44,6 @@ _open: "list[weakref.ref[FanfoldGroup]]" = []
 """In the order in which they were made: all ranks leave them in the same."""
 
 
-def build_communicator(
-    fabric: Fabric, members: list[str], rank: int, number: int, timeout_ps: int
-) -> Communicator:
-    """The communicator of the fabric; loads what is compiled."""
-    from fanfold.group.fabric import FabricCommunicator  # noqa: PLC0415
-
-    return FabricCommunicator(fabric, members, rank, group=number, timeout_ps=timeout_ps)
-
-
 @untraced
 class FanfoldGroup(ProcessGroup):
     """One group; its communicator is built in the background as soon as all ranks are here."""
@@ -64,7 +56,7 @@ class FanfoldGroup(ProcessGroup):
         timeout: timedelta,
         name: str,
         own: FanfoldOptions | None = None,
-        build: Any = build_communicator,
+        build: Any = None,
     ) -> None:
         super().__init__(rank, len(ranks))
         self._rank, self._size, self._name = rank, len(ranks), name
@@ -76,7 +68,8 @@ class FanfoldGroup(ProcessGroup):
         def connect() -> Communicator:
             if len(ranks) == 1:
                 return Alone()
-            return meeting.hold(own, build, _ps(timeout))
+            made = build or partial(build_communicator, own=own)
+            return meeting.hold(own, made, _ps(timeout))
 
         self._runner = Runner(name, connect, meeting.leave)
         self._runner.start()

@@ -6,6 +6,9 @@ says through the group's store. The host: ``FanfoldOptions(host=...)``; or FANFO
 FANFOLD_HOSTS, a node list by global rank; or, of the hosts whose addresses this machine has,
 the one at LOCAL_RANK in the order of BFR-ids. Nobody is put on a loopback address of another
 machine: ranks that found different fabrics are refused.
+
+Ranks that are late: ``FanfoldOptions(stragglers=..., patience_ms=...)``, or FANFOLD_STRAGGLERS
+and FANFOLD_PATIENCE_MS; the root of sums: ``FanfoldOptions(root=...)`` or FANFOLD_ROOT.
 """
 
 import os
@@ -18,13 +21,26 @@ from typing import NamedTuple
 import msgspec
 
 from fanfold.errors import ConfigError
+from fanfold.group.rules import (
+    MAX_PATIENCE_MS,
+    PATIENCE_PS,
+    POLICIES,
+    PS_PER_MS,
+    WAIT,
+    Rules,
+    check_rules,
+)
 from fanfold.ids import expand_nodes
 from fanfold.live.lab import Lab
 from fanfold.topo.fabric import Fabric, load_fabric
 
 FABRIC, LAB = "FANFOLD_FABRIC", "FANFOLD_LAB"
 HOST, HOSTS = "FANFOLD_HOST", "FANFOLD_HOSTS"
+STRAGGLERS, PATIENCE, ROOT = "FANFOLD_STRAGGLERS", "FANFOLD_PATIENCE_MS", "FANFOLD_ROOT"
 WHERE = f"{FABRIC}=FILE.toml, {LAB}=NAME or pg_options=FanfoldOptions(...) on one rank or more"
+
+MAX_DIGITS = 5
+"""Of a patience in milliseconds."""
 
 
 class FanfoldOptions(NamedTuple):
@@ -32,6 +48,9 @@ class FanfoldOptions(NamedTuple):
 
     fabric: Fabric | Path | str | None = None
     host: str = ""
+    stragglers: str = ""
+    patience_ms: int = 0
+    root: str = ""
 
 
 def find_fabric(own: FanfoldOptions | None, env: Mapping[str, str]) -> Fabric | None:
@@ -75,6 +94,26 @@ def find_host(
         found = f"{len(mine)} of {len(hosts)} hosts have an address of this machine"
         raise ConfigError(HOST, found, f"one for each local rank, also for {place}")
     return mine[place]
+
+
+def find_rules(own: FanfoldOptions | None, env: Mapping[str, str]) -> Rules:
+    """What is done about ranks that are late.
+
+    Raises:
+        ConfigError: no such policy, or no number of milliseconds that packets can say.
+    """
+    stragglers = (own.stragglers if own else "") or env.get(STRAGGLERS) or WAIT
+    if stragglers not in POLICIES:
+        raise ConfigError(STRAGGLERS, stragglers, ", ".join(POLICIES))
+    text = (str(own.patience_ms) if own and own.patience_ms else "") or env.get(PATIENCE, "")
+    if text and not (text.isdecimal() and text.isascii() and len(text) <= MAX_DIGITS):
+        raise ConfigError(PATIENCE, text, f"1..{MAX_PATIENCE_MS}")
+    return check_rules(Rules(stragglers, int(text) * PS_PER_MS if text else PATIENCE_PS))
+
+
+def find_root(own: FanfoldOptions | None, env: Mapping[str, str]) -> str:
+    """Host whose node is the root of sums; empty: a BFR is."""
+    return (own.root if own else "") or env.get(ROOT, "")
 
 
 def environment() -> Mapping[str, str]:

@@ -108,6 +108,7 @@ local f = {
   scope = ProtoField.uint8("fanfold.scope", "Scope", base.DEC, scopes),
   climb = ProtoField.uint8("fanfold.climb", "Climb"),
   n_slots = ProtoField.uint16("fanfold.n_slots", "Slots"),
+  patience = ProtoField.uint16("fanfold.patience", "Patience (ms)"),
   words = ProtoField.bytes("fanfold.words", "Words"),
 }
 fan.fields = f
@@ -310,7 +311,7 @@ end
 
 local function add_fold(tree, buf)
   tree:add(f.fold_what, buf(1, 1))
-  tree:add(f.fold_flags, buf(2, 1), buf(2, 1):bitfield(3, 5))
+  tree:add(f.fold_flags, buf(2, 1), buf(2, 1):bitfield(2, 6))
   tree:add(f.op, buf(3, 1), buf(3, 1):bitfield(0, 4))
   tree:add(f.word, buf(3, 1), buf(3, 1):bitfield(4, 4))
   tree:add(f.group, buf(4, 4))
@@ -321,6 +322,7 @@ local function add_fold(tree, buf)
   tree:add(f.scope, buf(18, 1))
   tree:add(f.climb, buf(19, 1))
   tree:add(f.n_slots, buf(20, 2))
+  tree:add(f.patience, buf(22, 2))
   if buf:len() > 24 then
     tree:add(buf(1, 1):uint() == 2 and f.heard or f.words, buf(24))
   end

@@ -4,8 +4,8 @@
     0-3        version    always 1
     4-7        kind       6 toward the root, 7 from the root to the ranks
     8-15       what       0 ARRAY, 1 REQUEST, 2 HEARD, 3 ARM, 4 CLOSE
-    16-18      reserved   ignored, sent as 0
-    19-23      flags      16 NOT_FINITE, 8 OVERFLOW, 4 PARTIAL, 2 RETRY, 1 EMPTY
+    16-17      reserved   ignored, sent as 0
+    18-23      flags      32 OUT, 16 NOT_FINITE, 8 OVERFLOW, 4 PARTIAL, 2 RETRY, 1 EMPTY
     24-27      op         0 sum, 1 product, 2 min, 3 max, 4 move
     28-31      word       0 32-bit, 1 64-bit, 2 16-bit integers, 3 bytes
     32-63      group      which group of ranks
@@ -16,9 +16,10 @@
     144-151    scope      who gets the array: 0 all, 1 only that one, 2 all but that one
     152-159    climb      ARM: BFRs to pass before one becomes the root
     160-175    n_slots    ARM: slots that the group asks each BFR for
-    176-191    reserved   ignored, sent as 0
+    176-191    patience   ARRAY up: ms until the root hands out what there is, 0 never
 
-Words, or the BitString of a HEARD, follow the header up to the end of the UDP datagram.
+Words, or the BitString of a HEARD, follow the header up to the end of the UDP datagram; words
+of a PARTIAL array on its way down are followed by its P-BM.
 """
 
 from enum import IntEnum, IntFlag
@@ -54,6 +55,7 @@ class FoldFlag(IntFlag):
     PARTIAL = 4
     OVERFLOW = 8
     NOT_FINITE = 16
+    OUT = 32
 
 
 class FoldOp(IntEnum):
@@ -103,6 +105,7 @@ class Fold(msgspec.Struct, frozen=True, gc=False):
     scope: int = FoldScope.ALL
     climb: int = 0
     n_slots: int = 0
+    patience: int = 0
 
     @property
     def size_bytes(self) -> int:
@@ -121,9 +124,8 @@ def decode(buf: bytes) -> Fold:
     kind = kind_of(buf)
     if kind not in (Kind.FOLD, Kind.SPREAD):
         raise WireError(HEADER, WireReason.BAD_KIND, int(kind))
-    _, what, flags, joins, group, block, exponent, n_merged, only, scope, climb, n_slots, _ = (
-        _LAYOUT.unpack_from(buf)
-    )
+    _, what, flags, joins, group, block, exponent, n_merged, *rest = _LAYOUT.unpack_from(buf)
+    only, scope, climb, n_slots, patience = rest
     if what not in (UP if kind == Kind.FOLD else DOWN):
         raise WireError(HEADER, WireReason.BAD_FIELD, f"what {what}")
     if joins >> 4 > FoldOp.MOVE or joins & 0xF > FoldWord.BYTES:
@@ -137,13 +139,14 @@ def decode(buf: bytes) -> Fold:
         block,
         joins >> 4,
         joins & 0xF,
-        flags & 31,
+        flags & 63,
         exponent,
         n_merged,
         only,
         scope,
         climb,
         n_slots,
+        patience,
     )
 
 
@@ -165,7 +168,7 @@ def encode(fold: Fold) -> bytes:
         _LAYOUT,
         first_byte(Kind(kind)),
         fold.what,
-        fits(HEADER, "flags", fold.flags, 5),
+        fits(HEADER, "flags", fold.flags, 6),
         op << 4 | word,
         fold.group,
         fold.block,
@@ -175,5 +178,5 @@ def encode(fold: Fold) -> bytes:
         within(HEADER, "scope", fold.scope, 0, FoldScope.BUT),
         fold.climb,
         fold.n_slots,
-        0,
+        fold.patience,
     )

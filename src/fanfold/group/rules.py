@@ -1,0 +1,67 @@
+"""What a group does about ranks that are late, and what an operation says of it."""
+
+from typing import NamedTuple
+
+from fanfold.errors import ConfigError
+from fanfold.units import PS_PER_SECOND
+
+WAIT, PARTIAL, EXCLUDE = "wait", "partial", "exclude"
+POLICIES = (WAIT, PARTIAL, EXCLUDE)
+PS_PER_MS = PS_PER_SECOND // 1000
+PATIENCE_PS = PS_PER_SECOND
+MAX_PATIENCE_MS = 0xFFFF
+SHORTENED = ("all_reduce", "reduce")
+"""Operations that may end without a rank that is late; all others wait for everybody."""
+
+
+class Rules(NamedTuple):
+    """Policy for ranks that are late, the same on all ranks of a group.
+
+    stragglers: ``wait`` until the deadline; ``partial``: hand out what there is; ``exclude``:
+    and go on without that rank from then on. patience_ps: from the first array of a block on.
+    """
+
+    stragglers: str = WAIT
+    patience_ps: int = PATIENCE_PS
+
+    def patience_ms(self, name: str, *, is_joined: bool) -> int:
+        """As blocks of an operation carry it, 0: wait."""
+        if self.stragglers == WAIT or name not in SHORTENED or not is_joined:
+            return 0
+        return self.patience_ps // PS_PER_MS
+
+    def number(self) -> int:
+        """The same for equal rules only; below 2**31."""
+        if self.stragglers == WAIT:
+            return 0
+        return POLICIES.index(self.stragglers) << 16 | self.patience_ps // PS_PER_MS
+
+
+class Inside(NamedTuple):
+    """Whose arrays are in the result of an operation; the same on all ranks.
+
+    least: arrays in the block that has fewest. missing: ranks that some block lacks.
+    n_partial: blocks that lack somebody.
+    """
+
+    least: int
+    missing: tuple[int, ...] = ()
+    n_partial: int = 0
+
+
+def check_rules(rules: Rules) -> Rules:
+    """The rules themselves.
+
+    Raises:
+        ConfigError: no such policy, or a patience that packets cannot say.
+    """
+    if rules.stragglers not in POLICIES:
+        raise ConfigError("stragglers", rules.stragglers, ", ".join(POLICIES))
+    if not 1 <= rules.patience_ps // PS_PER_MS <= MAX_PATIENCE_MS:
+        raise ConfigError("patience_ps", rules.patience_ps, "1 ms to 65535 ms")
+    return rules
+
+
+def said_rules(number: int) -> str:
+    """Rules in words, by their number."""
+    return f"stragglers {POLICIES[number >> 16]}, patience {number & MAX_PATIENCE_MS} ms"

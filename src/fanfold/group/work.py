@@ -1,0 +1,44 @@
+"""An operation of a communicator on a fabric, under way or over."""
+
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as WaitOver
+
+from fanfold.group.communicator import GroupError
+from fanfold.group.rules import Inside
+from fanfold.units import PS_PER_SECOND
+
+
+class FabricWork:
+    """One operation under way; see ``Work``."""
+
+    def __init__(self, name: str, future: Future[Inside | None]) -> None:
+        self._name, self._future = name, future
+
+    def wait(self, timeout_ps: int | None = None) -> None:
+        """Return when it is done, or raise why not."""
+        timeout_s = None if timeout_ps is None else timeout_ps / PS_PER_SECOND
+        try:
+            self._future.result(timeout_s)
+        except WaitOver as over:
+            if self._future.done():
+                raise
+            text = f"{self._name}: not done yet"
+            raise GroupError(text, op=self._name, is_deadline=True) from over
+
+    def inside(self) -> Inside | None:
+        """Whose arrays are in the result of an all_reduce or reduce; waits for it."""
+        self.wait()
+        return self._future.result()
+
+    def is_done(self) -> bool:
+        """Over, well or badly."""
+        return self._future.done()
+
+    def error(self) -> GroupError | None:
+        """Why it failed."""
+        if not self._future.done():
+            return None
+        found = self._future.exception()
+        if found is None or isinstance(found, GroupError):
+            return found
+        return GroupError(f"{self._name}: {found}", op=self._name)

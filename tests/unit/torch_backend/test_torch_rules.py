@@ -1,0 +1,33 @@
+"""Where a group finds what to do about ranks that are late."""
+
+import pytest
+from torch_need import need_torch
+
+need_torch()
+
+from fanfold.errors import ConfigError  # noqa: E402
+from fanfold.group.rules import Rules  # noqa: E402
+from fanfold.torch.seat import FanfoldOptions, find_root, find_rules  # noqa: E402
+
+MS = 10**9
+
+
+def test_rules_are_those_of_the_options_then_of_the_environment():
+    env = {"FANFOLD_STRAGGLERS": "partial", "FANFOLD_PATIENCE_MS": "250", "FANFOLD_ROOT": "h3"}
+    assert find_rules(None, {}) == Rules("wait", 1000 * MS)
+    assert find_rules(None, env) == Rules("partial", 250 * MS)
+    assert find_rules(FanfoldOptions(), env) == Rules("partial", 250 * MS)
+    own = FanfoldOptions(stragglers="exclude", patience_ms=65535, root="h1")
+    assert find_rules(own, env) == Rules("exclude", 65535 * MS)
+    assert (find_root(own, env), find_root(None, env), find_root(None, {})) == ("h1", "h3", "")
+
+
+@pytest.mark.parametrize("patience", ["0", "65536", "-1", "1.5", "soon", "123456789012"])
+def test_a_patience_that_packets_cannot_say_is_refused(patience):
+    with pytest.raises(ConfigError, match=r"65535"):
+        find_rules(None, {"FANFOLD_PATIENCE_MS": patience})
+
+
+def test_a_policy_that_nobody_knows_is_refused_by_name():
+    with pytest.raises(ConfigError, match="FANFOLD_STRAGGLERS: got 'never', allowed: wait"):
+        find_rules(None, {"FANFOLD_STRAGGLERS": "never"})
