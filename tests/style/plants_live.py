@@ -5,6 +5,18 @@
 
 PLANTS: tuple[tuple[str, str, str, str], ...] = (
     (
+        "src/fanfold/live/syscalls.py",
+        "prctl(PR_SET_PDEATHSIG, signal.SIGKILL)",
+        "prctl(PR_SET_PDEATHSIG, 0)",
+        "tests/live/test_live_bench.py::test_ranks_end_with_the_command_that_started_them",
+    ),
+    (
+        "src/fanfold/group/bench.py",
+        "            os.kill(pid, signal.SIGKILL)  # it has said all, or nobody listens\n",
+        "",
+        "tests/live/test_live_bench.py::test_ranks_end_with_the_command_that_started_them",
+    ),
+    (
         "src/fanfold/live/lab.py",
         '_tell(tell, f"{name}: {type(error).__name__}: {error} (trace in {log})")',
         "pass",

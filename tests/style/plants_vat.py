@@ -7,7 +7,12 @@ LEAST = VAT + "test_no_tree_of_a_small_net_costs_less"
 EVERY = VAT + "test_trees_on_every_net_keep_all_rules_and_save_links"
 QUOTA = VAT + "test_jobs_share_switches_by_quota_and_go_elsewhere_when_it_is_used_up"
 
+OWN_JOBS = CLI + "test_a_file_without_jobs_of_their_own_is_refused"
+
 PLANTS = (
+    ("src/fanfold/topo/vat_file.py", "if not file.jobs:", "if file.jobs is None:", OWN_JOBS),
+    ("src/fanfold/topo/vat_file.py", "names.add(job.name)", "names.add('')", OWN_JOBS),
+    ("src/fanfold/cli/vat.py", "if slots is not None or not file:", "if True:", OWN_JOBS),
     ("src/fanfold/topo/vat_rules.py", "if n > 1:", "if n > 2:", RULES),
     ("src/fanfold/topo/vat_rules.py", "if len(roots) != 1:", "if not roots:", RULES),
     ("src/fanfold/topo/vat_rules.py", "if at == node.at:", "if at == NONE:", RULES),

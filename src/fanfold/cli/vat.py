@@ -66,7 +66,8 @@ def vat(
         raise ConfigError("--topology", "nothing", "such as fat-tree:k=8")
     net = build_named_net(topology, seed)
     n_slots = slots if slots is not None else file.slots if file else DEFAULT_SLOTS
-    _check_count("--slots", n_slots)
+    if slots is not None or not file:
+        _check_count("--slots", n_slots)
     if file:
         vats = vats_of(net, file)
     else:

@@ -6,6 +6,7 @@ bus bandwidth is what a ring would have had to carry for it, so that collectives
 
 import json
 import os
+import signal
 from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple
@@ -13,11 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fanfold.errors import FanfoldError
+from fanfold.errors import CheckFailed, EnvironmentLack, FanfoldError
 from fanfold.group.communicator import Op
 from fanfold.group.fabric import FabricCommunicator
 from fanfold.kernels import reduce as r
 from fanfold.live.clock import now_ps
+from fanfold.live.syscalls import end_with_parent
 from fanfold.streams import stream
 from fanfold.topo.fabric import Fabric
 from fanfold.units import PS_PER_SECOND
@@ -34,6 +36,13 @@ KINDS = ("float32", "float64", "bfloat16", "float16", "int32", "int64")
 OPS = {"sum": Op.SUM, "prod": Op.PRODUCT, "min": Op.MIN, "max": Op.MAX, "avg": Op.AVG}
 EXACT = {"float32": 24, "float64": 53, "bfloat16": 8, "float16": 11}
 """Bits of a significand."""
+
+DIED = b'{"error": "a rank died", "cause": "failed"}'
+CAUSES: dict[str, type[FanfoldError]] = {
+    "failed": CheckFailed,
+    "lack": EnvironmentLack,
+    "unexpected": FanfoldError,
+}
 
 Array = NDArray[Any]
 
@@ -80,28 +89,34 @@ def sweep(
     seed: int,
     group: int,
 ) -> list[Line]:
-    """Run all cases with one process for each rank.
+    """Run all cases with one process for each rank; none outlives this one.
 
     Raises:
-        FanfoldError: what a rank's process said when it failed.
+        FanfoldError: what a rank's process said when it failed; CheckFailed: an operation
+            did, EnvironmentLack: a rank could not start.
     """
-    readers = []
-    for rank in range(len(members)):
-        read, write = os.pipe()
-        if os.fork() == 0:
-            os.close(read)
-            _be_rank(fabric, members, rank, cases, rounds, seed, group, write)
-        os.close(write)
-        readers.append(os.fdopen(read, "rb"))
-    answers = []
-    for reader in readers:
-        with reader:
-            answers.append(json.loads(reader.read() or b'{"error": "a rank died"}'))
-    for _ in readers:
-        os.wait()
+    readers, pids = [], []
+    try:
+        for rank in range(len(members)):
+            read, write = os.pipe()
+            pid = os.fork()
+            if pid == 0:
+                end_with_parent()
+                os.close(read)
+                _be_rank(fabric, members, rank, cases, rounds, seed, group, write)
+            os.close(write)
+            pids.append(pid)
+            readers.append(os.fdopen(read, "rb"))
+        answers = [json.loads(reader.read() or DIED) for reader in readers]
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)  # it has said all, or nobody listens
+            os.waitpid(pid, 0)
+        for reader in readers:
+            reader.close()
     for answer in answers:
         if isinstance(answer, dict):
-            raise FanfoldError(f"reduce-bench: {answer['error']}")
+            raise CAUSES[answer["cause"]](f"reduce-bench: {answer['error']}")
     return [_line(case, [rows[i] for rows in answers]) for i, case in enumerate(cases)]
 
 
@@ -138,9 +153,11 @@ def _be_rank(
         _tell(write, rows)
         code = 0
     except FanfoldError as error:
-        _tell(write, {"error": f"rank {rank}: {error}"})
+        cause = "lack" if isinstance(error, EnvironmentLack) else "failed"
+        _tell(write, {"error": f"rank {rank}: {error}", "cause": cause})
     except BaseException as error:  # a fork has nobody above it to tell
-        _tell(write, {"error": f"rank {rank}: {type(error).__name__}: {error}"})
+        text = f"rank {rank}: {type(error).__name__}: {error}"
+        _tell(write, {"error": text, "cause": "unexpected"})
     finally:
         os._exit(code)
 

@@ -6,6 +6,7 @@ controllen, flags; seven 8-byte words.
 """
 
 import ctypes
+import signal
 
 import numpy as np
 
@@ -19,6 +20,7 @@ SOL_UDP = 17
 UDP_SEGMENT = 103
 UDP_GRO = 104
 CLOCK_MONOTONIC = 1
+PR_SET_PDEATHSIG = 1
 
 if JIT:
     _recvmsg = extern("recvmsg", "int64", "int32", "uint64", "int32")
@@ -72,3 +74,8 @@ def monotonic_ps(timespec: I64) -> int:
     """CLOCK_MONOTONIC in picoseconds; ``timespec`` is scratch, (2,)."""
     _clock_gettime(CLOCK_MONOTONIC, np.uint64(timespec.ctypes.data))
     return timespec[0] * 1_000_000_000_000 + timespec[1] * 1000
+
+
+def end_with_parent() -> None:
+    """From here on this process is killed when the one that forked it ends, in any way."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

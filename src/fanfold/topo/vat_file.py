@@ -70,6 +70,13 @@ def vats_of(net: Net, file: VatFile) -> tuple[Vat, ...]:
     """
     index = {net.node_name(node): node for node in range(net.n_nodes)}
     _check_count("slots", file.slots)
+    if not file.jobs:
+        raise ConfigError("jobs", "nothing", "one job or more")
+    names: set[str] = set()
+    for i, job in enumerate(file.jobs):
+        if job.name in names:
+            raise ConfigError(f"jobs[{i}].name", job.name, "another name for each job")
+        names.add(job.name)
     return tuple(_vat(net, index, job, f"jobs[{i}]") for i, job in enumerate(file.jobs))
 
 

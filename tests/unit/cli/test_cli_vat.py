@@ -102,3 +102,20 @@ def test_a_wrong_file_is_named_by_its_key(change, field, capsys, tmp_path):
     file.write_text(json.dumps(table))
     assert run(["vat", *NET, "--check", str(file)]) == 2
     assert field in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"jobs": []}, "jobs: got 'nothing', allowed: one job or more"),
+        ({"slots": 0}, "slots: got 0"),
+        ({"jobs": [0, 0]}, "jobs[1].name: got 'figure 1', allowed: another name"),
+    ],
+)
+def test_a_file_without_jobs_of_their_own_is_refused(change, said, capsys, tmp_path):
+    table = json.loads((EXAMPLES / "figure1_vat.json").read_text())
+    change["jobs"] = [table["jobs"][i] for i in change.get("jobs", [0])]
+    file = tmp_path / "plan.json"
+    file.write_text(json.dumps(table | change))
+    assert run(["vat", *NET, "--check", str(file)]) == 2
+    assert f"error: {said}" in capsys.readouterr().err
