@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fanfold.errors import ConfigError
+from fanfold.ids import MAX_BFR_ID
 from fanfold.scenario.scenario import Fidelity
 from fanfold.scenario.settings import Settings
 from fanfold.schemes.program import NO_TREE, Fan, Program, Sum
@@ -92,6 +93,8 @@ def _lack(program: Program, net: Net) -> str:
         return "connections between switches have no packets here"
     if program_has_no_room(program, net):
         return f"trees over more than {MAX_TREE_HOSTS:,} hosts"
+    if program.many and net.n_hosts > MAX_BFR_ID:
+        return f"BFR-ids end at {MAX_BFR_ID:,}"
     return ""
 
 

@@ -41,10 +41,11 @@ from fanfold.sim.fluid_sizes import (
     last_packet_ps,
     message_spans,
 )
+from fanfold.sim.fluid_slots import grant
 from fanfold.sim.fluid_sums import (
     SumTimes,
     SumTree,
-    build_sum_tree,
+    count_arrays,
     count_sum,
     sum_entries,
     sum_times,
@@ -120,10 +121,7 @@ def run_fluid(
         build_tree(net, routes, ways, program, fan, set_of, settings.n_ecmp)
         for fan in with_entropy(program.fans)
     ]
-    sums = [
-        build_sum_tree(net, routes, ways, program, settings, a)
-        for a in range(len(program.sums))
-    ]
+    sums = grant(net, routes, ways, program, settings)
     taken = [sum_entries(net, tree, settings.ack_bytes) for tree in sums]
     first, entries = build_entries(net, routes, ways, wires, trees, taken, settings)
     sizes = build_sizes(program, settings)
@@ -291,9 +289,12 @@ def _outcome(stage: Stage, tally: I64, n_solves: int) -> Outcome:
             heard[n + m] = int(sizes.words[n + m]) * tree.hosts.size
         if program.folds:
             n_slots += blocks * int(tree.copies[net.dst >= net.n_hosts].sum())
+    joined, passed = 0, 0
     for a, (one, span) in enumerate(zip(stage.sums, stage.times, strict=True)):
         hosts = one.hosts if one.to_all else one.hosts[:1]
         due[hosts] += program.sums[a].n_bytes
+        some = count_arrays(net, one)
+        joined, passed = joined + some[0], passed + some[1]
         at = items["sent_ps"][program.first_sum + a] + span.rest_ps[: hosts.size]
         host_ps[hosts] = np.maximum(host_ps[hosts], at)
     none = np.zeros(net.n_links, np.int64)
@@ -316,6 +317,8 @@ def _outcome(stage: Stage, tally: I64, n_solves: int) -> Outcome:
         n_events=n_solves + 2 * items.size,
         stuck=(),
         reason=_reason(program, stage.settings),
+        arrays=(joined, passed, 0),
+        sum_slots=tuple(2 * tree.window for tree in stage.sums),
     )
 
 

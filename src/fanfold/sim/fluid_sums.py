@@ -20,6 +20,7 @@ from fanfold.schemes.program import MIDDLE, NO_TREE, Program, Sum
 from fanfold.sim.build import byte_times
 from fanfold.sim.fluid_flows import Taken, longest, refuse_pair
 from fanfold.sim.loop.ways import NONE, Ways, fan_down
+from fanfold.sim.sum_links import sum_links
 from fanfold.sim.sum_sizes import SumSizes, sum_sizes, sum_window
 from fanfold.topo.net import Net
 from fanfold.topo.routes import Routes
@@ -28,6 +29,7 @@ I64 = NDArray[np.int64]
 I32 = NDArray[np.int32]
 
 
+NOBODY = np.zeros(0, np.int64)
 FIRST_BLOCKS = 16
 """Congestion window of a rank that begins (live/rank.py); it grows by half each window."""
 
@@ -38,7 +40,8 @@ class SumTree(NamedTuple):
     hosts: (R,) ranks. path: (R, M) links from the root to each, -1 beyond the last. arm: links
     from rank 0 to the root, by which ARM goes; none in an installed tree. sizes: of it.
     window: blocks under way. is_installed: hops are connections with acknowledgements. to_all:
-    results are for all.
+    results are for all. passing: BFRs that have no slots for it. n_arms: times that rank 0 asks
+    for slots.
     """
 
     hosts: I64
@@ -48,11 +51,33 @@ class SumTree(NamedTuple):
     window: int
     is_installed: bool
     to_all: bool
+    passing: I64 = NOBODY
+    n_arms: int = 1
+
+    def root(self, net: Net) -> int:
+        """Node that all arrays come together at."""
+        return int(net.src[self.path[0, 0]])
 
     @property
     def down(self) -> I64:
         """Links from the root on, each once."""
         return np.unique(self.path[self.path >= 0]).astype(np.int64)
+
+    def up_copies(self, net: Net) -> I64:
+        """(L,) arrays of a block on each link toward the root: one, or all passed on."""
+        copies = np.zeros(net.n_links, np.int64)
+        copies[net.reverse[self.down]] = 1
+        column = net.reverse[self.path]
+        for m in range(self.path.shape[1] - 1, 0, -1) if self.passing.size else ():
+            is_on = self.path[:, m] >= 0
+            from_below = np.unique(column[is_on, m])
+            node = net.dst[from_below]
+            passes = np.isin(node, self.passing) & (node != self.root(net))
+            above = np.full(net.n_nodes, 0, np.int64)
+            above[net.src[column[is_on, m - 1]]] = column[is_on, m - 1]
+            copies[np.unique(above[node[passes]])] = 0
+            np.add.at(copies, above[node[passes]], copies[from_below[passes]])
+        return copies
 
     @property
     def results(self) -> I64:
@@ -83,9 +108,18 @@ class SumTimes(NamedTuple):
 
 
 def build_sum_tree(
-    net: Net, routes: Routes, ways: Ways, program: Program, settings: Settings, at: int
+    net: Net,
+    routes: Routes,
+    ways: Ways,
+    program: Program,
+    settings: Settings,
+    at: int,
+    climb: int = MIDDLE,
 ) -> SumTree:
     """Links of a sum of a program.
+
+    Args:
+        climb: instead of the sum's own.
 
     Raises:
         ConfigError: no path between members.
@@ -98,6 +132,8 @@ def build_sum_tree(
         path = _trace(net, links, hosts, longest(routes))
         return SumTree(hosts, path, np.zeros(0, np.int64), sizes, window, True, one.to_all)
     table = at % settings.n_ecmp
+    if climb != MIDDLE:
+        one = one._replace(climb=climb)
     arm = _climb(net, routes, ways, one, hosts, table, settings.n_ecmp)
     path = _down(net, routes, ways, int(net.dst[arm[-1]]), hosts, table, settings.n_ecmp)
     return SumTree(hosts, path, arm, sizes, window, False, one.to_all)
@@ -107,7 +143,7 @@ def _climb(
     net: Net, routes: Routes, ways: Ways, one: Sum, hosts: I64, table: int, n_ecmp: int
 ) -> I64:
     """ARM's links to the root: toward the last member behind another BFR (fold.md, rule 1)."""
-    way = [int(net.first_out[hosts[0]])]
+    way = [int(sum_links(net, routes, one)[0])]
     members = np.sort(hosts)
     n_left = one.climb
     while n_left:
@@ -176,8 +212,9 @@ def _ready_ps(net: Net, settings: Settings, tree: SumTree) -> int:
     if tree.is_installed:
         return 0
     sizes = tree.sizes
-    ready_ps = _along_ps(net, settings, tree.arm, sizes.head)
-    ready_ps += int(_down_ps(net, settings, tree, sizes.head).max())
+    up_ps = _along_ps(net, settings, tree.arm, sizes.head)
+    down_ps = _down_ps(net, settings, tree, sizes.head)
+    ready_ps = (tree.n_arms - 1) * (up_ps + int(down_ps[0])) + up_ps + int(down_ps.max())
     full = min(sizes.agreed, sizes.head + settings.payload_bytes)
     ready_ps += int(_up_ps(net, settings, tree, full).max())
     ready_ps += int(_down_ps(net, settings, tree, full).max())
@@ -226,8 +263,8 @@ def _down_ps(net: Net, settings: Settings, tree: SumTree, n_bytes: int) -> I64:
 def sum_entries(net: Net, tree: SumTree, ack_bytes: int) -> Taken:
     """What a sum takes of links; acknowledgements go the other way."""
     sizes = tree.sizes
-    weight = np.zeros(net.n_links)
-    weight[net.reverse[tree.down]] = 1
+    up = tree.up_copies(net)
+    weight = up.astype(np.float64)
     weight[tree.results] += 1
     whole = weight.copy()
     weight[tree.empties] += sizes.n_blocks * sizes.head / sizes.wire
@@ -236,22 +273,31 @@ def sum_entries(net: Net, tree: SumTree, ack_bytes: int) -> Taken:
     return Taken(links, weight[links], whole[links], ack)
 
 
+def count_arrays(net: Net, tree: SumTree) -> tuple[int, int]:
+    """Arrays that BFRs join in slots, and that they pass on without."""
+    copies = tree.up_copies(net) * (tree.sizes.n_blocks + tree.sizes.n_agreed)
+    passed = int(copies[np.isin(net.dst, tree.passing)].sum())
+    return int(copies.sum()) - passed, passed
+
+
 def count_sum(net: Net, settings: Settings, tree: SumTree, out: I64) -> None:
     """Add a sum's packets and bytes to (L, N_LINK_CLASSES, 2)."""
     sizes = tree.sizes
     array = np.array([sizes.n_blocks, sizes.wire])
-    up, down = net.reverse[tree.down], tree.results
-    out[up, DATA] += array
+    copies, down = tree.up_copies(net), tree.results
+    out[:, DATA] += copies[:, None] * array
     out[down, DATA] += array
     out[tree.empties, DATA] += np.array([sizes.n_blocks, sizes.n_blocks * sizes.head])
     if tree.is_installed:
         acks = np.array([sizes.n_blocks, sizes.n_blocks * settings.ack_bytes])
-        out[net.reverse[up], ACK] += acks
+        out[tree.down, ACK] += acks
         out[net.reverse[down], ACK] += acks
         return
     agreed, word = np.array([sizes.n_agreed, sizes.agreed]), np.array([1, sizes.head])
-    out[up, DATA] += agreed
+    out[:, DATA] += copies[:, None] * agreed
     out[tree.down, DATA] += agreed
     home = net.reverse[tree.path[0][tree.path[0] >= 0]][::-1]
-    for links in (tree.arm, tree.down, home, tree.down, home[:1]):  # ARM, CLOSE, CLOSE again
+    for links in (tree.arm, tree.down):
+        out[links, ACK] += tree.n_arms * word
+    for links in (home, tree.down, home):  # CLOSE, and again: the root has forgotten the group
         out[links, ACK] += word

@@ -10,7 +10,7 @@ from fanfold.kernels.layout import BITS_AT, FOLD_BYTES, INNER_BYTES, UNDERLAY_BY
 from fanfold.scenario.settings import Settings
 from fanfold.schemes.program import NO_TREE, Sum
 
-AGREED_WORDS = 14
+AGREED_WORDS = 16
 """What ranks are asked for, twice, before the exponents of a window (group/session.py)."""
 
 

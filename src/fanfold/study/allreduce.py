@@ -1,8 +1,8 @@
 """Study: one training iteration: computing, then gradients summed over all replicas.
 
 Tensor-parallel and pipeline traffic counts as computing here. Nothing overlaps: gradients wait
-for the whole backward pass. Sums are made at hosts; a sum made in the network is not built yet,
-so multicast schemes add up along a tree of hosts and hand the sums out by multicast.
+for the whole backward pass. fanfold and sharp add up in the network. With every other scheme
+hosts add: multicast ones along a tree of hosts, and hand the sums out by multicast.
 """
 
 import msgspec
@@ -26,7 +26,10 @@ KEYS = (
     Key("pp", "count", "1", "pipeline stages"),
     Key("batch", "count", "8", "sequences of a replica in an iteration"),
     Key("seq", "count", "4096", "tokens of a sequence"),
+    Key("slots", "count", "16384", "of a router for arrays, of all groups", 8, 2**20),
 )
+SCHEMES = ("halving-doubling", "parameter-server", "sharp")
+"""Beside those of every study: they do nothing but sums, or sums best."""
 METRICS = (
     "step_ps",
     "time_all_ps",
@@ -62,6 +65,7 @@ def graph(setting: Setting, style: Style) -> Graph:
         gpus=setting.gpus,
         phases=tuple(phases),
         defaults=_defaults(degrees, sums),
+        array_slots=setting.number("slots"),
     )
 
 
@@ -93,5 +97,5 @@ def _defaults(degrees: Degrees, sums: list[Transfer]) -> tuple[Default, ...]:
         Default("degrees", shape, "keys tp, pp; replicas are what is left"),
         Default("gradients", f"{n_bytes:,} bytes of each GPU", f"in {degrees.grad_dtype}"),
         Default("overlap", "none", "gradients wait for the whole backward pass"),
-        Default("sums", "at hosts", "folding of data in the network is not built yet"),
+        Default("sums", "in switches by fanfold and sharp, else at hosts", "as schemes do it"),
     )

@@ -23,7 +23,7 @@ class Kind(NamedTuple):
     """A name, what it is, its own keys, metrics of its table, and the function of its graph.
 
     metrics: the one that decides first. model, gpus: where none is named. sweep: where none of
-    its keys is given.
+    its keys is given. schemes: that it takes beside those of every study.
     """
 
     name: str
@@ -34,6 +34,7 @@ class Kind(NamedTuple):
     model: str
     gpus: int
     sweep: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    schemes: tuple[str, ...] = ()
 
     @property
     def all_keys(self) -> tuple[Key, ...]:
@@ -59,6 +60,7 @@ CATALOG: tuple[Kind, ...] = (
         allreduce.graph,
         "llama3-70b",
         64,
+        schemes=allreduce.SCHEMES,
     ),
     Kind(
         "model-push",

@@ -1,6 +1,7 @@
 """One phase on a fabric: simulated at the fidelity that its work allows."""
 
 import functools
+from collections import Counter
 from typing import NamedTuple
 
 import msgspec
@@ -15,10 +16,11 @@ from fanfold.scenario.scenario import Fidelity, Scenario
 from fanfold.scenario.settings import Settings
 from fanfold.scenario.width import WIDTHS
 from fanfold.schemes.catalog import Scheme
-from fanfold.schemes.program import Program
+from fanfold.schemes.program import NO_TREE, Program
 from fanfold.schemes.tree_fans import Site
 from fanfold.study.lower import Sent, lower
 from fanfold.study.phases import Phase
+from fanfold.topo.net import Net
 from fanfold.topo.nets import build_named_net
 from fanfold.topo.routes import build_routes
 from fanfold.trees.settings import TreeSettings
@@ -28,6 +30,8 @@ MOST_HOPS = 3_000_000
 where every packet is a message to many of its own."""
 
 
+MOST_NAMED = 8
+"""Groups named one by one."""
 MOST_ECMP = 32
 """BIFTs of a router for its equal paths (RFC 8279 section 6.7.2): with fewer, many messages to
 many share the same links."""
@@ -83,7 +87,26 @@ def move(
         _memo[key] = simulate_job(scenario, stage, job)
     outcome = _memo[key]
     first = _first_ps(phase, sent, outcome) if phase.first_bytes else 0
-    return Moved(sent.program, choice, outcome, sent.note, first)
+    notes = [
+        note for note in (sent.note, _slots_note(stage.net, sent.program, outcome)) if note
+    ]
+    return Moved(sent.program, choice, outcome, "; ".join(notes), first)
+
+
+def _slots_note(net: Net, program: Program, outcome: Outcome) -> str:
+    """Which sums got how many slots of BFRs, empty where none was asked for."""
+    pairs = zip(program.sums, outcome.sum_slots, strict=True)
+    slots = [(n, one.hosts[0]) for one, n in pairs if one.tree == NO_TREE]
+    if not slots:
+        return ""
+    joined, passed, _ = outcome.arrays
+    alone = f", {passed / (joined + passed):.0%} of arrays passed on" if passed else ""
+    counts = Counter(n for n, _ in slots)
+    if len(counts) > 1 and len(slots) <= MOST_NAMED:
+        parts = [f"{n:,} for the group of {net.node_name(host)}" for n, host in slots]
+    else:
+        parts = [f"{n:,} for {times}" for n, times in sorted(counts.items(), reverse=True)]
+    return f"slots of sums in each BFR: {', '.join(parts)}{alone}"
 
 
 def _first_ps(phase: Phase, sent: Sent, outcome: Outcome) -> int:
@@ -133,7 +156,13 @@ def _choose(asked: Fidelity, stage: Stage, program: Program, settings: Settings)
 
 
 def settings_of(
-    stage: Stage, n_ecmp: int, n_slots: int, bitstring_bits: int, loss_ppb: int
+    stage: Stage,
+    n_ecmp: int,
+    n_slots: int,
+    bitstring_bits: int,
+    loss_ppb: int,
+    *,
+    array_slots: int = 0,
 ) -> Settings:
     """Settings of the simulator with what a study changes; 0 leaves a value as it is."""
     if bitstring_bits and bitstring_bits not in WIDTHS:
@@ -142,6 +171,7 @@ def settings_of(
     changes = {
         "n_ecmp": n_ecmp or min(widest, MOST_ECMP),
         "n_slots": n_slots,
+        "array_slots": array_slots,
         "bitstring_bits": bitstring_bits,
         "loss_ppb": loss_ppb,
     }

@@ -74,9 +74,10 @@ class Graph(NamedTuple):
 
     topology: of ``n_hosts`` hosts or more, of which ``gpus`` compute and wait. durable: phase
     that ends when all is stored, empty where there is none. waits: who is idle where nothing is
-    computed: receivers until they have all, or all GPUs until the end. n_slots: of a router,
-    bitstring_bits: 0: as the simulator has it. has_exit: what the site of the first source
-    sends to its border router is egress. note: what a reader must know of this point.
+    computed: receivers until they have all, or all GPUs until the end. n_slots: of a router for
+    feedback, array_slots: for arrays, bitstring_bits: 0: as the simulator has it. has_exit:
+    what the site of the first source sends to its border router is egress. note: what a reader
+    must know of this point.
     """
 
     topology: str
@@ -85,6 +86,7 @@ class Graph(NamedTuple):
     phases: tuple[Phase, ...]
     defaults: tuple[Default, ...] = ()
     n_slots: int = 0
+    array_slots: int = 0
     bitstring_bits: int = 0
     durable: str = ""
     waits: Literal["receivers", "gpus"] = "receivers"

@@ -119,6 +119,7 @@ def _row(task: StudyTask, store: Store) -> Row:
         graph.n_slots,
         graph.bitstring_bits,
         setting.number("loss"),
+        array_slots=graph.array_slots,
     )
     scheme, fidelity = scheme_of(task.scheme), _fidelity(setting)
     moved: dict[str, Moved] = {}
@@ -237,6 +238,7 @@ def _keep(
         transport="plain",
         loss_ppb=loss_ppb,
         setup=program.setup,
+        n_sums=len(program.sums),
     )
     key = RunKey(task_id(task), DRIVER, task.seed, code_version())
     store.put(

@@ -9,9 +9,9 @@ from fanfold.scenario.fidelity import Work, are_trains_exact, choose, distances
 from fanfold.scenario.ranks import place_ranks, sources_of
 from fanfold.scenario.scenario import Workload
 from fanfold.scenario.settings import Settings
-from fanfold.schemes.catalog import CATALOG
+from fanfold.schemes.catalog import CATALOG, scheme_of
 from fanfold.schemes.options import SchemeOptions
-from fanfold.schemes.program import Fan, build_program
+from fanfold.schemes.program import Fan, Sum, build_program
 from fanfold.schemes.tree_fans import Site
 from fanfold.topo.nets import build_named_net
 from fanfold.topo.routes import build_routes
@@ -57,6 +57,35 @@ def test_a_fan_is_its_tree_and_a_word_for_each_block() -> None:
     # a link to each receiver, one path of 1 and one of 3 links to their edge switches
     assert Work(NET, ROUTES, folded, SETTINGS).records(1) == (65 + 2) * (3 + 1 + 3)
     assert Work(NET, ROUTES, unfolded, SETTINGS).records(1) == 65 * 7 + 2 * (2 + 4 + 4)
+
+
+def test_a_sum_is_its_tree_up_and_down() -> None:
+    one = Sum((0, 1, 2, 3), 4096 * 65)
+    program = build_program(messages(), NO_EDGES, sums=(one,))
+    # the links that a fan from rank 0 would take, its own among them, both ways
+    assert Work(NET, ROUTES, program, SETTINGS).records(1) == 2 * 65 * (3 + 1 + 3)
+    assert Work(NET, ROUTES, program, SETTINGS).records(64) == 2 * 65 * (3 + 1 + 3)
+
+
+def test_sums_of_installed_trees_go_by_flow_only() -> None:
+    work = Collective("all_reduce", 4096, (0, 1, 2, 3))
+    program = scheme_of("sharp").build(work, site=Site(NET, TreeSettings()))
+    for asked in ("auto", "flow"):
+        assert choose(asked, NET, ROUTES, program, SETTINGS).rung == "flow"
+    for asked in ("packet", "train"):
+        with pytest.raises(ConfigError, match=f"workload.kind: got .*{asked}"):
+            choose(asked, NET, ROUTES, program, SETTINGS)
+
+
+def test_more_hosts_than_bfr_ids_need_flow(monkeypatch: pytest.MonkeyPatch) -> None:
+    fan, one = Fan(0, (1, 2), 1), Sum((0, 1), 1)
+    for more in ({"fans": (fan,)}, {"sums": (one,)}):
+        program = build_program(messages(), NO_EDGES, **more)
+        for limit, rung in ((16, "packet"), (15, "flow")):
+            monkeypatch.setattr(fidelity, "MAX_BFR_ID", limit)
+            assert choose("auto", NET, ROUTES, program, SETTINGS).rung == rung
+    program = build_program(messages((0, 1, 1)), NO_EDGES)
+    assert choose("auto", NET, ROUTES, program, SETTINGS).rung == "packet"
 
 
 def test_words_to_sources_have_a_limit_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -67,12 +67,11 @@ def test_a_sum_for_one_goes_whole_to_it_and_as_headers_to_the_rest():
 
 
 def test_a_window_that_is_too_small_waits_for_each_round():
-    settings = Settings(sum_window=2)
-    out = run(sums(Sum((0, 1), 10 * 4096)), settings)
-    agreed = 2 * ((4 * 16 + 100) * 80 + US)
-    # five times two blocks: four rounds, then the last two
-    assert out.end_ps == ARMED + agreed + 4 * ROUND + FULL + ROUND
-    own = run(sums(Sum((0, 1), 10 * 4096, window=2)))
+    out = run(sums(Sum((0, 1), 10 * 4096)), Settings(sum_window=4))
+    agreed = 2 * ((4 * 18 + 100) * 80 + US)
+    # four and four blocks, then two
+    assert out.end_ps == ARMED + agreed + 2 * ROUND + FULL + ROUND
+    own = run(sums(Sum((0, 1), 10 * 4096, window=4)))
     assert own.end_ps == out.end_ps
 
 
@@ -85,6 +84,43 @@ def test_windows_grow_from_sixteen_blocks_by_half():
     alone = 2 * (HEAD + flight) + 2 * (1180 * 80 + flight)
     # 121 blocks last 54,080 ps less than a round; the window after that is more than one
     assert out.end_ps == alone + 6 * round_ps + 5 * FULL + flight + FULL + flight
+
+
+def test_slots_are_granted_in_halves_down_to_eight():
+    ten = Sum((0, 1, 2), 10 * 4096)
+    # 512 are asked for, 256, 128, 64, 32, 16: a window of eight, 14 ns more than a round
+    few = run(sums(ten), Settings(array_slots=16))
+    assert few.end_ps == 6 * ARMED + AGREED + 10 * FULL + US + FULL + US
+    assert few.link_pkts[0, ACK] == 6 + 2
+    assert few.arrays == (3 * 11, 0, 0)
+    assert run(sums(ten), Settings(group_slots=31)).end_ps == few.end_ps
+    assert run(sums(ten), Settings(array_slots=8)).end_ps > few.end_ps
+    with pytest.raises(ConfigError, match="sum 0 of 1, no BFR has slots left"):
+        run(sums(ten), Settings(array_slots=7))
+
+
+def test_sums_compete_for_slots_in_the_order_in_which_they_start():
+    late, early = Sum((0, 1), 40960, start_ps=5), Sum((2, 3), 40960)
+    # 32 of 48 go to the first, 16 to the other
+    out = run(sums(late, early), Settings(array_slots=48))
+    assert out.item_ps[1] == run(sums(early), Settings(array_slots=32)).end_ps
+    assert out.item_ps[0] == run(sums(late), Settings(array_slots=16)).end_ps
+    with pytest.raises(ConfigError, match="sum 0 of 2, no BFR has slots left"):
+        run(sums(late, early), Settings(array_slots=32))
+
+
+def test_a_bfr_without_slots_passes_on_what_comes():
+    # hosts 0..3 are pod 0 of the fat tree: leaves edge0, edge1 below agg0
+    net = build_named_net("fat-tree:k=4")
+    crowd = [Sum((2, 3), 10 * 4096) for _ in range(2)]
+    wide = Sum((0, 1, 2, 3), 10 * 4096)
+    out = run(sums(*crowd, wide), Settings(array_slots=1024), "fat-tree:k=4")
+    up = int(net.first_out[net.n_hosts + 1])
+    links = [k for k in range(net.n_links) if net.node_name(int(net.src[k])) == "edge1"]
+    ups = [k for k in links if net.node_name(int(net.dst[k])).startswith("agg")]
+    assert out.arrays == (2 * 2 * 11 + 2 * 11 + 3 * 11, 2 * 11, 0)
+    assert sorted(out.link_pkts[ups, DATA].tolist()) == [0, 22]
+    assert up in links
 
 
 def test_two_sums_share_links_and_one_that_waits_has_them_alone():

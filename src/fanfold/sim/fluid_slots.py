@@ -1,0 +1,74 @@
+"""Which sums get how many slots: what ARM is granted at each BFR (docs/wire/fold.md, ADR 0023).
+
+A BFR grants a sum its slots side by side or none. Without them at the root rank 0 asks for half
+as many, at last for a root one BFR further up; a BFR below the root that has none passes arrays
+on as they come. Sums that nothing holds back compete in the order in which they start; one that
+waits for other items finds all slots free, as what it waits for has given its own back.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fanfold.errors import ConfigError
+from fanfold.scenario.settings import Settings
+from fanfold.schemes.program import NO_TREE, Program
+from fanfold.sim.fluid_sums import SumTree, build_sum_tree
+from fanfold.sim.loop.ranks import LEAST_WINDOW, MAX_CLIMB
+from fanfold.sim.loop.ways import Ways
+from fanfold.topo.net import Net
+from fanfold.topo.routes import Routes
+
+I64 = NDArray[np.int64]
+
+
+def grant(
+    net: Net, routes: Routes, ways: Ways, program: Program, settings: Settings
+) -> list[SumTree]:
+    """Trees of all sums with the window that each has in the end.
+
+    Raises:
+        ConfigError: no path between members, or no BFR that has slots for a sum.
+    """
+    free = np.full(net.n_nodes, settings.array_slots, np.int64)
+    trees: dict[int, SumTree] = {}
+    sums, needs = program.sums, program.n_needs[program.first_sum :]
+    for a in sorted(range(len(sums)), key=lambda a: (sums[a].start_ps, a)):
+        tree = build_sum_tree(net, routes, ways, program, settings, a)
+        if sums[a].tree == NO_TREE:
+            mine = free if needs[a] == 0 else np.full(net.n_nodes, settings.array_slots)
+            tree = _granted(net, routes, ways, program, settings, a, tree, mine)
+        trees[a] = tree
+    return [trees[a] for a in range(len(sums))]
+
+
+def _granted(
+    net: Net,
+    routes: Routes,
+    ways: Ways,
+    program: Program,
+    settings: Settings,
+    a: int,
+    tree: SumTree,
+    free: I64,
+) -> SumTree:
+    """A tree with its slots, which are taken from ``free``."""
+    most = settings.group_slots or settings.array_slots
+    first, n_arms = tree.arm.size - 1, 0
+    for climb in range(first, max(first, MAX_CLIMB) + 1):
+        if climb > first:
+            tree = build_sum_tree(net, routes, ways, program, settings, a, climb)
+            if tree.arm.size - 1 < climb:
+                break
+        window = tree.window
+        room = min(int(free[tree.root(net)]), most)
+        n_arms += 1
+        while 2 * window > room and window > LEAST_WINDOW:
+            window = max(window // 2, LEAST_WINDOW)
+            n_arms += 1
+        if 2 * window <= room:
+            nodes = np.unique(net.src[tree.down])
+            has_room = free[nodes] >= 2 * window
+            free[nodes[has_room]] -= 2 * window
+            return tree._replace(window=window, passing=nodes[~has_room], n_arms=n_arms)
+    got = f"sum {a} of {len(program.sums)}, no BFR has slots left for it"
+    raise ConfigError("workload.kind", got, f"{2 * LEAST_WINDOW} slots or more for each sum")
