@@ -1,19 +1,16 @@
 """Arrays through live BFRs: collectives, loss, silence, and figure 1 of draft-song-ina-00."""
 
 import socket
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from live_group import BLOCK, Group, values
 from live_site import LiveLab, Site
 from vat_nodes import GROUP, GROUP_PORT, figure_one, message, said
 
-from fanfold.group.communicator import GroupError, Op
-from fanfold.group.fabric import FabricCommunicator
-from fanfold.impair import Impairment
+from fanfold.group.communicator import Op
 from fanfold.kernels.layout import BIER_PORT
 from fanfold.live.ports import open_socket
 from fanfold.topo.fabric import Fabric, load_fabric, save_fabric
@@ -23,10 +20,6 @@ pytestmark = pytest.mark.live
 
 N = 4
 HOSTS = [f"h{i + 1}" for i in range(N)]
-WAIT_PS = 20 * PS_PER_SECOND
-BLOCK = 2048
-"""Float32 values in one packet."""
-_groups = iter(range(0x5EED0000, 0x5EEE0000))
 
 
 @pytest.fixture(scope="module")
@@ -41,52 +34,11 @@ def fabric(lab: LiveLab) -> Fabric:
     return load_fabric(lab.folder / "fabric.toml")
 
 
-class Group:
-    """All ranks of one group in this process: each has a thread of its own."""
-
-    def __init__(self, fabric: Fabric, members: list[str] = HOSTS, **kwargs: Any) -> None:
-        number = next(_groups)
-        kwargs = {"timeout_ps": WAIT_PS, **kwargs}
-        self.ranks = [
-            FabricCommunicator(fabric, members, r, group=number, **kwargs)
-            for r in range(len(members))
-        ]
-
-    def each(self, begin: Callable[[FabricCommunicator], Any]) -> None:
-        """Begin an operation on all ranks, wait for all."""
-        for work in [begin(rank) for rank in self.ranks]:
-            work.wait()
-
-    def errors(self, begin: Callable[[FabricCommunicator], Any]) -> list[GroupError]:
-        """The same where all ranks that begin must fail."""
-        found = []
-        for work in [w for w in map(begin, self.ranks) if w is not None]:
-            with pytest.raises(GroupError) as caught:
-                work.wait()
-            found.append(caught.value)
-        return found
-
-    def count(self, word: str) -> int:
-        return sum(rank.counters()[word] for rank in self.ranks)
-
-    def close(self) -> None:
-        """All at once: closing waits for the others."""
-        with ThreadPoolExecutor(len(self.ranks)) as pool:
-            list(pool.map(lambda rank: rank.close(), self.ranks))
-
-
 @pytest.fixture
 def group(fabric: Fabric) -> Iterator[Group]:
-    made = Group(fabric)
+    made = Group(fabric, HOSTS)
     yield made
     made.close()
-
-
-def values(kind: str, n: int, seed: int) -> np.ndarray:
-    random = np.random.default_rng(seed)
-    if kind.startswith(("int", "uint")):
-        return random.integers(0, 100, n).astype(kind)
-    return random.standard_normal(n).astype(kind)
 
 
 @pytest.mark.parametrize("kind", ["float32", "float64", "float16", "int32", "int64", "uint8"])
@@ -174,46 +126,8 @@ def test_what_is_not_finite_stands_where_it_was(group: Group) -> None:
     assert group.count("not_finite_blocks") == 2 * N
 
 
-def test_loss_changes_no_bit_and_little_is_sent_again(lab: LiveLab, fabric: Fabric) -> None:
-    every = [values("float32", 60 * BLOCK, seed) for seed in range(N)]
-    results = set()
-    for drop_ppb in (0, 10_000_000):
-        group = Group(fabric)
-        lost = {n: impair(lab, fabric, n, drop_ppb) for n in ("leaf1", "leaf2", "spine1")}
-        for rank in group.ranks:
-            chance = Impairment(drop_ppb=drop_ppb, duplicate_ppb=drop_ppb, reorder_ppb=drop_ppb)
-            rank.end.impair(chance, 3)
-        before = {n: lab.status(n).get("arrays", {}) for n in lost}
-        for turn in range(3):
-            mine = [np.roll(a, turn) for a in every]
-            group.each(lambda c, mine=mine: c.all_reduce(mine[c.rank]))
-            assert len({a.tobytes() for a in mine}) == 1
-            results.add((turn, mine[0].tobytes()))
-        n_lost = sum(lab.status(n)["drops"].get("impaired", 0) - was for n, was in lost.items())
-        n_lost += sum(int(rank.end.drops.sum()) for rank in group.ranks)
-        again = group.count("sent_again")
-        for name, was in before.items():
-            now = lab.status(name)["arrays"]
-            again += now.get("resent", 0) - was.get("resent", 0)
-            assert now.get("overlap", 0) == now.get("unlike", 0) == 0
-        if drop_ppb:
-            assert 0 < again <= 3 * n_lost
-        for name in lost:
-            impair(lab, fabric, name, 0)
-        group.close()
-    assert len(results) == 3
-
-
-def impair(lab: LiveLab, fabric: Fabric, name: str, drop_ppb: int) -> int:
-    """Let every link into a node lose, repeat and reorder; what it has lost so far."""
-    chance = {"drop_ppb": drop_ppb, "duplicate_ppb": drop_ppb, "reorder_ppb": drop_ppb}
-    links = dict.fromkeys(fabric.neighbours[name], chance) if drop_ppb else {}
-    assert lab.ask(name, do="impair", links=links, seed=9) == {"ok": True}
-    return int(lab.status(name)["drops"].get("impaired", 0))
-
-
 def test_a_silent_rank_is_named_on_every_other_one(fabric: Fabric) -> None:
-    group = Group(fabric)
+    group = Group(fabric, HOSTS)
     group.each(lambda c: c.barrier())
     mine = [np.ones(10 * BLOCK, np.float32) for _ in range(N)]
     found = group.errors(
@@ -255,9 +169,9 @@ def test_a_spine_that_starts_anew_is_armed_again(lab: LiveLab, group: Group) -> 
 
 
 def test_a_group_gets_fewer_slots_where_few_are_left(fabric: Fabric) -> None:
-    large = Group(fabric, window=8000)
+    large = Group(fabric, HOSTS, window=8000)
     large.each(lambda c: c.barrier())
-    other = Group(fabric)
+    other = Group(fabric, HOSTS)
     mine = [np.full(200 * BLOCK, float(r), np.float32) for r in range(N)]
     other.each(lambda c: c.all_reduce(mine[c.rank]))
     assert all((m == 6).all() for m in mine)

@@ -291,16 +291,29 @@ def test_rows_are_bounded_reused_and_closed() -> None:
 def test_a_group_gets_no_more_slots_than_its_quota() -> None:
     s5 = VatNode(figure_one(), "s5")
     s5.vats = v.build_vats(8, 64, 1, 8972, most_of_group=12)
-    s5.arm(UP_S5, S6, n_slots=8)
-    s5.arm(2, S6, n_slots=4)  # another way of the same group: 12 in all
+    s5.arm(UP_S5, W1, n_slots=8)
+    s5.arm(2, W2, n_slots=4)  # another way of the same group: 12 in all
     assert s5.said_by() == {"armed": 2}
-    s5.arm(1, S6, n_slots=1)
+    s5.arm(1, W3, n_slots=1)
     assert s5.said_by() == {"armed": 3, "quota": 1}
     assert s5.vats.rows["n_slots"][:3].tolist() == [8, 4, 0]
     other = message(S1, what=FoldWhat.ARM, n_slots=12, group=3)
     s5.take(other, 1)
     assert s5.said_by() == {"armed": 4, "quota": 1}
     assert int(s5.vats.rows[3]["n_slots"]) == 12
+
+
+def test_a_root_that_has_no_slots_passes_on_once_the_root_is_further_up() -> None:
+    net = VatFabric(figure_one())
+    net.nodes["s1"].vats = v.build_vats(8, 8, 1, 8972)
+    net.send("w1", message(S6, what=FoldWhat.ARM, n_slots=16))
+    net.send("w1", message(S6, what=FoldWhat.ARM, n_slots=16, climb=1))
+    for inbox in net.inbox.values():
+        inbox.clear()
+    for worker, bits in (("w1", W1), ("w2", W2), ("w3", W3), ("w4", W4)):
+        net.send(worker, message(bits, [bits]))
+    assert [said(net.inbox[w][0]).words for w in ("w1", "w2", "w3", "w4")] == [(15,)] * 4
+    assert net.nodes["s1"].said_by() == {"armed": 2, "full": 2, "passed": 2}
 
 
 def test_more_groups_than_may_have_slots_are_passed_on() -> None:
