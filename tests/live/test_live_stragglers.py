@@ -12,8 +12,9 @@ from live_site import LiveLab, Site
 from fanfold.group.communicator import GroupError, Op
 from fanfold.group.fabric import FabricCommunicator
 from fanfold.group.rules import Inside
+from fanfold.impair import Impairment
 from fanfold.topo.fabric import Fabric, Link, Node, load_fabric, save_fabric
-from fanfold.units import PS_PER_SECOND
+from fanfold.units import PPB_ONE, PS_PER_SECOND
 
 pytestmark = pytest.mark.live
 
@@ -112,6 +113,39 @@ def test_a_mean_is_that_of_the_arrays_inside(ranks: Ranks) -> None:
     np.testing.assert_array_equal(parts[3], (whole[0] + whole[2] + whole[3]) // 3)
     np.testing.assert_array_equal(parts[0], whole[0])
     ranks.all[1].reduce(parts[1], 3, Op.AVG).wait()
+
+
+@pytest.mark.parametrize("ranks", [{"stragglers": "partial"}], indirect=True)
+def test_a_rank_that_hears_nothing_for_a_while_ends_with_the_same_bits(ranks: Ranks) -> None:
+    random = np.random.default_rng(7)
+    every = [random.standard_normal(300 * BLOCK).astype(np.float32) for _ in range(N)]
+    ranks.each(lambda c: c.all_reduce(every[c.rank].copy()))
+    mine = [a.copy() for a in every]
+    deaf = ranks.all[2].end
+    deaf.impair(Impairment(drop_ppb=PPB_ONE), 1)
+    works = ranks.begin(lambda c: c.all_reduce(mine[c.rank]))
+    found = [works[r].inside() for r in (0, 1, 3)]
+    deaf.impair(Impairment(), 1)
+    assert works[2].inside() == found[0]
+    assert {(f.least, f.missing) for f in found} == {(3, (2,))}
+    assert len({a.tobytes() for a in mine}) == 1
+    assert ranks.each(lambda c: c.all_reduce(every[c.rank])) == [Inside(N)] * N
+    assert len({a.tobytes() for a in every}) == 1
+
+
+def test_losses_change_no_bit_where_ranks_may_be_late(fabric: Fabric) -> None:
+    random = np.random.default_rng(8)
+    every = [random.standard_normal(40 * BLOCK).astype(np.float32) for _ in range(N)]
+    ranks = Ranks(fabric, stragglers="partial", patience_ps=3 * PS_PER_SECOND)
+    results = set()
+    for drop_ppb in (0, 50_000_000):
+        for rank in ranks.all:
+            rank.end.impair(Impairment(drop_ppb=drop_ppb, duplicate_ppb=drop_ppb), 2)
+        mine = [a.copy() for a in every]
+        assert ranks.each(lambda c, mine=mine: c.all_reduce(mine[c.rank])) == [Inside(N)] * N
+        results |= {a.tobytes() for a in mine}
+    assert len(results) == 1
+    ranks.close()
 
 
 @pytest.mark.parametrize("ranks", [{"stragglers": "partial", "window": 8}], indirect=True)

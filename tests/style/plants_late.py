@@ -44,8 +44,8 @@ PLANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         ABSORB,
-        '        slot["exponent"] = max(slot["exponent"], read_u16(buf, fan + 12))\n        pass',
-        "        pass",
+        '        slot["exponent"] = max(slot["exponent"], read_u16(buf, fan + 12))\n    ',
+        "    ",
         f"{STEPS}::test_a_rank_that_says_out_is_not_inside_and_not_waited_for",
     ),
     (

@@ -212,6 +212,7 @@ class RankEnd:
         """What blocks say from now on; is_strict: this rank ends when a result lacks it."""
         fan = fold_at(int(self.state.row[0]["n_words"]))
         self.state.head[fan + 22 : fan + FOLD_BYTES] = patience_ms >> 8, patience_ms & 0xFF
+        self.state.row[0]["is_patient"] = patience_ms > 0
         self.state.row[0]["is_strict"] = is_strict
 
     def inside(self) -> tuple[int, list[int], int]:

@@ -49,6 +49,7 @@ RANK_ROW = np.dtype(
         ("base", np.int64),  # number of block 0 of the operation
         ("heard_ps", np.int64),  # when anything came last
         ("lacks", np.int64),  # 1: the last result was without somebody
+        ("is_patient", np.int64),  # 1: blocks may end without somebody
         ("is_strict", np.int64),  # 1: who is late is no longer one of the group
     ]
 )
@@ -224,7 +225,9 @@ def write_block(rank: RankState, i: int, retry: int, out: U8, at: int) -> int:
 def is_out(rank: RankState, i: int) -> bool:
     """This rank's block i does not fit the exponent that the others agreed on without it."""
     kind, op = rank.job[0]["kind"], rank.job[0]["op"]
-    return is_fixed(kind, op) and rank.codes[i] & 0xFFFF > rank.shared[i] & 0xFFFF
+    if not is_fixed(kind, op) or rank.row[0]["is_patient"] == 0:
+        return False
+    return rank.codes[i] & 0xFFFF > rank.shared[i] & 0xFFFF
 
 
 @kernel

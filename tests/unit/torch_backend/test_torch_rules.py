@@ -7,6 +7,7 @@ need_torch()
 
 from fanfold.errors import ConfigError  # noqa: E402
 from fanfold.group.rules import Rules  # noqa: E402
+from fanfold.torch.build import build_communicator  # noqa: E402
 from fanfold.torch.seat import FanfoldOptions, find_root, find_rules  # noqa: E402
 
 MS = 10**9
@@ -31,3 +32,17 @@ def test_a_patience_that_packets_cannot_say_is_refused(patience):
 def test_a_policy_that_nobody_knows_is_refused_by_name():
     with pytest.raises(ConfigError, match="FANFOLD_STRAGGLERS: got 'never', allowed: wait"):
         find_rules(None, {"FANFOLD_STRAGGLERS": "never"})
+
+
+def test_the_communicator_is_built_as_they_say(monkeypatch):
+    monkeypatch.setattr("fanfold.group.fabric.FabricCommunicator", lambda *_, **given: given)
+    monkeypatch.setenv("FANFOLD_STRAGGLERS", "exclude")
+    monkeypatch.setenv("FANFOLD_ROOT", "h3")
+    own = FanfoldOptions(patience_ms=20)
+    assert build_communicator(None, ["h1"], 0, 5, 7, own) == {
+        "group": 5,
+        "timeout_ps": 7,
+        "root": "h3",
+        "stragglers": "exclude",
+        "patience_ps": 20 * MS,
+    }
