@@ -34,13 +34,14 @@ from fanfold.scenario.scenario import (
 from fanfold.scenario.settings import Settings
 from fanfold.scenario.trees import build_site, with_feedback
 from fanfold.schemes.catalog import CATALOG, FAN_SCHEMES, Scheme
+from fanfold.schemes.fanfold import SUM_KINDS
 from fanfold.schemes.options import SchemeOptions
-from fanfold.schemes.program import Fan, Program, build_program
+from fanfold.schemes.program import Fan, Program, Sum, build_program
 from fanfold.schemes.program_rules import check_program
 from fanfold.schemes.traced import build_traced
 from fanfold.schemes.tree_fans import Site
 from fanfold.sim.fluid import run_fluid
-from fanfold.sim.simulate import Hop, Simulation, simulate
+from fanfold.sim.simulate import FANS, MESSAGES, SUMS, Hop, Simulation, simulate
 from fanfold.sim.timeline import Step, bytes_of, record_of, start_of, text_of, timeline
 from fanfold.toml_table import write_table
 from fanfold.topo.net import Net
@@ -98,14 +99,15 @@ class Story(NamedTuple):
 class Stage(NamedTuple):
     """A net with its routes, and who is who on it; None instead of ranks for a matrix.
 
-    site: the net as tree protocols see it. whole: some scheme of the scenario sends fans, so
-    that all take the loop that can. trace, hosts: instead of work, host by rank.
+    site: the net as tree protocols see it. whole: FANS or SUMS where some scheme of the
+    scenario sends such, so that all take the loop that can. trace, hosts: instead of work, host
+    by rank.
     """
 
     net: Net
     routes: Routes
     work: Collective | None
-    whole: bool
+    whole: int
     site: Site
     trace: Trace | None = None
     hosts: tuple[int, ...] = ()
@@ -198,7 +200,10 @@ def build_stage(scenario: Scenario) -> Stage:
             raise ConfigError("trace.path", "nothing that is sent", "a trace that communicates")
         order = asked.order
         hosts = place_trace(order, trace.n_ranks, net.n_hosts, scenario.seed)
-    whole = not scenario.matrix and not FAN_SCHEMES.isdisjoint(scheme_names(scenario))
+    whole = MESSAGES
+    if not scenario.matrix and not FAN_SCHEMES.isdisjoint(scheme_names(scenario)):
+        has_sums = "fanfold" in scheme_names(scenario) and (not work or work.kind in SUM_KINDS)
+        whole = SUMS if has_sums else FANS
     site = build_site(scenario, net)
     return Stage(net, build_routes(net), work, whole, site, trace, hosts)
 
@@ -339,15 +344,16 @@ def _run(
 
 
 @functools.cache
-def warm(whole: bool) -> None:
-    """Compile the loop, or load it, before a clock runs: one message, or one and a fan.
+def warm(whole: int) -> None:
+    """Compile the loop, or load it, before a clock runs: a message, and a fan, and a sum.
 
     The loop without fans compiles in half the time.
     """
     net = build_named_net("star:hosts=2")
     message, no_edge = np.array([[0, 1, 1, 0]]), np.zeros((0, 2), np.int64)
     fans = (Fan(0, (1,), 1),) if whole else ()
-    program = build_program(message, no_edge, fans=fans, folds=whole)
+    sums = (Sum((0, 1), 1),) if whole == SUMS else ()
+    program = build_program(message, no_edge, fans=fans, folds=whole > 0, sums=sums)
     simulate(net, build_routes(net), program, Settings(), seed=0)
 
 
@@ -385,6 +391,7 @@ def _keep(
         transport=scenario.settings.transport,
         loss_ppb=scenario.settings.loss_ppb,
         setup=program.setup,
+        n_sums=len(program.sums),
         stand_ins=job.stand_ins,
         busy_ps=busy,
     )

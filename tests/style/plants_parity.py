@@ -58,8 +58,8 @@ PLANTS = (
     ),
     (
         "src/fanfold/sim/loop/ports.py",
-        '    if pkts[p]["kind"] == PK_FEEDBACK:',
-        '    if pkts[p]["kind"] > PK_FEEDBACK:',
+        "    if kind == PK_FEEDBACK or kind >= PK_ARRAY:",
+        "    if kind > PK_FEEDBACK:",
         CENSUS + "[folded]",
     ),
     (

@@ -28,7 +28,9 @@ class Outcome(NamedTuple):
     that reached the source of a message. repairs: packets and bytes that sources sent again.
     n_folds: slots completed, partial, unfolded. n_hops, n_events: of this run.
     stuck: one line for each item that could not finish (at most some), empty when all did.
-    reason: why the run stopped.
+    reason: why the run stopped. arrays: of sums, joined in slots of BFRs, passed on by BFRs
+    without a slot for them, sent up before all had come. sum_slots: of each sum, in each BFR
+    that had some for it.
     """
 
     fidelity: str
@@ -49,3 +51,5 @@ class Outcome(NamedTuple):
     n_events: int
     stuck: tuple[str, ...]
     reason: str
+    arrays: tuple[int, int, int] = (0, 0, 0)
+    sum_slots: tuple[int, ...] = ()

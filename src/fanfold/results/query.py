@@ -57,6 +57,7 @@ SELECT runs.run_id, scheme, topology, workload, n_ranks, n_bytes, fidelity,
     coalesce(fabric.control_pkts, 0) AS control_hops,
     feedback_pkts, coalesce(n_lost, 0) AS dropped_pkts, coalesce(n_trimmed, 0) AS trimmed_pkts,
     repair_pkts, repair_bytes, n_folds_complete, n_folds_partial, n_folds_unfolded,
+    n_sums, n_arrays_joined, n_arrays_passed, n_arrays_partial,
     due_bytes, got_bytes, n_hops, n_events, n_stuck, reason,
     setup_ps, control_msgs, control_bytes, state_entries, most_entries, busy_ps, stand_ins
 FROM runs

@@ -53,6 +53,7 @@ class Task(NamedTuple):
     setup: tuple[int, int, int, int, int] = (0, 0, 0, 0, 0)
     busy_ps: int = 0
     stand_ins: str = ""
+    n_sums: int = 0
 
 
 def rows_of(place: Place, task: Task, outcome: Outcome) -> Tables:
@@ -95,6 +96,10 @@ def _runs(place: Place, task: Task, outcome: Outcome) -> Mapping[str, Values]:
         "n_folds_complete": complete,
         "n_folds_partial": partial,
         "n_folds_unfolded": unfolded,
+        "n_sums": task.n_sums,
+        "n_arrays_joined": outcome.arrays[0],
+        "n_arrays_passed": outcome.arrays[1],
+        "n_arrays_partial": outcome.arrays[2],
         "n_hops": outcome.n_hops,
         "n_events": outcome.n_events,
         "setup_ps": setup_ps,

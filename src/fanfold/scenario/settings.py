@@ -17,6 +17,7 @@ Size = Annotated[int, Meta(ge=1, le=2**20)]
 Header = Annotated[int, Meta(ge=0, le=2**16)]
 """A train of 64 such packets counts its bytes in 31 bits."""
 Block = Annotated[int, Meta(ge=1, le=64)]
+Window = Annotated[int, Meta(ge=4, le=2**14)]
 Time = Annotated[int, Meta(ge=0, le=2**60)]
 Delay = Annotated[int, Meta(ge=0, le=2**50)]
 """Some 18 minutes: thousands of them in a row are still a time."""
@@ -54,9 +55,10 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     0 = never. pfc_pkts: pause above, resume below, in packets of an ingress; 0 = no PFC.
     cut_through: a router passes on after the header, where the next link is not faster.
     switch_ps: of a router. loss_ppb: of every packet on every link, hosts' links included.
-    block_psns, n_slots, n_ecmp: of fans. bitstring_bits: 0 = what suits the hosts, width.py.
-    rto_ps: shortest retransmit time. feedback, tree_repair: of one-to-many schemes. tree_start:
-    what happens before a tree is up.
+    block_psns, n_slots, n_ecmp: of fans. sum_window: blocks of a sum that a rank has under way.
+    array_slots: of a BFR for arrays. group_slots: of these for one sum at most, 0 = any.
+    bitstring_bits: 0 = what suits the hosts, width.py. rto_ps: shortest retransmit time.
+    feedback, tree_repair: of one-to-many schemes. tree_start: what happens before a tree is up.
     """
 
     payload_bytes: Size = 4096
@@ -75,6 +77,9 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     bitstring_bits: Count = 0
     n_slots: Positive = 1024
     n_ecmp: Positive = 4
+    sum_window: Window = 256
+    array_slots: Positive = 16384
+    group_slots: Count = 0
     rto_ps: Delay = 300_000_000
     failures: tuple[Failure, ...] = ()
     feedback: Feedback = "auto"

@@ -143,8 +143,8 @@ CATALOG: tuple[Scheme, ...] = (
     ),
     Scheme(
         "fanfold",
-        "one copy on each link, feedback folded on the way up",
-        FAN_KINDS,
+        "one copy on each link, feedback and arrays folded on the way up",
+        (*FAN_KINDS, "reduce"),
         fanfold.plan,
     ),
     Scheme("pim-sm", "PIM sparse mode: a tree of each source", FAN_KINDS, bier.plan, "pim-sm"),

@@ -1,14 +1,26 @@
-"""fanfold: BIER down, and the feedback of all receivers folded by the BFRs on its way up.
+"""fanfold: data goes down by BIER, feedback and arrays are folded on their way up.
 
-Data is not folded in the network yet: sums go by unicast as with plain BIER.
+Sums are made in the BFRs on the way up, and the result fans down by the bitmap that collected
+it (docs/wire/fold.md). A group is within one set of BFR-ids; hosts that no BitString names
+together add up as with plain BIER, by unicast.
 """
 
-from fanfold.schemes import bier
-from fanfold.schemes.draft import Plan
+from fanfold.schemes import bier, binary_tree
+from fanfold.schemes.draft import Draft, Plan
 from fanfold.schemes.options import SchemeOptions
+from fanfold.wire.bitstring import LENGTHS
 from fanfold.work.collective import Collective
+
+SUM_KINDS = ("reduce", "all_reduce")
 
 
 def plan(work: Collective, options: SchemeOptions) -> Plan:
-    """Broadcast, all_gather, all_reduce."""
-    return bier.plan(work, options, folds=True)
+    """Broadcast, all_gather: fans. Reduce, all_reduce: a sum."""
+    sets = {host // LENGTHS[-1] for host in work.hosts}
+    if work.kind == "reduce" and len(sets) > 1:
+        return binary_tree.plan(work, options)
+    if work.kind not in SUM_KINDS or len(sets) > 1:
+        return bier.plan(work, options, folds=True)
+    draft = Draft(work)
+    draft.sum(0, work.n_bytes, to_all=work.kind == "all_reduce")
+    return draft.finish(options, folds=True)

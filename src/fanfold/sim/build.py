@@ -170,7 +170,7 @@ def build_nodes(net: Net, routes: Routes) -> Rows:
     rows["n_out"] = np.diff(net.first_out)
     rows["group"][: net.n_hosts] = routes.group
     rows["first_pull"] = rows["last_pull"] = rows["slot"] = r.NONE
-    rows["slots_ps"] = NEVER
+    rows["slots_ps"] = rows["arrays_ps"] = NEVER
     return rows
 
 
@@ -227,7 +227,7 @@ def build_streams(
     fill_ends(rows, net, routes)
     for name in ("ring", "back", "next_pull", "next_conn", "fan", "first_job", "last_job"):
         rows[name] = r.NONE
-    rows["nacked"] = r.NONE
+    rows["nacked"] = rows["rank"] = r.NONE
     words = np.zeros(rows.size, np.int64)
     if settings.transport != "roce":
         words = -(-rows["n_recs"] // 64)
@@ -296,14 +296,14 @@ def fill_paths(rows: Rows, settings: Settings, byte_ps: I64, seed: int) -> None:
 
 
 def build_items(program: Program, streams: Streams) -> Rows:
-    """ITEM_ROW of each message, fan and pause, with its streams."""
+    """ITEM_ROW of each message, fan, sum and pause, with its streams."""
     rows = np.zeros(program.n_items, r.ITEM_ROW)
     n = program.src.size
     rows["needs"], rows["fan"] = program.n_needs, r.NONE
     rows["start_ps"][:n] = program.start_ps
     n_sent = program.n_sent
-    rows["start_ps"][n:n_sent] = [fan.start_ps for fan in program.fans]
-    rows["fan"][n:n_sent] = np.arange(len(program.fans))
+    rows["start_ps"][n:n_sent] = [one.start_ps for one in program.many]
+    rows["fan"][n : program.first_sum] = np.arange(len(program.fans))
     rows["pause_ps"][n_sent:] = program.pauses_ps
     rows["first"], rows["n_streams"] = streams.first, streams.n
     rows["unreceived"] = rows["unacked"] = streams.n
@@ -315,10 +315,10 @@ def build_items(program: Program, streams: Streams) -> Rows:
 
 def start_ranks(items: Rows, streams: Streams) -> I64:
     """(I,) who goes first of those that start at one time, whatever their numbers."""
-    n, m = streams.rows.size, int((items["fan"] != r.NONE).sum())
-    ranks = np.where(items["fan"] == r.NONE, streams.first, n + items["fan"])
+    n = streams.rows.size
+    ranks = np.where(items["fan"] == r.NONE, items["first"], n + items["fan"])
     pauses = np.nonzero((items["fan"] == r.NONE) & (items["n_streams"] == 0))[0]
-    ranks[pauses] = n + m + np.arange(pauses.size)
+    ranks[pauses] = ranks.max(initial=0) + 1 + np.arange(pauses.size)
     return ranks
 
 

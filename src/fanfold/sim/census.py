@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from fanfold.kernels.codes import FOLD_MERGED, FOLD_UNFOLDED
 from fanfold.sim.loop import rows as r
+from fanfold.sim.loop.sum_rows import R_HERE, bytes_of_block
 from fanfold.sim.loop.words import SIZE
 
 if TYPE_CHECKING:
@@ -119,11 +120,12 @@ def _rows(sim: "Simulation", places: Places) -> list[str]:
     ):
         if got != due:
             wrong.append(f"{name}: {got} found, {due} counted")
-    if not sim.fans.parts:
+    if not sim.program.many:
         return wrong
     at = int(q[r.AT_BODIES])
     free = q[at : at + int(q[r.N_BODIES])]
-    words = pkts["path"][used[pkts["kind"][used] == r.PK_FEEDBACK]]
+    kinds = pkts["kind"][used]
+    words = pkts["path"][used[(kinds == r.PK_FEEDBACK) | (kinds >= r.PK_ARRAY)]]
     n = np.bincount(np.concatenate([free, words]), minlength=r.MAX_BODIES)
     if (n != 1).any():
         wrong.append(f"row {int(np.argmax(n != 1))} of words: in {n[np.argmax(n != 1)]} places")
@@ -150,7 +152,7 @@ def _routers(sim: "Simulation", places: Places) -> list[str]:
     went = _sum_by(net.src, links["pkts"].sum(axis=1) + links["drops"], net.n_nodes)
     went += _sum_by(net.src[places.port], pkts["n"][places.queued], net.n_nodes)
     went += nodes["n_dead"]
-    if sim.fans.parts:
+    if sim.program.many:
         return _folds(sim, places)
     return [
         f"router {net.node_name(node)}: {came[node]} came, {went[node]} went"
@@ -251,11 +253,28 @@ def _hosts(sim: "Simulation") -> list[str]:
         if block["block"] == fan["n_blocks"] - 1 and have >> int(fan["last_n_psn"] - 1) & 1:
             n_bytes += int(fan["last_bytes"] - fan["stride"])
         got[follow[block["follow"]]["flow_port"]] += n_bytes
+    _add_sums(sim, got)
     counted = sim.world.nodes["got_bytes"]
     return [
         f"host {net.node_name(h)}: {got[h]} bytes marked, {counted[h]} counted"
         for h in np.nonzero(got != counted[: net.n_hosts])[0].tolist()
     ]
+
+
+def _add_sums(sim: "Simulation", got: I64) -> None:
+    """Add blocks of sums that ranks have marked as here."""
+    ranks = sim.fans.ranks
+    for rank in ranks.rows[ranks.rows["keeps"] != 0]:
+        one = ranks.sums[rank["sum"]]
+        ring = ranks.ring[int(rank["ring_at"]) :]
+        blocks = [*range(int(rank["floor"]))]
+        blocks += [
+            i
+            for i in range(int(rank["floor"]), int(rank["next"]))
+            if ring[i % int(rank["window"]), R_HERE]
+        ]
+        n_agreed = int(one["n_agreed"])
+        got[rank["host"]] += sum(bytes_of_block(one, i) for i in blocks if i >= n_agreed)
 
 
 def _sum_by(keys: NDArray[np.int64], values: NDArray[np.int64], n: int) -> I64:

@@ -19,6 +19,7 @@ from fanfold.kernels.codes import FOLD_COMPLETE, FOLD_PARTIAL, FOLD_UNFOLDED, N_
 from fanfold.kernels.layout import FEEDBACK_BYTES
 from fanfold.kernels.slots import NEVER_PS, PROBES
 from fanfold.kernels.state import NODE_ROW, SLOT_PLANES, SLOT_ROW, build_fold
+from fanfold.kernels.vat import MAX_TODO, VAT_ABSORBED, VAT_PARTIAL, VAT_PASSED
 from fanfold.scenario.settings import Settings
 from fanfold.schemes.program import NO_TREE, Fan, Phase, Program, order_of, with_entropy
 from fanfold.sim.build import Streams, round_trip
@@ -26,7 +27,9 @@ from fanfold.sim.fan_sizes import fan_head_bytes, feedback_bytes, with_room
 from fanfold.sim.fan_trees import phase_at, write_tree, write_words
 from fanfold.sim.loop import rows as r
 from fanfold.sim.loop.fans import Bier, Receivers
+from fanfold.sim.loop.sum_rows import IDLE, OVER
 from fanfold.sim.loop.tables import fill_bifts
+from fanfold.sim.sum_arrays import SumBuilder, body_bytes_of
 from fanfold.topo.net import Net
 from fanfold.topo.routes import FAR, Routes
 from fanfold.units import NEVER
@@ -82,7 +85,7 @@ class FanArrays:
         self.n_words = self.n_bits // 64
         ids = np.arange(1, net.n_hosts + 1) if bfr_ids is None else bfr_ids
         self.bfr_ids = np.asarray(ids, np.int64)
-        wide = bool(program.fans)
+        wide = bool(program.many)
         if wide and self.bfr_ids.max(initial=1) > MAX_BFR_ID:
             got = f"{net.n_hosts} hosts in one sub-domain"
             raise ConfigError("fidelity", got, f"flow, above {MAX_BFR_ID} BFR-ids")
@@ -103,6 +106,11 @@ class FanArrays:
         self.speed = min(self.quick, max(WAIT_PS // max(2 * self.crowd_ps, 1), 1))
         self.n_slots = self._count_slots()
         self.margin = self.n_slots * 2 + 256 if wide else 0
+        self.sum_builder = SumBuilder(
+            net, routes, program, settings, self.bfr_ids, n_ecmp=self.n_ecmp
+        )
+        if program.sums:
+            self.margin += MAX_TODO
 
     def set_up(self, q: I64, world: r.World, streams: Streams) -> r.Senders:
         """Fill in what fans need; the senders of all hosts."""
@@ -116,12 +124,13 @@ class FanArrays:
         head = fan_head_bytes(self.settings, is_tree=False)
         body = head + FEEDBACK_BYTES + 2 * step + MAX_GAPS * (4 + step)
         q[r.FEEDBACK_MTU] = body
+        width = max(body if self.parts else 1, body_bytes_of(self.n_words))
         stack = int(q[r.AT_BODIES])
         q[stack : stack + r.MAX_BODIES] = np.arange(r.MAX_BODIES)[::-1]
         n_fans = len(self.parts)
         world.nodes["bfr_id"][: self.net.n_hosts] = self.bfr_ids
         self.receivers = self._build_receivers(fans)
-        self.bier = self._build_bier(world, body if n_fans else 1)
+        self.bier = self._build_bier(world, body, width)
         n_jobs = 64 * n_fans
         self.lanes_at = streams.rows.size
         lanes = np.zeros(LANES * n_fans, r.STREAM_ROW)
@@ -130,14 +139,19 @@ class FanArrays:
         lanes["item"] = r.NONE
         lanes["fan"] = np.repeat(np.arange(n_fans), LANES)
         lanes["nic"] = np.repeat(fans["nic"], LANES)
+        lanes["rank"] = r.NONE
+        first = streams.rows.size + lanes.size
+        made = self.sum_builder.build(q, world, self.bier, first, self.rtt_ps)
+        self.sums, self.ranks = made.sums, made.ranks
         return r.Senders(
-            np.concatenate([streams.rows, lanes]),
+            np.concatenate([streams.rows, lanes, made.streams]),
             streams.bits,
             streams.conns,
             np.zeros(max(n_jobs, 1), r.JOB_ROW),
             np.zeros((max(n_jobs, 1), self.n_si * self.n_words), np.uint64),
             fans,
             np.zeros((world.pkts.size if n_fans else 1, self.n_words + 1), np.uint64),
+            made.ranks,
         )
 
     def _build_fans(self, world: r.World) -> Rows:
@@ -247,9 +261,9 @@ class FanArrays:
         )
         return Receivers(collect, build_fold(1, self.n_words))
 
-    def _build_bier(self, world: r.World, body_bytes: int) -> Bier:
+    def _build_bier(self, world: r.World, mtu: int, body_bytes: int) -> Bier:
         net, n_slots, w = self.net, self.n_slots, self.n_words
-        wide = bool(self.program.fans)
+        wide = bool(self.program.many)
         n_routers = net.n_nodes - net.n_hosts if wide else 1
         ports = int(np.diff(net.first_out)[net.n_hosts :].max(initial=1)) if wide else 1
         n_tables = n_routers * self.n_si * self.n_tables
@@ -264,7 +278,7 @@ class FanArrays:
         bfrs["fold_ps"] = FOLD_PS // self.speed
         hops = self.routes.hops[self.routes.hops < FAR]
         bfrs["depth"] = max(int(hops.max(initial=1)), 2)
-        bfrs["mtu"], bfrs["next_ps"] = body_bytes, NEVER_PS
+        bfrs["mtu"], bfrs["next_ps"] = mtu, NEVER_PS
         if wide:
             host_of = np.full(self.n_si * self.n_bits, r.NONE, np.int64)
             host_of[self.bfr_ids[self.bfr_ids > 0] - 1] = np.nonzero(self.bfr_ids > 0)[0]
@@ -284,7 +298,7 @@ class FanArrays:
                 nbr_of,
                 f_bm,
             )
-        keeps = n_routers if self.program.folds else 1
+        keeps = n_routers if self.program.folds and self.parts else 1
         return Bier(
             nbr_of,
             f_bm,
@@ -389,3 +403,39 @@ class FanArrays:
         """Slots that completed, that went up partial, words that passed unfolded."""
         total = self.bier.events.sum(axis=0)
         return int(total[FOLD_COMPLETE]), int(total[FOLD_PARTIAL]), int(total[FOLD_UNFOLDED])
+
+    def sum_slots(self) -> tuple[int, ...]:
+        """Slots that each sum was granted."""
+        first = self.ranks.sums["first_rank"]
+        return tuple((2 * self.ranks.rows["window"][first]).tolist())
+
+    def n_arrays(self) -> tuple[int, int, int]:
+        """Arrays joined in slots, passed on without one, sent up before all had come."""
+        total = self.sums.vats.events.sum(axis=0)
+        return int(total[VAT_ABSORBED]), int(total[VAT_PASSED]), int(total[VAT_PARTIAL])
+
+    def wrong_sums(self) -> list[str]:
+        """Results that were not what all ranks' arrays add up to, the first of each sum."""
+        return [
+            f"sum {a}: block {one['wrong_block']} wrong at {self._name_of(one['wrong_rank'])}"
+            for a, one in enumerate(self.ranks.sums)
+            if one["wrong_rank"] != r.NONE
+        ]
+
+    def open_sum(self, a: int) -> str:
+        """Why a sum is not done: its first rank that waits or has given up."""
+        ranks = self.ranks
+        mine = np.nonzero((ranks.rows["sum"] == a) & (ranks.rows["state"] != OVER))[0]
+        m = int(mine[0])
+        rank, n = ranks.rows[m], int(ranks.sums[a]["n_blocks"])
+        if rank["state"] == IDLE:
+            return f"sum {a}: has not begun"
+        if rank["armed"] < 0:
+            return f"sum {a}: no BFR has slots for it"
+        got = f"{rank['n_done']} of {n} blocks at {self._name_of(m)}"
+        return f"sum {a}: {got}, {mine.size} ranks wait"
+
+    def _name_of(self, m: int) -> str:
+        rank = self.ranks.rows[m]
+        number = m - int(self.ranks.sums[rank["sum"]]["first_rank"])
+        return f"rank {number} ({self.net.node_name(int(rank['host']))})"

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from fanfold.errors import ConfigError
 from fanfold.results.outcome import NOT_DONE, Outcome
 from fanfold.scenario.settings import Settings
-from fanfold.schemes.program import Program, expand
+from fanfold.schemes.program import NO_TREE, Program, expand
 from fanfold.sim import build as b
 from fanfold.sim.by_hand import push
 from fanfold.sim.census import take_census
@@ -17,6 +17,7 @@ from fanfold.sim.fans import Fans
 from fanfold.sim.loop import rows as r
 from fanfold.sim.loop.fans import Bier, Receivers
 from fanfold.sim.loop.run import run
+from fanfold.sim.loop.sum_rows import Sums
 from fanfold.topo.net import Net
 from fanfold.topo.routes import Routes
 from fanfold.units import NEVER
@@ -24,6 +25,8 @@ from fanfold.units import NEVER
 I64 = NDArray[np.int64]
 TURNS = 2_000_000
 """Events between two looks at the clock: about half a second."""
+MESSAGES, FANS, SUMS = 0, 1, 2
+"""What the compiled loop can do; each takes longer to compile than the one before."""
 MAX_LOG = 4096
 MAX_STUCK = 20
 WHY = {
@@ -53,7 +56,10 @@ class Progress(NamedTuple):
     n_items: int
 
 
-WHAT = ("data", "ack", "nack", "pull", "fan data", "feedback", "ack of fan data")
+WHAT = (
+    *("data", "ack", "nack", "pull", "fan data", "feedback", "ack of fan data"),
+    *("array", "word of a sum"),
+)
 
 
 class Simulation:
@@ -69,11 +75,11 @@ class Simulation:
         seed: int,
         segment_pkts: int = 1,
         bfr_ids: I64 | None = None,
-        whole: bool = False,
+        whole: int = MESSAGES,
     ) -> None:
         check(settings, segment_pkts, program)
         self.net, self.settings, self.segment_pkts = net, settings, segment_pkts
-        self.whole = whole
+        self.whole = SUMS if program.sums else max(whole, FANS if program.fans else MESSAGES)
         self.program = program = expand(program)
         streams = b.build_streams(net, routes, program, settings, segment_pkts, seed)
         way, sets = b.build_ways(routes)
@@ -158,6 +164,8 @@ class Simulation:
         row = self.world.items[item]
         if row["fan"] != r.NONE:
             self.q[r.TRACE_STREAM] = row["fan"] + part
+        elif self.program.first_sum <= item < self.program.n_sent:
+            self.q[r.TRACE_STREAM] = r.OF_SUM - (item - self.program.first_sum)
         else:
             self.q[r.TRACE_STREAM] = row["first"]
         self.q[r.TRACE_PSN] = packet
@@ -167,9 +175,11 @@ class Simulation:
         left = turns
         while left > 0:
             before = int(self.q[r.N_EVENTS])
-            bier, receivers = self.fan_state
+            bier, receivers, sums = self.fan_state
             queued = self.queued
-            self.code = run(self.q, self.world, self.senders, bier, receivers, queued, left)
+            self.code = run(
+                self.q, self.world, self.senders, bier, receivers, sums, queued, left
+            )
             left -= int(self.q[r.N_EVENTS]) - before
             if self.code == r.MAIL:
                 self.fans.deliver(self)
@@ -187,8 +197,8 @@ class Simulation:
         if q[r.CAP] - used < self.margin:
             self.q = b.enlarge_queue(q)
         if q[r.N_BODIES] < self.margin:
-            got = f"{r.MAX_BODIES} words of receivers under way at once"
-            raise ConfigError("fidelity", got, "flow, or fewer fans or receivers")
+            got = f"{r.MAX_BODIES} words of receivers and arrays under way at once"
+            raise ConfigError("fidelity", got, "flow, or fewer fans, sums or receivers")
         if self.q[r.N_FREE_PKT] < self.margin:
             old = self.world.pkts
             pkts = b.lines(2 * old.size, r.PKT_ROW)
@@ -198,10 +208,11 @@ class Simulation:
             self.senders = self.fans.enlarge(self.senders, pkts.size)
             self.fan_state = self._fan_state()
 
-    def _fan_state(self) -> tuple[Bier, Receivers] | tuple[None, None]:
-        if self.program.fans or self.whole:
-            return self.fans.bier, self.fans.receivers
-        return None, None
+    def _fan_state(self) -> tuple[Bier | None, Receivers | None, Sums | None]:
+        if self.whole:
+            sums = self.fans.sums if self.whole == SUMS else None
+            return self.fans.bier, self.fans.receivers, sums
+        return None, None, None
 
     def progress(self) -> Progress:
         """Where it stands."""
@@ -230,6 +241,8 @@ class Simulation:
         np.add.at(due, program.dst, program.n_bytes)
         for fan in program.fans:
             due[list(fan.receivers)] += fan.n_bytes
+        for one in program.sums:
+            due[list(one.hosts if one.to_all else one.hosts[:1])] += one.n_bytes
         got = nodes["got_bytes"][:n_hosts].copy()
         host_ps = np.where(got == due, nodes["done_ps"][:n_hosts], NOT_DONE)
         streams = self.senders.streams
@@ -243,7 +256,12 @@ class Simulation:
         why = WHY.get(self.code, "not over")
         if stuck:
             n_open = int((items["done_ps"] < 0).sum())
-            why = f"{why}, {n_open} items not done" if n_open else f"{why}, receivers given up"
+            if n_open:
+                why = f"{why}, {n_open} items not done"
+            elif self.fans.lost:
+                why = f"{why}, receivers given up"
+            else:
+                why = f"{why}, sums are wrong"
         return Outcome(
             fidelity="packet" if self.segment_pkts == 1 else "train",
             end_ps=int(max(items["done_ps"].max(initial=0), items["got_ps"].max(initial=0))),
@@ -259,6 +277,8 @@ class Simulation:
             feedback_at_source=heard,
             repairs=(int(q[r.REPAIR_PKTS]), int(q[r.REPAIR_BYTES])),
             n_folds=self.fans.n_folds(),
+            arrays=self.fans.n_arrays(),
+            sum_slots=self.fans.sum_slots(),
             n_hops=int(q[r.N_HOPS]),
             n_events=int(q[r.N_EVENTS]),
             stuck=stuck,
@@ -267,7 +287,7 @@ class Simulation:
 
     def _stuck(self) -> list[str]:
         items, program, name = self.world.items, self.program, self.net.node_name
-        lines = list(self.fans.lost)
+        lines = [*self.fans.lost, *self.fans.wrong_sums()]
         for i in np.nonzero(items["done_ps"] < 0)[0][:MAX_STUCK].tolist():
             if i < program.src.size:
                 ends = f"message {i} {name(int(program.src[i]))} to {name(int(program.dst[i]))}"
@@ -280,6 +300,8 @@ class Simulation:
                     lines.append(f"{ends}: {acked} of {n} records acknowledged")
             elif i >= program.n_sent:
                 lines.append(f"pause {i}: waits for {items['needs'][i]} others")
+            elif i >= program.first_sum:
+                lines.append(self.fans.open_sum(i - program.first_sum))
             else:
                 fan = program.fans[i - program.src.size]
                 lines.append(f"fan {i} from {name(fan.source)}: not acknowledged by all")
@@ -299,10 +321,13 @@ def check(settings: Settings, segment_pkts: int, program: Program) -> None:
         raise ConfigError(
             "fidelity", "train", "packet where packets may be lost, trimmed or paused"
         )
+    if any(one.tree != NO_TREE for one in program.sums):
+        raise ConfigError("fidelity", "sums in installed trees, packet by packet", "flow")
     if program.protocol and program.fans and not program.trees:
         raise ConfigError("program", f"fans of {program.protocol}", "trees laid on a net")
-    if special and program.fans:
-        raise ConfigError("settings.transport", settings.transport, "plain or roce with fans")
+    if special and program.many:
+        allowed = "plain or roce with fans and sums"
+        raise ConfigError("settings.transport", settings.transport, allowed)
 
 
 def simulate(
@@ -313,15 +338,15 @@ def simulate(
     *,
     seed: int,
     segment_pkts: int = 1,
-    whole: bool = False,
+    whole: int = MESSAGES,
     progress: Callable[[Mapping[str, int]], None] | None = None,
 ) -> Outcome:
     """Run a program to its end.
 
     Args:
         segment_pkts: 1 for packets, more for trains of so many. whole: use the loop that can do
-            fans, where others of the process need it anyway: it compiles once. progress: told
-            about twice a second, the fields of ``Progress``.
+            FANS, or SUMS as well, where others of the process need it anyway: it compiles once.
+            progress: told about twice a second, the fields of ``Progress``.
 
     Raises:
         ConfigError: no path to a receiver, or settings that do not go together.

@@ -23,6 +23,9 @@ from fanfold.work.collective import Collective, Kind
 I64 = NDArray[np.int64]
 BY_HOSTS = "unicast"
 """How sums come back where the network makes none."""
+BY_SUMS = "fanfold"
+MOST_SUMS = 64
+"""Groups armed side by side for results that come back; more of them come by unicast."""
 MOST_ITEMS = 400_000
 """Messages of a phase in pieces; pipelines are cut less finely where there would be more."""
 
@@ -185,7 +188,8 @@ def _moved(plan: Plan, cast: Cast) -> Plan:
 
 
 def _back(scheme: Scheme, casts: Sequence[Cast], most: int, compact: bool) -> Sent:
-    if "reduce" in scheme.kinds:
+    is_few = scheme.name != BY_SUMS or len(merged(casts)) <= MOST_SUMS
+    if "reduce" in scheme.kinds and is_few:
         return _casts(scheme, casts, "reduce", most, compact)
     return join([_pairs(casts, is_back=True)])._replace(note="results come back by unicast")
 

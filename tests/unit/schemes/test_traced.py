@@ -66,7 +66,7 @@ def test_a_step_moves_what_its_collectives_say():
 def test_who_stands_in_is_said():
     assert of("collectives", "unicast").note == ""
     assert of("collectives", "fanfold").note == (
-        "all_to_all by direct, reduce by binary-tree, reduce_scatter by direct"
+        "all_to_all by direct, reduce_scatter by direct"
     )
     assert of("step", "direct").note == "broadcast by binary-tree"
 

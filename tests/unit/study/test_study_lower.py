@@ -10,6 +10,7 @@ from fanfold.schemes.catalog import scheme_of
 from fanfold.schemes.program import edges_of
 from fanfold.schemes.program_rules import check_program
 from fanfold.schemes.tree_fans import Site
+from fanfold.study import lower as lower_module
 from fanfold.study.lower import Sent, delay, lower, merged
 from fanfold.study.phases import Cast, Phase
 from fanfold.study.sweep import schemes_of
@@ -45,6 +46,9 @@ def got(sent: Sent) -> Counter[int]:
     for fan in program.fans:
         for host in fan.receivers:
             sums[host] += fan.n_bytes
+    for one in program.sums:
+        for host in one.hosts[: None if one.to_all else 1]:
+            sums[host] += one.n_bytes
     return sums
 
 
@@ -65,7 +69,20 @@ def test_results_come_back_to_the_source(name: str) -> None:
     is_summed = "reduce" in scheme_of(name).kinds and name != "unicast"
     assert bool(sent.note) == ("reduce" not in scheme_of(name).kinds)
     n_sent = sum(home.values())
-    assert n_sent == sum(len(cast.receivers) * cast.n_bytes for cast in CASTS), is_summed
+    is_folded = bool(sent.program.sums)  # the network brings one result, whoever sent
+    assert is_folded == (name == "fanfold")
+    n_each = [1 if is_folded else len(cast.receivers) for cast in CASTS]
+    wanted = sum(n * cast.n_bytes for n, cast in zip(n_each, CASTS, strict=True))
+    assert n_sent == wanted, is_summed
+
+
+def test_too_many_groups_for_slots_send_results_back_by_unicast(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(lower_module, "MOST_SUMS", len(merged(CASTS)) - 1)
+    sent = lower(scheme_of("fanfold"), Phase("in", casts=CASTS, way="back"), SITE, compact=False)
+    assert not sent.program.sums
+    assert "unicast" in sent.note
 
 
 @pytest.mark.parametrize("name", SCHEMES)
@@ -85,8 +102,11 @@ def test_groups_sum_up_side_by_side(name: str) -> None:
     )
     sides = [src in first for src in program.src.tolist()]
     sides += [fan.source in first for fan in program.fans]
+    sides += [set(one.hosts) <= first for one in program.sums]
     edges = edges_of(program).tolist()
-    assert edges
+    if program.sums:  # one item each
+        assert {one.hosts for one in program.sums} == {(0, 1, 2), (3, 4, 5)}
+    assert edges or program.sums
     assert all(sides[before] == sides[after] for before, after in edges)
 
 

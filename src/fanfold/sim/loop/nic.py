@@ -1,7 +1,8 @@
 """A host's port: control first, then its streams in turn, packet by packet.
 
 Streams that have something to send form a ring; a new one is served last in the round. A
-stream is a message, or a lane of a fan with jobs to do. docs/simulator.md section 4.
+stream is a message, a lane of a fan with jobs to do, or a rank's blocks. docs/simulator.md
+section 4.
 """
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from fanfold.kernels.jit import i64, kernel
 from fanfold.kernels.octets import ONE, ZERO
 from fanfold.kernels.replicate import bit, lowest_bit, n_bits
+from fanfold.sim.loop.blocks import build_array, may_send_block
 from fanfold.sim.loop.events import push
 from fanfold.sim.loop.mail import mail
 from fanfold.sim.loop.ports import free_pkt, launch, take_pkt
@@ -26,6 +28,7 @@ from fanfold.sim.loop.rows import (
     NDP,
     NONE,
     NOW,
+    OF_SUM,
     PK_DATA,
     PK_FAN,
     REPAIR_BYTES,
@@ -120,8 +123,10 @@ def kick(q: I64, links: Rows, pkts: Rows, senders: Senders, at: int) -> None:
         s = pick(q, links, senders.streams, at)
         if s == NONE:
             return
-        if senders.streams[s]["fan"] != NONE:
+        if senders.streams[s]["fan"] >= 0:
             p = build_fan(q, links, pkts, senders, s)
+        elif senders.streams[s]["fan"] == OF_SUM:
+            p = build_block(q, links, pkts, senders, s)
         else:
             p = build_data(q, links, pkts, senders, s)
     if link["up"] == 0:
@@ -293,6 +298,16 @@ def build_fan(q: I64, links: Rows, pkts: Rows, senders: Senders, s: int) -> int:
         if job["next"] == NONE:
             part(links, senders.streams, s)
         mail(q, MAIL_SENT, job["fan"], j)
+    return p
+
+
+@kernel
+def build_block(q: I64, links: Rows, pkts: Rows, senders: Senders, s: int) -> int:
+    """Next block of a rank of a sum."""
+    m = senders.streams[s]["rank"]
+    p = build_array(q, pkts, senders.ranks, m)
+    if not may_send_block(senders.ranks, m):
+        part(links, senders.streams, s)
     return p
 
 

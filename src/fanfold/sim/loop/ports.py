@@ -25,14 +25,18 @@ from fanfold.sim.loop.rows import (
     N_FREE_PKT,
     N_HOPS,
     N_KINDS,
+    N_TOLD,
     NONE,
     NOW,
     PFC_HIGH,
     PFC_LOW,
     PK_ACK,
+    PK_ARRAY,
     PK_DATA,
+    PK_ECHO,
     PK_FAN,
     PK_FEEDBACK,
+    PK_FOLD_WORD,
     SWITCH_PS,
     TRIM,
     Row,
@@ -68,9 +72,12 @@ def take_pkt(q: I64, pkts: Rows) -> int:
 @kernel
 def free_pkt(q: I64, pkts: Rows, p: int) -> None:
     """Give a packet row back, and that of its bytes."""
-    if pkts[p]["kind"] == PK_FEEDBACK:
+    kind = pkts[p]["kind"]
+    if kind == PK_FEEDBACK or kind >= PK_ARRAY:
         q[q[AT_BODIES] + q[N_BODIES]] = pkts[p]["path"]
         q[N_BODIES] += 1
+        if kind == PK_FOLD_WORD:
+            q[N_TOLD] -= 1
     pkts[p]["next"] = q[FREE_PKT]
     q[FREE_PKT] = p
     q[N_FREE_PKT] += 1
@@ -78,11 +85,11 @@ def free_pkt(q: I64, pkts: Rows, p: int) -> None:
 
 @kernel
 def traffic_class(pkt: Row) -> int:
-    """Column of the link counters: data, sent again, unicast control, fan feedback."""
+    """Column of the link counters: data, sent again, other control, fan feedback."""
     kind = pkt["kind"]
-    if kind >= PK_FEEDBACK:
+    if kind == PK_FEEDBACK or kind == PK_ECHO:
         return 3
-    if kind != PK_DATA and kind != PK_FAN:
+    if kind != PK_DATA and kind != PK_FAN and kind != PK_ARRAY:
         return 2
     return 1 if pkt["again"] != 0 else 0
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 I64 = NDArray[np.int64]
 I32 = NDArray[np.int32]
+U8 = NDArray[np.uint8]
 U64 = NDArray[np.uint64]
 Rows = NDArray[np.void]
 Row = np.void
@@ -32,6 +33,8 @@ EV_CABLE = 8  # a link changes state
 EV_SLOTS = 9  # a BFR's slots, deadline
 EV_REPORT = 10  # a receiver's block, report due
 EV_WAKE = 11  # a fan's sender, deadline
+EV_ARRAYS = 12  # a BFR's arrays, deadline
+EV_RANK = 13  # a rank of a sum, deadline
 
 # What a packet is.
 PK_DATA = 0
@@ -41,6 +44,8 @@ PK_PULL = 3
 PK_FAN = 4
 PK_FEEDBACK = 5
 PK_ECHO = 6  # a receiver's ACK of one packet of a fan
+PK_ARRAY = 7  # of a sum
+PK_FOLD_WORD = 8  # REQUEST, HEARD, ARM, CLOSE
 
 # When receivers of a fan speak.
 PER_BLOCK = 0
@@ -105,6 +110,7 @@ NODE_ROW = np.dtype(
         ("bfr_id", np.int64),
         ("slot", np.int64),  # a BFR's: slot armed last
         ("slots_ps", np.int64),  # a BFR's: when its EV_SLOTS comes
+        ("arrays_ps", np.int64),  # and its EV_ARRAYS
     ]
 )
 PKT_ROW = np.dtype(
@@ -113,7 +119,10 @@ PKT_ROW = np.dtype(
         ("at_ps", np.int64),  # when it is at the end of its link
         ("stamp", np.int64),  # when its sender sent it; a fan's round
         ("span_ps", np.int64),  # from its first packet's arrival to its last one's
-        ("path", np.int32),  # of FEEDBACK: the row of its bytes; of a fan's DATA: its table
+        (
+            "path",
+            np.int32,
+        ),  # of FEEDBACK and FOLD: the row of its bytes; of a fan's DATA: its table
         ("stream", np.int32),
         ("psn", np.int32),  # record of its stream; a fan's block
         ("link", np.int32),
@@ -122,7 +131,7 @@ PKT_ROW = np.dtype(
         ("head", np.int32),  # of its first packet, all that cut-through waits for
         ("n", np.int16),
         ("ttl", np.int16),
-        ("si", np.int16),  # of a fan's DATA; of FEEDBACK: its bytes without underlay
+        ("si", np.int16),  # of a fan's DATA; of FEEDBACK and FOLD: bytes without underlay
         ("kind", np.int8),
         ("marked", np.int8),
         ("trimmed", np.int8),
@@ -179,7 +188,8 @@ STREAM_ROW = np.dtype(
         ("n_acks", np.int64),
         ("conn", np.int64),
         ("next_conn", np.int64),  # next stream of its connection
-        ("fan", np.int64),  # a lane of this fan, NONE
+        ("fan", np.int64),  # a lane of this fan, NONE; OF_SUM: a rank's blocks
+        ("rank", np.int64),  # of a sum, NONE
         ("first_job", np.int64),
         ("last_job", np.int64),
     ]
@@ -235,7 +245,7 @@ ITEM_ROW = np.dtype(
         ("first", np.int64),  # its streams
         ("n_streams", np.int64),
         ("fan", np.int64),  # or its fan, NONE; neither: a pause
-        ("unreceived", np.int64),  # streams, or receivers of a fan
+        ("unreceived", np.int64),  # streams, receivers of a fan, ranks of a sum
         ("unacked", np.int64),
         ("started_ps", np.int64),
         ("got_ps", np.int64),
@@ -244,11 +254,37 @@ ITEM_ROW = np.dtype(
 )
 
 
+OF_SUM = -2
+"""In place of a stream's fan."""
+
+
+class Ranks(NamedTuple):
+    """What ranks of sums send from and keep; sum_rows.py has the rows.
+
+    Letters: A = sums, N = ranks of all sums, Z = windows of all ranks, B = rows of bytes, V =
+    words that stand for those of a block, W = words of a BitString.
+
+    rows: (N,). sums: (A,). ring: (Z, 4). heads: (N, bytes) headers of a packet. own: (N,
+    V) what a rank's words are made of; want: (A, V) their sum. members:
+    (A, W). seats: (A, bits) rank of each bit of a BitString, NONE. bodies: (B, bytes).
+    """
+
+    rows: Rows
+    sums: Rows
+    ring: I64
+    heads: U8
+    own: I64
+    want: I64
+    members: U64
+    seats: I32
+    bodies: U8
+
+
 class Senders(NamedTuple):
     """What hosts send from: streams (F,) and their bitmaps, connections, jobs of fans.
 
     job_bits: (B, n_si * W) BitStrings that jobs point to. pkt_bits: (P, W + 1) BitString of
-    each packet of a fan, and the word of its PSNs.
+    each packet of a fan, and the word of its PSNs. ranks: of sums.
     """
 
     streams: Rows
@@ -258,6 +294,7 @@ class Senders(NamedTuple):
     job_bits: U64
     fans: Rows
     pkt_bits: U64
+    ranks: Ranks
 
 
 class World(NamedTuple):
@@ -341,12 +378,18 @@ class World(NamedTuple):
     N_BITS,
     BIFT_BASE,
     N_SLOTS,
+    N_VAT_ROWS,
+    N_VAT_SLOTS,
+    SPEED,
+    SINCE,
+    N_OPEN,
+    N_TOLD,
     SEG,
     AT_MAIL,
     AT_BODIES,
     N_BODIES,
     HEAD_FIELDS,
-) = range(66)
+) = range(72)
 
 # What the slow plane is told: kind, and two numbers.
 MAIL_SENT = 0  # fan, job: its last packet left
@@ -355,7 +398,7 @@ MAIL_START = 2  # fan
 MAIL_WAKE = 3  # fan
 MAX_MAIL = 4096
 MAX_BODIES = 1 << 18
-"""FEEDBACK packets under way at once; their bytes stand in rows of their own."""
+"""FEEDBACK and FOLD packets under way at once; their bytes stand in rows of their own."""
 
 # Why the loop came back.
 DONE = 0

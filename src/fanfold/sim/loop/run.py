@@ -12,21 +12,25 @@ from fanfold.sim.loop.fans import (
     on_word,
     speak_up,
 )
+from fanfold.sim.loop.folds import on_arrays, on_fold
 from fanfold.sim.loop.mail import mail
 from fanfold.sim.loop.nic import kick, post
 from fanfold.sim.loop.ports import enqueue, free_pkt, port_free, send, serve_port
+from fanfold.sim.loop.ranks import close_sum, on_rank, on_timer
 from fanfold.sim.loop.rows import (
     AT_READY,
     AT_SIDE,
     CAP,
     DONE,
     EMPTY,
+    EV_ARRAYS,
     EV_ARRIVE,
     EV_CABLE,
     EV_NIC,
     EV_PAUSE,
     EV_PORT,
     EV_PULL,
+    EV_RANK,
     EV_REPORT,
     EV_RESUME,
     EV_RETRY,
@@ -54,9 +58,11 @@ from fanfold.sim.loop.rows import (
     N_READY,
     N_SETS,
     N_SIDE,
+    N_TOLD,
     NONE,
     NOW,
     PER_PACKET,
+    PK_ARRAY,
     PK_DATA,
     PK_FAN,
     STOP_PS,
@@ -66,8 +72,11 @@ from fanfold.sim.loop.rows import (
     Senders,
     World,
 )
+from fanfold.sim.loop.sum_rows import Sums
 from fanfold.sim.loop.trace import trace
 from fanfold.sim.loop.unicast import (
+    ACKED,
+    RECEIVED,
     ask_for_more,
     on_answer,
     on_data,
@@ -88,29 +97,29 @@ def run(
     senders: Senders,
     bier: Bier | None,
     receivers: Receivers | None,
+    sums: Sums | None,
     queued: I64 | None,
     turns: int,
 ) -> int:
     """Work through at most ``turns`` events.
 
-    Without fans ``bier`` and ``receivers`` are None, without queued ports ``queued`` is, an
-    array otherwise that nobody reads: numba leaves out all that is theirs, which halves the
-    time to compile.
+    Without fans and sums ``bier`` and ``receivers`` are None, without sums ``sums``, without
+    queued ports ``queued`` is, an array otherwise that nobody reads: numba leaves out all that
+    is theirs, which halves the time to compile.
 
     Returns:
-        DONE: every item is done. EMPTY: nothing is pending. FULL: an array must grow. TURN:
-        that many events. MAIL: letters wait. LATE: the next event is past the stop time.
+        DONE: every item is done, and no BFR is still to hear of it. EMPTY: nothing is pending.
+        FULL: an array must grow. TURN: that many events. MAIL: letters wait. LATE: the next
+        event is past the stop time.
     """
     while turns > 0:
         if q[N_MAIL] > 0:
             return MAIL
-        if q[N_DONE] == q[N_ITEMS]:
+        if q[N_DONE] == q[N_ITEMS] and q[N_TOLD] == 0:
             return DONE
         if is_full(q):
             return FULL
-        when = NEVER_PS
-        if q[I_READY] < q[N_READY]:
-            when = q[q[AT_READY] + 2 * q[I_READY]]
+        when = q[q[AT_READY] + 2 * q[I_READY]] if q[I_READY] < q[N_READY] else NEVER_PS
         if q[N_SIDE] > 0 and q[q[AT_SIDE]] < when:
             at = q[AT_SIDE]
             when, what = q[at], q[at + 2]
@@ -133,14 +142,14 @@ def run(
         i = what // N_KINDS
         kind = what % N_KINDS
         if kind == EV_ARRIVE:
-            arrive(q, world, senders, bier, receivers, queued, i)
+            arrive(q, world, senders, bier, receivers, sums, queued, i)
         elif kind == EV_NIC:
             link = world.links[i]
             if link["pending"] != 0 and link["wake_ps"] == when:
                 link["pending"] = 0
                 kick(q, world.links, world.pkts, senders, i)
         else:
-            turn_to(q, world, senders, bier, receivers, queued, kind, i)
+            turn_to(q, world, senders, bier, receivers, sums, queued, kind, i)
     return TURN
 
 
@@ -160,6 +169,7 @@ def arrive(
     senders: Senders,
     bier: Bier | None,
     receivers: Receivers | None,
+    sums: Sums | None,
     queued: I64 | None,
     p: int,
 ) -> None:
@@ -180,7 +190,10 @@ def arrive(
         else:
             at_host(q, world, senders, queued, p)
     elif bier is not None and receivers is not None:
-        arrive_fan(q, world, senders, bier, receivers, p, node)
+        if pkt["kind"] < PK_ARRAY:
+            arrive_fan(q, world, senders, bier, receivers, p, node)
+        elif sums is not None:
+            arrive_fold(q, world, senders, bier, sums, p, node)
 
 
 @kernel
@@ -212,6 +225,25 @@ def arrive_fan(
             say(q, world, senders, bier, receivers, b)
     else:
         on_word_home(q, pkts, senders.fans, p)
+
+
+@kernel
+def arrive_fold(
+    q: I64, world: World, senders: Senders, bier: Bier, sums: Sums, p: int, node: int
+) -> None:
+    """A packet of a sum at a BFR or at a rank."""
+    if node >= q[N_HOSTS]:
+        on_fold(q, world, bier, sums, senders.ranks.sums, p, node)
+        return
+    m = on_rank(q, world, senders, p)
+    free_pkt(q, world.pkts, p)
+    if m != NONE:
+        a = senders.ranks.rows[m]["sum"]
+        item = senders.ranks.sums[a]["item"]
+        settle(q, world.items, world.deps, item, RECEIVED)
+        settle(q, world.items, world.deps, item, ACKED)
+        if senders.ranks.sums[a]["n_open"] == 0:
+            close_sum(q, world.links, world.pkts, senders, a)
 
 
 @kernel
@@ -329,6 +361,7 @@ def turn_to(
     senders: Senders,
     bier: Bier | None,
     receivers: Receivers | None,
+    sums: Sums | None,
     queued: I64 | None,
     kind: int,
     i: int,
@@ -345,6 +378,11 @@ def turn_to(
         start_again(q, world, senders, queued, i // 2)
     elif queued is not None and EV_PULL <= kind <= EV_RESUME:
         turn_to_port(q, world, senders, queued, kind, i)
+    elif sums is not None and bier is not None and kind >= EV_ARRAYS:
+        if kind == EV_RANK:
+            on_timer(q, links, pkts, senders, i)
+        else:
+            on_arrays(q, world, bier, sums, senders.ranks.sums, i)
     elif bier is not None and receivers is not None:
         turn_to_fan(q, world, senders, bier, receivers, kind, i)
 

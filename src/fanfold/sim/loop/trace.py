@@ -8,6 +8,7 @@ from fanfold.sim.loop.rows import (
     N_TRACE,
     N_WORDS,
     NOW,
+    PK_ARRAY,
     PK_FAN,
     TRACE_PSN,
     TRACE_STREAM,
@@ -20,7 +21,8 @@ from fanfold.sim.loop.rows import (
 def trace(q: I64, world: World, pkt_bits: U64, p: int, node: int) -> None:
     """Note the arrival of the traced packet, of a copy of it, or of an answer to it."""
     pkt = world.pkts[p]
-    if pkt["stream"] != q[TRACE_STREAM] or q[N_TRACE] >= world.log.shape[0]:
+    owner = -2 - pkt["stream"] if pkt["kind"] >= PK_ARRAY else pkt["stream"]
+    if owner != q[TRACE_STREAM] or q[N_TRACE] >= world.log.shape[0]:
         return
     psn = q[TRACE_PSN]
     if pkt["kind"] == PK_FAN:

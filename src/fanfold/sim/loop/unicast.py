@@ -11,6 +11,7 @@ from fanfold.sim.loop.events import push
 from fanfold.sim.loop.mail import mail
 from fanfold.sim.loop.nic import join, kick, may_send, part
 from fanfold.sim.loop.ports import take_pkt
+from fanfold.sim.loop.ranks import start_rank
 from fanfold.sim.loop.rows import (
     ACK_BYTES,
     EV_PULL,
@@ -53,7 +54,7 @@ ACKED = 1
 def start_item(
     q: I64, links: Rows, pkts: Rows, senders: Senders, items: Rows, deps: I64, i: int
 ) -> None:
-    """All that an item waits for has happened: its streams, or its fan, begin.
+    """All that an item waits for has happened: its streams or ranks, or its fan, begin.
 
     A pause is called when its time is over.
     """
@@ -69,6 +70,9 @@ def start_item(
     streams = senders.streams
     for s in range(item["first"], item["first"] + item["n_streams"]):
         st = streams[s]
+        if st["rank"] != NONE:
+            start_rank(q, links, pkts, senders, st["rank"])
+            continue
         conn = senders.conns[st["conn"]]
         if conn["now"] != NONE:
             st["next_conn"] = NONE

@@ -1,0 +1,69 @@
+"""Programs of sums, and what their packets weigh; 100 Gb/s and 1 us a link.
+
+With 64 BFR-ids a packet has 100 bytes beside its words: underlay 28, BIER 12 + 8, inner 28,
+FOLD 24 (docs/wire/fold.md).
+"""
+
+import numpy as np
+from validation_world import BYTE_PS, NO_EDGES, US, fabric
+
+from fanfold.core.effects import VatEvent
+from fanfold.group.session import N_FIELDS
+from fanfold.scenario.settings import Settings
+from fanfold.schemes.program import MIDDLE, Sum, build_program
+from fanfold.sim.simulate import Simulation
+
+HEAD = 100
+BLOCK = 4096
+ASKED = 4 * 2 * N_FIELDS
+"""Bytes of what ranks ask for, twice, before the exponents of a window."""
+
+
+def sums(*hosts, n_bytes, to_all=True, window=0, climb=MIDDLE):
+    """A sum of each group of hosts, all at once."""
+    some = tuple(
+        Sum(tuple(group), n_bytes, to_all=to_all, window=window, climb=climb) for group in hosts
+    )
+    return build_program(np.zeros((0, 4), np.int64), NO_EDGES, sums=some, folds=True)
+
+
+def simulation(name, program, settings=None, seed=1):
+    """A run that has not begun."""
+    return Simulation(*fabric(name), program, settings or Settings(), seed=seed)
+
+
+def played(sim):
+    """The same run at its end; the outcome."""
+    while sim.step():
+        pass
+    assert sim.census() == []
+    return sim.outcome()
+
+
+def events(sim, router=None):
+    """What BFRs did with arrays, by word; of all, or of one by its index."""
+    counts = sim.fans.sums.vats.events
+    total = counts.sum(axis=0) if router is None else counts[router]
+    return {e.value: n for e, n in zip(VatEvent, total.tolist(), strict=True) if n}
+
+
+def hop_ps(n_bytes):
+    """A packet of so many bytes over one link."""
+    return n_bytes * BYTE_PS + US
+
+
+def star_ps(n_blocks, window):
+    """All ranks of a star have the sum: ARM, a round in which they agree, then full blocks.
+
+    A block leaves when the one before it has left, and when the result of the one a window
+    before it has come.
+    """
+    ready = 2 * hop_ps(HEAD) + 2 * hop_ps(HEAD + ASKED + 4 * window)
+    full = (HEAD + BLOCK) * BYTE_PS
+    left = []
+    for k in range(n_blocks):
+        since = left[k - 1] + full if k else ready
+        if k >= window:
+            since = max(since, left[k - window] + 2 * hop_ps(HEAD + BLOCK))
+        left.append(since)
+    return left[-1] + 2 * hop_ps(HEAD + BLOCK)
