@@ -13,6 +13,7 @@ from fanfold.scenario.settings import Settings
 from fanfold.schemes.program import Sum, build_program
 from fanfold.schemes.sharp import install
 from fanfold.sim.fluid import run_fluid
+from fanfold.sim.sum_links import sum_links
 from fanfold.topo.nets import build_named_net
 from fanfold.topo.routes import build_routes
 
@@ -20,7 +21,7 @@ DEFAULT = Settings()
 US, FULL, HEAD = 1_000_000, 335_680, 8_000
 ROUND = 2 * (FULL + US)
 ARMED = 2 * (HEAD + US)
-AGREED = 2 * (1180 * 80 + US)  # 4 * (14 + 256) bytes and their headers
+AGREED = 2 * (1188 * 80 + US)  # 4 * (16 + 256) bytes and their headers
 
 
 def sums(*rows, edges=()):
@@ -49,7 +50,7 @@ def test_what_links_carry():
         up = int(net.first_out[host])
         for link in (up, int(net.reverse[up])):
             assert out.link_pkts[link, DATA] == 11
-            assert out.link_bytes[link, DATA] == 40960 + 10 * 100 + 1180
+            assert out.link_bytes[link, DATA] == 40960 + 10 * 100 + 1188
             assert out.link_pkts[link, FEEDBACK] == 0
         # ARM and two CLOSE go up from rank 0, ARM and CLOSE down to all
         assert out.link_pkts[up, ACK] == (3 if host == 0 else 0)
@@ -61,14 +62,14 @@ def test_a_sum_for_one_goes_whole_to_it_and_as_headers_to_the_rest():
     out = run(sums(Sum((1, 0, 2), 10 * 4096, to_all=False)))
     net = build_named_net("star:hosts=4")
     down = net.reverse[net.first_out[:3]]
-    assert out.link_bytes[down, DATA].tolist() == [2180, 40960 + 2180, 2180]
+    assert out.link_bytes[down, DATA].tolist() == [2188, 40960 + 2188, 2188]
     assert out.got_bytes.tolist() == [0, 40960, 0, 0]
     assert out.host_ps[[0, 2, 3]].tolist() == [0, 0, 0]
 
 
 def test_a_window_that_is_too_small_waits_for_each_round():
     out = run(sums(Sum((0, 1), 10 * 4096)), Settings(sum_window=4))
-    agreed = 2 * ((4 * 18 + 100) * 80 + US)
+    agreed = 2 * ((4 * 20 + 100) * 80 + US)
     # four and four blocks, then two
     assert out.end_ps == ARMED + agreed + 2 * ROUND + FULL + ROUND
     own = run(sums(Sum((0, 1), 10 * 4096, window=4)))
@@ -81,7 +82,7 @@ def test_windows_grow_from_sixteen_blocks_by_half():
     out = run(sums(Sum((0, 1), n * 4096)), net=far)
     flight = 20 * US
     round_ps = 2 * (FULL + flight)
-    alone = 2 * (HEAD + flight) + 2 * (1180 * 80 + flight)
+    alone = 2 * (HEAD + flight) + 2 * (1188 * 80 + flight)
     # 121 blocks last 54,080 ps less than a round; the window after that is more than one
     assert out.end_ps == alone + 6 * round_ps + 5 * FULL + flight + FULL + flight
 
@@ -137,7 +138,7 @@ def test_depth_costs_latency_only():
     near, pod, far = (
         run(sums(Sum(hosts, 100 * 4096)), net=fat) for hosts in ((0, 1), (0, 2), (0, 15))
     )
-    hop = 2 * (FULL + US) + 2 * (HEAD + US) + 2 * (1180 * 80 + US)
+    hop = 2 * (FULL + US) + 2 * (HEAD + US) + 2 * (1188 * 80 + US)
     assert pod.end_ps - near.end_ps == hop
     # over six links the first sixteen blocks are out before a result is back
     assert far.end_ps - pod.end_ps == hop + 3 * ROUND - 16 * FULL
@@ -171,3 +172,13 @@ def test_a_sum_for_one_comes_back_to_it_alone_in_an_installed_tree():
 def test_members_without_a_path_are_refused():
     with pytest.raises(ConfigError, match="sum 0"):
         run(sums(Sum((0, 9), 10)))
+
+
+def test_members_take_part_by_a_link_that_leads_to_all():
+    rail = "rail:servers=2,gpus=4,spines=1,unit=2"
+    net = build_named_net(rail)  # four GPUs a server, their first links within it
+    routes = build_routes(net)
+    near, far = sum_links(net, routes, Sum((0, 1), 1)), sum_links(net, routes, Sum((0, 4), 1))
+    assert net.first_out[[0, 1]].tolist() == near.tolist()
+    assert (net.first_out[[0, 4]] + 1).tolist() == far.tolist()
+    assert run(sums(Sum((0, 4), 4096)), net=rail).got_bytes.sum() == 2 * 4096
