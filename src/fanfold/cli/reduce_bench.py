@@ -9,7 +9,8 @@ from rich.console import Console
 from rich.table import Table
 
 from fanfold.errors import CheckFailed, ConfigError
-from fanfold.group.bench import COLLECTIVES, KINDS, OPS, Case, Line, sweep
+from fanfold.group.bench import COLLECTIVES, KINDS, OPS, Line, sweep
+from fanfold.group.expectation import JOINED, Case
 from fanfold.live.clock import unix_ns
 from fanfold.live.lab import Lab
 from fanfold.topo.fabric import Fabric
@@ -23,7 +24,12 @@ MAX_STEPS = 64
 def reduce_bench(
     lab: Annotated[str, typer.Option("--lab", "--name", help="which lab")] = "lab",
     ranks: Annotated[str, typer.Option(help="how many hosts, or their names by commas")] = "4",
-    collective: Annotated[str, typer.Option(help=", ".join(COLLECTIVES))] = "all_reduce",
+    collective: Annotated[
+        str, typer.Option(help=f"by commas, or all: {', '.join(COLLECTIVES)}")
+    ] = "all_reduce",
+    sizes: Annotated[
+        str, typer.Option(help="instead of --begin to --end: values 0,1,8193, bytes 64MiB")
+    ] = "",
     begin: Annotated[str, typer.Option("--begin", "-b", help="smallest array")] = "8B",
     end: Annotated[str, typer.Option("--end", "-e", help="largest array")] = "16MiB",
     factor: Annotated[int, typer.Option("--factor", "-f", help="from size to size")] = 8,
@@ -36,8 +42,6 @@ def reduce_bench(
     as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:
     """Time collectives on a running lab, one process a rank; exit 4 when a value is wrong."""
-    if collective not in COLLECTIVES:
-        raise ConfigError("--collective", collective, ", ".join(COLLECTIVES))
     if not 1 <= rounds <= 1000:
         raise ConfigError("--rounds", rounds, "1..1000")
     if not 0 <= seed < 2**63:
@@ -45,14 +49,12 @@ def reduce_bench(
     fabric = Lab(lab).fabric()
     members = members_of(fabric, ranks)
     kinds, ops = chosen("--dtype", dtype, KINDS), chosen("--op", op, tuple(OPS))
-    if collective in ("broadcast", "all_gather", "all_to_all"):
-        ops = ops[:1]
-    sizes = sizes_of(begin, end, factor)
     cases = [
-        Case(collective, kind, how, n // WIDTHS.get(kind, 4))
+        Case(which, kind, how, n_values)
+        for which in chosen("--collective", collective, COLLECTIVES)
         for kind in kinds
-        for how in ops
-        for n in sizes
+        for how in (ops if which in JOINED else ops[:1])
+        for n_values in counts_of(sizes, begin, end, factor, WIDTHS.get(kind, 4))
     ]
     group = unix_ns() // 1000 & 0xFFFFFFFF
     lines = sweep(fabric, members, cases, rounds=rounds, seed=seed, group=group)
@@ -93,6 +95,20 @@ def chosen(flag: str, text: str, allowed: tuple[str, ...]) -> list[str]:
     return words
 
 
+def counts_of(sizes: str, begin: str, end: str, factor: int, width: int) -> list[int]:
+    """Values of each array; ``width``: bytes of one value."""
+    if not sizes:
+        return [n // width for n in sizes_of(begin, end, factor)]
+    counts = [
+        int(word) if word.isdecimal() else int(parse_size(word, "--sizes")) // width
+        for word in sizes.split(",")
+    ]
+    for n, word in zip(counts, sizes.split(","), strict=True):
+        if not 0 <= n * width <= MAX_BYTES:
+            raise ConfigError("--sizes", word, f"arrays of 0..{MAX_BYTES} bytes")
+    return counts
+
+
 def sizes_of(begin: str, end: str, factor: int) -> list[int]:
     """Bytes from the smallest to the largest; 0 is a size."""
     low, high = parse_size(begin, "--begin"), parse_size(end, "--end")
@@ -125,12 +141,14 @@ def as_row(line: Line, n_ranks: int) -> dict[str, object]:
 
 def _show(lines: list[Line], members: list[str]) -> None:
     n = len(members)
-    table = Table(title=f"{lines[0].case.collective} over {', '.join(members)}", box=SIMPLE)
+    table = Table(title=f"ranks {', '.join(members)}", box=SIMPLE)
+    table.add_column("collective")
     for name in ("size", "type", "op", "time", "algbw", "busbw", "sent/size", "again", "wrong"):
         table.add_column(name, justify="right")
     for line in lines:
         plain, bus = line.bandwidth(n)
         table.add_row(
+            line.case.collective,
             format_size(line.n_bytes) if line.n_bytes else "0 B",
             line.case.kind,
             line.case.op,

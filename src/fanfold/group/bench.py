@@ -12,15 +12,13 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fanfold.errors import CheckFailed, EnvironmentLack, FanfoldError
 from fanfold.group.communicator import Op
+from fanfold.group.expectation import SHARED, Array, Case, draw, n_wrong
 from fanfold.group.fabric import FabricCommunicator
-from fanfold.kernels import reduce as r
 from fanfold.live.clock import now_ps
 from fanfold.live.syscalls import end_with_parent
-from fanfold.streams import stream
 from fanfold.topo.fabric import Fabric
 from fanfold.units import PS_PER_SECOND
 
@@ -31,29 +29,18 @@ COLLECTIVES = (
     "reduce_scatter",
     "reduce",
     "all_to_all",
+    "gather",
+    "scatter",
+    "send",
 )
 KINDS = ("float32", "float64", "bfloat16", "float16", "int32", "int64")
 OPS = {"sum": Op.SUM, "prod": Op.PRODUCT, "min": Op.MIN, "max": Op.MAX, "avg": Op.AVG}
-EXACT = {"float32": 24, "float64": 53, "bfloat16": 8, "float16": 11}
-"""Bits of a significand."""
-
 DIED = b'{"error": "a rank died", "cause": "failed"}'
 CAUSES: dict[str, type[FanfoldError]] = {
     "failed": CheckFailed,
     "lack": EnvironmentLack,
     "unexpected": FanfoldError,
 }
-
-Array = NDArray[Any]
-
-
-class Case(NamedTuple):
-    """One line of the sweep."""
-
-    collective: str
-    kind: str
-    op: str
-    n_values: int
 
 
 class Line(NamedTuple):
@@ -186,10 +173,12 @@ def _run(
 def _one(comm: FabricCommunicator, case: Case, rounds: int, seed: int) -> dict[str, Any]:
     """Time one case, the first round not counted; check the last."""
     kind = "bfloat16" if case.kind == "bfloat16" else ""
-    every = [draw(case, r, seed) for r in range(comm.size)]
-    times, before, out = [], comm.counters(), every[comm.rank]
+    is_shared = case.collective in SHARED
+    must_see = not is_shared or comm.rank == 0
+    mine = draw(case, comm.rank, seed)
+    times, before, out = [], comm.counters(), mine
     for turn in range(rounds + 1):
-        array = every[comm.rank].copy()
+        array = mine.copy()
         out = room_of(case, array, comm.size)
         comm.barrier().wait()
         if turn == 1:
@@ -199,137 +188,61 @@ def _one(comm: FabricCommunicator, case: Case, rounds: int, seed: int) -> dict[s
         if turn:
             times.append(now_ps() - began)
     after = comm.counters()
-    wrong, shared = check(case, every, out, comm.rank)
+    every = [draw(case, r, seed) for r in range(comm.size)] if must_see else []
     return {
         "times_ps": times,
-        "n_bytes": max(out.nbytes, every[0].nbytes),
-        "array_bytes": every[0].nbytes,
-        "n_wrong": wrong,
-        "digest": blake2b(out.tobytes(), digest_size=8).hexdigest() if shared else "",
+        "n_bytes": max(out.nbytes, mine.nbytes),
+        "array_bytes": mine.nbytes,
+        "n_wrong": n_wrong(case, every, out, comm.rank) if must_see else 0,
+        "digest": blake2b(out.tobytes(), digest_size=8).hexdigest() if is_shared else "",
         "sent_bytes": after["sent_bytes"] - before["sent_bytes"],
         "sent_again": after["sent_again"] - before["sent_again"],
     }
 
 
-def draw(case: Case, rank: int, seed: int) -> Array:
-    """Values of one rank."""
-    random = stream(seed, f"reduce-bench/{case.kind}/{case.n_values}/{rank}")
-    if case.kind.startswith("int"):
-        return random.integers(-1000, 1000, case.n_values).astype(case.kind)
-    values = random.standard_normal(case.n_values)
-    if case.kind != "bfloat16":
-        return values.astype(case.kind)
-    return (values.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
-
-
 def room_of(case: Case, array: Array, n_ranks: int) -> Array:
     """Where the result goes."""
-    if case.collective == "all_gather":
-        return np.zeros(array.size * n_ranks, array.dtype)
-    if case.collective == "reduce_scatter":
-        return np.zeros(array.size // n_ranks, array.dtype)
-    return np.zeros_like(array) if case.collective == "all_to_all" else array
+    match case.collective:
+        case "all_gather" | "gather":
+            return np.zeros(array.size * n_ranks, array.dtype)
+        case "reduce_scatter" | "scatter":
+            return np.zeros(array.size // n_ranks, array.dtype)
+        case "all_to_all" | "send":
+            return np.zeros_like(array)
+        case _:
+            return array
 
 
 def start(comm: FabricCommunicator, case: Case, out: Array, array: Array, kind: str) -> Any:
     """Begin one operation."""
-    op = OPS[case.op]
+    op, part = OPS[case.op], array[: array.size // comm.size * comm.size]
     match case.collective:
         case "all_reduce":
             return comm.all_reduce(array, op, kind=kind)
         case "reduce":
             return comm.reduce(array, 0, op, kind=kind)
         case "reduce_scatter":
-            part = array[: array.size // comm.size * comm.size]
             return comm.reduce_scatter(out, part, op, kind=kind)
+        case _:
+            return _move(comm, case.collective, out, array, part)
+
+
+def _move(
+    comm: FabricCommunicator, collective: str, out: Array, array: Array, part: Array
+) -> Any:
+    """Begin what has no operator; ``send``: each rank to the next one."""
+    match collective:
         case "broadcast":
             return comm.broadcast(array, 0)
         case "all_gather":
             return comm.all_gather(out, array)
+        case "gather":
+            return comm.gather(out, array, 0)
+        case "scatter":
+            return comm.scatter(out, part, 0)
+        case "send":
+            sent = comm.send(array, (comm.rank + 1) % comm.size)
+            comm.recv(out, (comm.rank - 1) % comm.size).wait()
+            return sent
         case _:
-            n = array.size // comm.size * comm.size
-            return comm.all_to_all(out[:n], array[:n])
-
-
-def check(case: Case, every: list[Array], out: Array, rank: int) -> tuple[int, bool]:
-    """Values that are wrong, and whether all ranks should have the same."""
-    n = len(every)
-    part = every[0].size // n
-    match case.collective:
-        case "broadcast":
-            return int((out != every[0]).sum()), True
-        case "all_gather":
-            return int((out != np.concatenate(every)).sum()), True
-        case "all_to_all":
-            mine = [a[rank * part : (rank + 1) * part] for a in every]
-            return int((out[: part * n] != np.concatenate(mine)).sum()), False
-        case "reduce" if rank != 0:
-            return int((out != every[rank]).sum()), False
-        case "reduce_scatter":
-            every = [a[rank * part : (rank + 1) * part] for a in every]
-        case _:
-            pass
-    return n_wrong(case, every, out), case.collective == "all_reduce"
-
-
-def n_wrong(case: Case, every: list[Array], out: Array) -> int:
-    """Values that differ from numpy's, for sums of floats by more than the bound."""
-    if case.kind.startswith("int"):
-        want = every[0].copy()
-        for other in every[1:]:
-            want = _joined(case.op, want, other)
-        if case.op == "avg":
-            want //= len(every)
-        return int((out != want).sum())
-    values = [_wide(case.kind, a) for a in every]
-    got = _wide(case.kind, out)
-    stack = np.stack(values).astype(np.longdouble)  # what it is held against must not round
-    want = _joined_all(case.op, stack)
-    share = 1 / len(every) if case.op == "avg" else 1.0
-    last = np.abs(want * share) * 2.0 ** (1 - EXACT[case.kind])
-    if case.op in ("sum", "avg"):
-        last = last + share * _bound(case.kind, stack)
-    if case.op == "prod":
-        last = last * len(every)
-    least = 2.0**-24 if case.kind == "float16" else 0.0
-    return int((np.abs(got - want * share) > last + least).sum())
-
-
-def _joined(op: str, a: Array, b: Array) -> Array:
-    match op:
-        case "prod":
-            return np.multiply(a, b)
-        case "min":
-            return np.minimum(a, b)
-        case "max":
-            return np.maximum(a, b)
-        case _:
-            return np.add(a, b)
-
-
-def _joined_all(op: str, stack: Array) -> Array:
-    match op:
-        case "prod":
-            return np.asarray(stack.prod(0))
-        case "min":
-            return np.asarray(stack.min(0))
-        case "max":
-            return np.asarray(stack.max(0))
-        case _:
-            return np.asarray(stack.sum(0))
-
-
-def _wide(kind: str, array: Array) -> Array:
-    if kind == "bfloat16":
-        array = (array.astype(np.uint32) << 16).view(np.float32)
-    return array.astype(np.float64)
-
-
-def _bound(kind: str, stack: Array) -> float:
-    """Error of a sum in fixed-point: half a unit for each rank (ADR 0022)."""
-    if not stack.size:
-        return 0.0
-    number = r.KIND_F64 if kind == "float64" else r.KIND_F32
-    top = int(np.frexp(np.abs(stack).max())[1])
-    code = top + (1022 if kind == "float64" else 126)
-    return float(len(stack) / 2 * 2.0 ** -int(r.shift_of(number, code, len(stack))))
+            return comm.all_to_all(out[: part.size], part)

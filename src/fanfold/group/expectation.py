@@ -1,0 +1,135 @@
+"""What a collective must leave on a rank, worked out by numpy from the ranks' values.
+
+Integers are equal, floats that are only moved or compared too. Sums of floats are within the
+bound of ADR 0022 and one rounding, products within one rounding for each rank.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fanfold.kernels import reduce as r
+from fanfold.streams import stream
+
+EXACT = {"float32": 24, "float64": 53, "bfloat16": 8, "float16": 11}
+"""Bits of a significand."""
+PIECE = 1 << 20
+"""Values that are looked at at once."""
+SHARED = ("all_reduce", "broadcast", "all_gather")
+"""Collectives that leave the same bytes on every rank: numpy looks at those of rank 0."""
+
+JOINED = ("all_reduce", "reduce_scatter", "reduce")
+"""Collectives that have an operator."""
+
+Array = NDArray[Any]
+
+
+class Case(NamedTuple):
+    """One line of the sweep; n_values: of the array of each rank."""
+
+    collective: str
+    kind: str
+    op: str
+    n_values: int
+
+
+def draw(case: Case, rank: int, seed: int) -> Array:
+    """Values of one rank."""
+    random = stream(seed, f"reduce-bench/{case.kind}/{case.n_values}/{rank}")
+    if case.kind.startswith("int"):
+        return random.integers(-1000, 1000, case.n_values).astype(case.kind)
+    values = random.standard_normal(case.n_values)
+    if case.kind != "bfloat16":
+        return values.astype(case.kind)
+    return (values.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+
+
+def n_wrong(case: Case, every: list[Array], out: Array, rank: int) -> int:
+    """Values of a rank's result that are not what they should be.
+
+    Args:
+        every: arrays of all ranks, as they were before.
+    """
+    is_kept = case.collective == "reduce" and rank != 0
+    if case.collective not in JOINED or is_kept:
+        return differ(out, _moved(case.collective, every, rank))
+    n = len(every)
+    if case.collective == "reduce_scatter":
+        every = [_part(a, rank, n) for a in every]
+    if case.kind.startswith("int"):
+        return differ(out, _joined_whole(case.op, every))
+    worst = 0.0
+    if case.op in ("sum", "avg") and out.size:
+        worst = bound(
+            case.kind, max(float(np.abs(_wide(case.kind, a)).max()) for a in every), n
+        )
+    pieces = [slice(at, at + PIECE) for at in range(0, out.size, PIECE)]
+    return sum(_n_off(case, [a[p] for a in every], out[p], worst) for p in pieces)
+
+
+def _moved(collective: str, every: list[Array], rank: int) -> Array:
+    """What is only moved, or stays as it was."""
+    n, own = len(every), every[rank]
+    match collective:
+        case "broadcast":
+            return every[0]
+        case "scatter":
+            return _part(every[0], rank, n)
+        case "send":
+            return every[rank - 1]
+        case "all_to_all":
+            rest = np.zeros(own.size % n, own.dtype)  # what no rank has a part of
+            return np.concatenate([*(_part(a, rank, n) for a in every), rest])
+        case "reduce":
+            return own
+        case _:
+            whole = np.concatenate(every)
+            return whole if collective == "all_gather" or rank == 0 else np.zeros_like(whole)
+
+
+def _part(array: Array, rank: int, n: int) -> Array:
+    part = array.size // n
+    return array[rank * part : (rank + 1) * part]
+
+
+def differ(got: Array, want: Array) -> int:
+    """Values that are not equal; all of them where there are not as many."""
+    return int((got != want).sum()) if got.shape == want.shape else max(got.size, want.size)
+
+
+def _n_off(case: Case, every: list[Array], out: Array, worst: float) -> int:
+    wide = np.longdouble if case.kind == "float64" else np.float64  # it must not round itself
+    stack = np.stack([_wide(case.kind, a) for a in every]).astype(wide)
+    share = 1 / len(every) if case.op == "avg" else 1.0
+    want = _joined(case.op, stack) * share
+    last = np.zeros_like(want)
+    if case.op not in ("min", "max"):
+        last = np.abs(want) * 2.0 ** (1 - EXACT[case.kind]) + share * worst
+        last = last * (len(every) if case.op == "prod" else 1)
+        last = last + (2.0**-24 if case.kind == "float16" else 0.0)
+    return int((~(np.abs(_wide(case.kind, out) - want) <= last)).sum())
+
+
+def _joined_whole(op: str, every: list[Array]) -> Array:
+    """Integers, which wrap; a mean rounds down."""
+    want = _joined(op, np.stack(every))
+    return want // len(every) if op == "avg" else want
+
+
+def _joined(op: str, stack: Array) -> Array:
+    joins = {"prod": np.multiply, "min": np.minimum, "max": np.maximum}
+    return np.asarray(joins.get(op, np.add).reduce(stack, axis=0, dtype=stack.dtype))
+
+
+def _wide(kind: str, array: Array) -> Array:
+    if kind == "bfloat16":
+        array = (array.astype(np.uint32) << 16).view(np.float32)
+    return array.astype(np.float64)
+
+
+def bound(kind: str, largest: float, n_ranks: int) -> float:
+    """Error of a sum in fixed-point: half a unit for each rank (ADR 0022)."""
+    number = r.KIND_F64 if kind == "float64" else r.KIND_F32
+    code = int(np.frexp(largest)[1]) + (1022 if kind == "float64" else 126)
+    return float(n_ranks / 2 * 2.0 ** -int(r.shift_of(number, code, n_ranks)))
