@@ -9,6 +9,7 @@ PACKET = "src/fanfold/kernels/vat_packet.py"
 VAT = "src/fanfold/kernels/vat.py"
 SEAT = "src/fanfold/torch/seat.py"
 STEPS = "tests/unit/kernels/test_kernel_late.py"
+LAWS = "tests/property/test_late_laws.py"
 RULES = "tests/unit/torch_backend/test_torch_rules.py"
 
 PLANTS: tuple[tuple[str, str, str, str], ...] = (
@@ -77,6 +78,12 @@ PLANTS: tuple[tuple[str, str, str, str], ...] = (
         '        soon = min(soon, slot["patience_ps"] // SOON_PART)\n',
         "        pass\n",
         f"{STEPS}::test_a_part_hurries_its_parent_within_the_patience",
+    ),
+    (
+        ABSORB,
+        '+ slot["n_bytes"], n_words, vats.words[s, HEARD_BM])',
+        '+ slot["n_bytes"], n_words, vats.words[s, FLUSHED_BM])',
+        f"{LAWS}::test_a_block_has_one_result_and_says_whose_arrays_are_inside",
     ),
     (
         SEAT,
