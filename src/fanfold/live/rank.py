@@ -131,7 +131,7 @@ class RankEnd:
         self.window = window
         self.state = build_rank(fabric, members, rank, group, port, window, climb)
         if root:
-            bits_of(fabric, sorted({*members, root}))
+            check_root(fabric, members, root)
             self.state.row[0]["root_id"] = fabric.by_name[root].bfr_id
         self.sock = open_socket(me.address, port, f"rank {rank} on {me.name}")
         self.io = build_sock(self.sock)
@@ -416,6 +416,16 @@ def block_bytes_of(fabric: Fabric) -> int:
         least = UNDERLAY_BYTES + head + n_bits + 64
         raise ConfigError("fabric.mtu", fabric.mtu, f"at least {least}")
     return min(room, BLOCK_BYTES)
+
+
+def check_root(fabric: Fabric, members: Sequence[str], root: str) -> None:
+    """Raise ConfigError where a group's packets cannot name a host as the root."""
+    bits_of(fabric, members)
+    try:
+        bits_of(fabric, sorted({*members, root}))
+    except ConfigError as error:
+        allowed = "a host of the set identifier of the members"
+        raise ConfigError("root", root, allowed) from error
 
 
 def bits_of(fabric: Fabric, members: Sequence[str]) -> tuple[int, int]:
