@@ -1,7 +1,7 @@
 """Parameter server: ranks push pieces to a server, which sends a sum back when all have come.
 
 The server is on rank 0's host. As in Li et al., Scaling distributed machine learning with the
-parameter server (OSDI 2014), ranges of a vector are pushed and pulled on their own, so pushes
+parameter server (2014), ranges of a vector are pushed and pulled on their own, so pushes
 and pulls fill both directions of the server's link at once. ``unicast`` is the same without
 pieces, ``direct`` the same with a server on every rank for its share.
 """

@@ -1,11 +1,13 @@
 """SHARP-like sums in switches: a tree that a manager installs, hop by hop over connections.
 
-After Graham et al., Scalable Hierarchical Aggregation Protocol (COMHPC 2016) and SHARP
-Streaming-Aggregation Hardware Design and Evaluation (ISC 2020). Each switch of a static tree
-adds up what its children send and passes one vector on; the root's result comes back down the
-same tree. Every hop is a reliable connection with acknowledgements of its own, so nothing is
-repaired end to end, and packets carry no BitString. What is under way on a tree is bounded, as
-outstanding operations there; here by the same slots that fanfold's groups have.
+After Graham et al., Scalable Hierarchical Aggregation Protocol: A Hardware Architecture for
+Efficient Data Reduction (2016), and SHARP Streaming-Aggregation Hardware Design and Evaluation
+(2020; for large vectors about 95 % of the network's bandwidth were measured there). Each switch
+of a static tree adds up what its children send and passes one vector on; the root's result
+comes back down the same tree. Every hop is a reliable connection with acknowledgements of its
+own, so nothing is repaired end to end, and packets carry no BitString. What is under way on a
+tree is bounded, as outstanding operations there: here ``sum_window`` blocks, or what switches
+have slots for. One block takes one slot, as no result is kept for repairs.
 
 Not in those papers, and chosen here: the root is half way between rank 0's switch and the
 member's farthest from it; packets and acknowledgements are those of a scenario's messages; the
@@ -29,7 +31,7 @@ from fanfold.work.collective import Collective
 I64 = NDArray[np.int64]
 NONE = -1
 MAD_BYTES = 256
-"""A management datagram of InfiniBand, whatever it says (IBTA volume 1, 13.4)."""
+"""A management datagram, whatever it says (InfiniBand Architecture, volume 1, 13.4)."""
 
 
 class Switches(NamedTuple):

@@ -318,7 +318,7 @@ def _outcome(stage: Stage, tally: I64, n_solves: int) -> Outcome:
         stuck=(),
         reason=_reason(program, stage.settings),
         arrays=(joined, passed, 0),
-        sum_slots=tuple(2 * tree.window for tree in stage.sums),
+        sum_slots=tuple(tree.window * (1 if tree.is_installed else 2) for tree in stage.sums),
     )
 
 

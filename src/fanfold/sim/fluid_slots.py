@@ -2,8 +2,9 @@
 
 A BFR grants a sum its slots side by side or none. Without them at the root rank 0 asks for half
 as many, at last for a root one BFR further up; a BFR below the root that has none passes arrays
-on as they come. Sums that nothing holds back compete in the order in which they start; one that
-waits for other items finds all slots free, as what it waits for has given its own back.
+on as they come. In an installed tree a block takes a slot while it is under way, as nothing is
+kept for repairs. Sums that nothing holds back compete in the order in which they start; one
+that waits for other items finds all slots free, as those gave theirs back.
 """
 
 import numpy as np
@@ -34,9 +35,11 @@ def grant(
     sums, needs = program.sums, program.n_needs[program.first_sum :]
     for a in sorted(range(len(sums)), key=lambda a: (sums[a].start_ps, a)):
         tree = build_sum_tree(net, routes, ways, program, settings, a)
+        mine = free if needs[a] == 0 else np.full(net.n_nodes, settings.array_slots)
         if sums[a].tree == NO_TREE:
-            mine = free if needs[a] == 0 else np.full(net.n_nodes, settings.array_slots)
             tree = _granted(net, routes, ways, program, settings, a, tree, mine)
+        else:
+            tree = _installed(net, settings, a, tree, mine)
         trees[a] = tree
     return [trees[a] for a in range(len(sums))]
 
@@ -70,5 +73,20 @@ def _granted(
             has_room = free[nodes] >= 2 * window
             free[nodes[has_room]] -= 2 * window
             return tree._replace(window=window, passing=nodes[~has_room], n_arms=n_arms)
-    got = f"sum {a} of {len(program.sums)}, no BFR has slots left for it"
-    raise ConfigError("workload.kind", got, f"{2 * LEAST_WINDOW} slots or more for each sum")
+    raise _refused(a)
+
+
+def _installed(net: Net, settings: Settings, a: int, tree: SumTree, free: I64) -> SumTree:
+    """An installed tree with a slot in each of its switches for each block under way."""
+    nodes = np.unique(net.src[tree.down])
+    most = settings.group_slots or settings.array_slots
+    window = min(tree.window, int(free[nodes].min()), most)
+    if window < 1:
+        raise _refused(a)
+    free[nodes] -= window
+    return tree._replace(window=window)
+
+
+def _refused(a: int) -> ConfigError:
+    got = f"sum {a}, which no switch has slots left for"
+    return ConfigError("workload.kind", got, f"{2 * LEAST_WINDOW} slots or more for each sum")

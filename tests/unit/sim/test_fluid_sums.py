@@ -96,7 +96,7 @@ def test_slots_are_granted_in_halves_down_to_eight():
     assert few.arrays == (3 * 11, 0, 0)
     assert run(sums(ten), Settings(group_slots=31)).end_ps == few.end_ps
     assert run(sums(ten), Settings(array_slots=8)).end_ps > few.end_ps
-    with pytest.raises(ConfigError, match="sum 0 of 1, no BFR has slots left"):
+    with pytest.raises(ConfigError, match="sum 0, which no switch has slots left for"):
         run(sums(ten), Settings(array_slots=7))
 
 
@@ -106,7 +106,7 @@ def test_sums_compete_for_slots_in_the_order_in_which_they_start():
     out = run(sums(late, early), Settings(array_slots=48))
     assert out.item_ps[1] == run(sums(early), Settings(array_slots=32)).end_ps
     assert out.item_ps[0] == run(sums(late), Settings(array_slots=16)).end_ps
-    with pytest.raises(ConfigError, match="sum 0 of 2, no BFR has slots left"):
+    with pytest.raises(ConfigError, match="sum 0, which no switch has slots left for"):
         run(sums(late, early), Settings(array_slots=32))
 
 
@@ -158,6 +158,19 @@ def test_an_installed_tree_acknowledges_each_hop_and_says_nothing_else():
     for link in (*links, *net.reverse[links].tolist()):
         assert out.link_pkts[link].tolist() == [10, 0, 10, 0]
         assert out.link_bytes[link].tolist() == [41600, 0, 640, 0]
+
+
+def test_installed_trees_take_a_slot_for_each_block_under_way():
+    net = build_named_net("star:hosts=4")
+    program = install(sums(*(Sum((0, 1, 2), 40960) for _ in range(2))), net, waits=False)
+    out = run(program, Settings(array_slots=10, sum_window=8))
+    assert out.sum_slots == (8, 2)
+    alone = run(install(sums(Sum((0, 1), 40960)), net, waits=False), Settings(array_slots=2))
+    full = 4160 * 80
+    # two blocks a round of 2 x (full + 1 us), the last two without waiting
+    assert alone.end_ps == 4 * 2 * (full + US) + full + 2 * (full + US)
+    with pytest.raises(ConfigError, match="sum 1, which no switch has slots left for"):
+        run(program, Settings(array_slots=8))
 
 
 def test_a_sum_for_one_comes_back_to_it_alone_in_an_installed_tree():

@@ -60,7 +60,7 @@ def test_groups_that_compete_are_told_apart(tmp_path: Path) -> None:
         "512 for the group of h2, 256 for the group of h3"
     )
     none = rows(study(tmp_path, ("fanfold",), tp="4", ecmp="1", slots="512"))["fanfold"]
-    assert none.refusal.endswith("sum 1 of 4, no BFR has slots left for it")
+    assert none.refusal.endswith("sum 1, which no switch has slots left for")
 
 
 def test_the_study_takes_schemes_that_do_nothing_but_sums() -> None:
