@@ -12,6 +12,8 @@ SUMS = "tests/unit/kernels/test_kernel_reduce.py"
 STEPS = "tests/unit/kernels/test_kernel_vat.py"
 LAWS = "tests/property/test_vat_laws.py"
 LAYOUT = "src/fanfold/group/layout.py"
+EXPECTED = "src/fanfold/group/expectation.py"
+EXPECTATION = "tests/unit/group/test_expectation.py"
 LAYOUTS = "tests/unit/group/test_layout.py"
 
 PLANTS: tuple[tuple[str, str, str, str], ...] = (
@@ -86,6 +88,42 @@ PLANTS: tuple[tuple[str, str, str, str], ...] = (
         "    return diff if diff < HALF else diff - BLOCK_MASK - 1",
         '    return block - slot["block"]',
         f"{STEPS}::test_slots_are_used_again_and_old_blocks_are_stale",
+    ),
+    (
+        VAT,
+        '    if slots_of(vats, row["group"]) + n_slots > vats.limits[1]:',
+        "    if n_slots > vats.limits[1]:",
+        f"{STEPS}::test_a_group_gets_no_more_slots_than_its_quota",
+    ),
+    (
+        VAT,
+        "    return total < vats.limits[0]",
+        "    return total <= vats.limits[0]",
+        f"{STEPS}::test_more_groups_than_may_have_slots_are_passed_on",
+    ),
+    (
+        VAT,
+        "        if is_other and meets(vats.a_bm[r], bits, n_words):",
+        "        if is_other and n_words == 0:",
+        f"{STEPS}::test_a_root_that_has_no_slots_passes_on_once_the_root_is_further_up",
+    ),
+    (
+        ABSORB,
+        "    elif meets(bits, heard, n_words) or meets(bits, flushed, n_words):",
+        "    elif meets(bits, flushed, n_words):",
+        f"{LAWS}::test_fifty_storms_leave_the_same_words",
+    ),
+    (
+        EXPECTED,
+        "    return int((got != want).sum()) if got.shape",
+        "    return 0 if got.shape",
+        f"{EXPECTATION}::test_what_is_moved_to_a_wrong_place_is_seen",
+    ),
+    (
+        EXPECTED,
+        "    return int((~(np.abs(_wide(case.kind, out) - want) <= last)).sum())",
+        "    return 0",
+        f"{EXPECTATION}::test_the_exact_join_is_right_and_a_rank_counted_twice_is_not",
     ),
     (
         VAT,
