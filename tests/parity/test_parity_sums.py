@@ -81,9 +81,9 @@ def live(lab, fabric, kind, n):
         ]
         for work in works:
             work.wait()
-        told = [rank.counters() for rank in ranks]
         with ThreadPoolExecutor(len(ranks)) as pool:
             list(pool.map(lambda rank: rank.close(), ranks))
+        told = [rank.counters() for rank in ranks]
         time.sleep(0.2)  # CLOSE is answered by nobody
         after = counts(lab)
         due = len(members) * (len(members) + 1) / 2

@@ -11,6 +11,7 @@ from fanfold.core.effects import VatEvent
 from fanfold.group.session import N_FIELDS
 from fanfold.scenario.settings import Settings
 from fanfold.schemes.program import MIDDLE, Sum, build_program
+from fanfold.sim.loop import rows as r
 from fanfold.sim.simulate import Simulation
 
 HEAD = 100
@@ -45,6 +46,19 @@ def events(sim, router=None):
     counts = sim.fans.sums.vats.events
     total = counts.sum(axis=0) if router is None else counts[router]
     return {e.value: n for e, n in zip(VatEvent, total.tolist(), strict=True) if n}
+
+
+def vats_at(sim, router):
+    """Rows and slots of one router, as ``vats_of`` has them in compiled code."""
+    q, vats = sim.q, sim.fans.sums.vats
+    mine = slice(router * int(q[r.N_VAT_ROWS]), (router + 1) * int(q[r.N_VAT_ROWS]))
+    slots = slice(router * int(q[r.N_VAT_SLOTS]), (router + 1) * int(q[r.N_VAT_SLOTS]))
+    by_row = {name: getattr(vats, name)[mine] for name in ("rows", "a_bm", "late_bm")}
+    names = ("slots", "words", "room", "owner")
+    by_slot = {name: getattr(vats, name)[slots] for name in names}
+    return vats._replace(
+        **by_row, **by_slot, events=vats.events[router], clock=vats.clock[router]
+    )
 
 
 def hop_ps(n_bytes):

@@ -5,12 +5,11 @@ w1 to w4 under s1 and s2; s5 above both, s7 on top, s6 the root. A-BMs, worker 1
 """
 
 import numpy as np
-from sum_world import BLOCK, events, sums
+from sum_world import BLOCK, events, sums, vats_at
 from vat_nodes import figure_one
 
 from fanfold.kernels.vat import HEARD_BM, open_vat
 from fanfold.scenario.settings import Settings
-from fanfold.sim.loop.sum_rows import vats_of
 from fanfold.sim.simulate import Simulation
 from fanfold.topo.fabric_net import fabric_net
 from fanfold.topo.routes import build_routes
@@ -42,7 +41,7 @@ def configured():
         mine = range(int(net.first_out[node]), int(net.first_out[node + 1]))
         port = next((k for k, at in enumerate(mine, 1) if net.dst[at] == index.get(up, -1)), 0)
         bits = np.array([a_bm], np.uint64)
-        vats = vats_of(sim.q, sim.fans.sums, node - net.n_hosts)
+        vats = vats_at(sim, node - net.n_hosts)
         bift_id = int(sim.fans.ranks.sums[0]["bift_id"])
         open_vat(vats, 0, port, int(not up), bits, 1, bift_id, 8, 0)
     ranks = sim.fans.ranks
@@ -76,7 +75,7 @@ def test_figure_one_is_the_golden_trace():
     assert arrays["s5"] == {"armed": 1, "passed": 3}
     heard = {}
     for name in ("s1", "s7", "s6"):
-        vats = vats_of(sim.q, sim.fans.sums, index[name] - net.n_hosts)
+        vats = vats_at(sim, index[name] - net.n_hosts)
         slots = vats.words[:, HEARD_BM, 0]
         heard[name] = int(slots[slots != 0][0])
     assert heard == {name: A_BMS[name][1] for name in heard}  # P-BM = A-BM, and the BitString
