@@ -221,7 +221,7 @@ def test_the_steady_state_of_a_pipeline_is_near_its_events(tree4, name, kind):
     assert_alike(tree4, name, kind, rel=0.01)
 
 
-@pytest.mark.parametrize("name", ["binary-tree", "bier", "fanfold"])
+@pytest.mark.parametrize("name", ["binary-tree", "bier", "parameter-server"])
 def test_two_pipelines_in_a_row_are_near_their_events(tree4, name, monkeypatch):
     monkeypatch.setattr(catalog, "MAX_MESSAGES", 0)
     assert_alike(tree4, name, "all_reduce", rel=0.15)
