@@ -156,6 +156,13 @@ def test_ranks_that_were_asked_for_different_things_all_hear_it(group: Group) ->
     assert all((m == 1).all() for m in mine)
     kinds = [np.ones(8, np.int32 if r == 1 else np.float32) for r in range(N)]
     assert group.errors(lambda c: c.all_reduce(kinds[c.rank]))[3].ranks == (1,)
+    narrow = [np.ones(8, np.int8 if r == 1 else np.uint8) for r in range(N)]  # equal words
+    found = group.errors(lambda c: c.all_reduce(narrow[c.rank]))
+    assert [error.ranks for error in found] == [(1,)] * N
+    assert "rank 1: all_reduce of 32 bytes of int8 as int32, sum" in str(found[0])
+    means = [np.ones(8, np.float32) for _ in range(N)]
+    found = group.errors(lambda c: c.all_reduce(means[c.rank], Op.AVG if c.rank else Op.SUM))
+    assert [error.ranks for error in found] == [(0,)] * N
     group.each(lambda c: c.barrier())
 
 

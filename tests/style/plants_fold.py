@@ -18,6 +18,20 @@ LAYOUTS = "tests/unit/group/test_layout.py"
 
 PLANTS: tuple[tuple[str, str, str, str], ...] = (
     (
+        "src/fanfold/group/session.py",
+        "if self.given in WIDENED:",
+        "if False:",
+        "tests/live/test_live_fold.py"
+        "::test_ranks_that_were_asked_for_different_things_all_hear_it",
+    ),
+    (
+        "src/fanfold/group/session.py",
+        'OP_NAMES.index("avg") if self.is_mean else self.form.op',
+        "self.form.op",
+        "tests/live/test_live_fold.py"
+        "::test_ranks_that_were_asked_for_different_things_all_hear_it",
+    ),
+    (
         REDUCE,
         "np.int32(i64(v + _MAGIC - _MAGIC))",
         "np.int32(i64(v))",

@@ -188,7 +188,8 @@ class FabricCommunicator:
                 self._multiply(name, src, dst, wide, cut, until_ps)
             else:
                 segments = cut(src.nbytes)
-                ask = Ask(name, form, root, src.nbytes, checksum(segments, self._ids))
+                sizes = checksum(segments, self._ids)
+                ask = Ask(name, form, root, src.nbytes, sizes, given=kind, is_mean=op == Op.AVG)
                 share = 1 / self.size if op == Op.AVG else 1.0
                 raw_dst = NO_BYTES if dst is None else bytes_of(dst, "out")
                 raw = bytes_of(src, "array")
