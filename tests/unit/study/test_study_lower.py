@@ -80,7 +80,9 @@ def test_too_many_groups_for_slots_send_results_back_by_unicast(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(lower_module, "MOST_SUMS", len(merged(CASTS)) - 1)
-    sent = lower(scheme_of("fanfold"), Phase("in", casts=CASTS, way="back"), SITE, compact=False)
+    sent = lower(
+        scheme_of("fanfold"), Phase("in", casts=CASTS, way="back"), SITE, compact=False
+    )
     assert not sent.program.sums
     assert "unicast" in sent.note
 
