@@ -15,14 +15,16 @@ from numpy.typing import NDArray
 from fanfold.group.communicator import GroupError
 from fanfold.group.layout import Segment, build_blocks
 from fanfold.group.rules import EXCLUDE, Inside, Rules, said_rules
-from fanfold.group.values import MOVED, WIDENED, WORDS, Form
+from fanfold.group.values import MOVED, WORDS, Form
 from fanfold.kernels.absorb import FLAG_OVERFLOW
 from fanfold.kernels.words import unmark_block
 from fanfold.live import rank_loop as loop
 from fanfold.live import rank_state as st
+from fanfold.live.clock import now_ps
 from fanfold.live.rank import LEAST_WINDOW, Batch, RankEnd
 from fanfold.live.rank_late import HAVE_LATE, LEFT_OUT, NO_MEMBER, OVERTAKEN
 from fanfold.live.rank_state import NOTHING
+from fanfold.units import PS_PER_SECOND
 
 NAMES = (
     "all_reduce",
@@ -37,14 +39,14 @@ NAMES = (
     "barrier",
 )
 KIND_NAMES = ("float32", "float64", "bfloat16", "float16", "int32", "int64", "bytes")
-AS_WIDER = tuple(f"{kind} as {wide}" for kind, wide in WIDENED.items())
-"""Kinds whose words are those of another: told apart only while ranks agree."""
-OP_NAMES = ("sum", "product", "min", "max", "move", "avg")
+OP_NAMES = ("sum", "product", "min", "max", "move")
 ROOTED = ("reduce", "broadcast", "gather", "scatter")
 OF_ALL = ("all_gather", "gather", "scatter", "all_to_all")
 N_FIELDS = 8
 LEAST = -(2**31)
 MAX_CLIMB = 3
+STOPPED_PS = PS_PER_SECOND
+"""A rank that looks up so long after its deadline did not run meanwhile."""
 GONE_TEXTS = {
     OVERTAKEN: "rank {} was late, the others went on, and the result is no longer kept",
     NO_MEMBER: "rank {} was late, and the group went on without it",
@@ -57,7 +59,7 @@ class Ask(NamedTuple):
     """What a rank was asked for, as it is compared: all of it must be the same on all ranks.
 
     moved_kind: what the bytes are that are moved, as far as it has a name. rules: for ranks
-    that are late, as a number. given: kind as it was asked for. is_mean: a sum, then a share.
+    that are late, as a number.
     """
 
     name: str
@@ -67,18 +69,13 @@ class Ask(NamedTuple):
     sizes: int = 0
     moved_kind: int = MOVED.kind
     rules: int = 0
-    given: str = ""
-    is_mean: bool = False
 
     def words(self) -> list[int]:
         """Eight numbers below 2**31."""
-        kind = self.moved_kind if self.form == MOVED else self.form.kind
-        if self.given in WIDENED:
-            kind = len(KIND_NAMES) + list(WIDENED).index(self.given)
         return [
             NAMES.index(self.name),
-            kind,
-            OP_NAMES.index("avg") if self.is_mean else self.form.op,
+            self.moved_kind if self.form == MOVED else self.form.kind,
+            self.form.op,
             self.root,
             self.n_bytes & 0x7FFFFFFF,
             self.n_bytes >> 31,
@@ -93,7 +90,7 @@ def text_of(words: Sequence[int]) -> str:
     how = f", {OP_NAMES[op]}" if OP_NAMES[op] != "move" else ""
     whose = f", root {root}" if NAMES[name] in ROOTED else ""
     late = f", {said_rules(rules)}" if rules else ""
-    what = f"{NAMES[name]} of {low + (high << 31)} bytes of {(*KIND_NAMES, *AS_WIDER)[kind]}"
+    what = f"{NAMES[name]} of {low + (high << 31)} bytes of {KIND_NAMES[kind]}"
     return f"{what}{how}{whose}{late}"
 
 
@@ -253,7 +250,7 @@ class Session:
                 break
             self.n_shrunk += 1
         if code != loop.DONE:
-            self.broken = self._failure(name, code)
+            self.broken = self._failure(name, code, until_ps)
             raise self.broken
 
     def _ask_for_less(self, row: Any) -> bool:
@@ -275,7 +272,7 @@ class Session:
         row["cwnd"] = min(row["cwnd"], row["window"])
         return True
 
-    def _failure(self, name: str, code: int) -> GroupError:
+    def _failure(self, name: str, code: int, until_ps: int) -> GroupError:
         end = self.end
         branch = end.uplink()
         if code == loop.WOKEN:
@@ -288,7 +285,10 @@ class Session:
             return GroupError(text, op=name, ranks=[self.rank], branch=branch)
         missing = end.missing()
         row = end.state.row[0]
-        if missing == [self.rank]:
+        if missing in ([], [self.rank]) and now_ps() > until_ps + STOPPED_PS:
+            text = f"{name}: rank {self._who([self.rank])} itself was stopped past the deadline"
+            missing = [self.rank]
+        elif missing == [self.rank]:
             text = f"{name}: what rank {self.rank} sends does not reach {branch}"
         elif missing:
             who = ", ".join(f"{r} ({end.members[r]})" for r in missing)
