@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fanfold.group.communicator import GroupError
 from fanfold.group.layout import Segment, build_blocks
 from fanfold.group.rules import EXCLUDE, Inside, Rules, said_rules
-from fanfold.group.values import MOVED, WORDS, Form
+from fanfold.group.values import MOVED, WIDENED, WORDS, Form
 from fanfold.kernels.absorb import FLAG_OVERFLOW
 from fanfold.kernels.words import unmark_block
 from fanfold.live import rank_loop as loop
@@ -39,7 +39,9 @@ NAMES = (
     "barrier",
 )
 KIND_NAMES = ("float32", "float64", "bfloat16", "float16", "int32", "int64", "bytes")
-OP_NAMES = ("sum", "product", "min", "max", "move")
+AS_WIDER = tuple(f"{kind} as {wide}" for kind, wide in WIDENED.items())
+"""Kinds whose words are those of another: told apart only while ranks agree."""
+OP_NAMES = ("sum", "product", "min", "max", "move", "avg")
 ROOTED = ("reduce", "broadcast", "gather", "scatter")
 OF_ALL = ("all_gather", "gather", "scatter", "all_to_all")
 N_FIELDS = 8
@@ -59,7 +61,7 @@ class Ask(NamedTuple):
     """What a rank was asked for, as it is compared: all of it must be the same on all ranks.
 
     moved_kind: what the bytes are that are moved, as far as it has a name. rules: for ranks
-    that are late, as a number.
+    that are late, as a number. given: kind as it was asked for. is_mean: a sum, then a share.
     """
 
     name: str
@@ -69,13 +71,18 @@ class Ask(NamedTuple):
     sizes: int = 0
     moved_kind: int = MOVED.kind
     rules: int = 0
+    given: str = ""
+    is_mean: bool = False
 
     def words(self) -> list[int]:
         """Eight numbers below 2**31."""
+        kind = self.moved_kind if self.form == MOVED else self.form.kind
+        if self.given in WIDENED:
+            kind = len(KIND_NAMES) + list(WIDENED).index(self.given)
         return [
             NAMES.index(self.name),
-            self.moved_kind if self.form == MOVED else self.form.kind,
-            self.form.op,
+            kind,
+            OP_NAMES.index("avg") if self.is_mean else self.form.op,
             self.root,
             self.n_bytes & 0x7FFFFFFF,
             self.n_bytes >> 31,
@@ -90,7 +97,7 @@ def text_of(words: Sequence[int]) -> str:
     how = f", {OP_NAMES[op]}" if OP_NAMES[op] != "move" else ""
     whose = f", root {root}" if NAMES[name] in ROOTED else ""
     late = f", {said_rules(rules)}" if rules else ""
-    what = f"{NAMES[name]} of {low + (high << 31)} bytes of {KIND_NAMES[kind]}"
+    what = f"{NAMES[name]} of {low + (high << 31)} bytes of {(*KIND_NAMES, *AS_WIDER)[kind]}"
     return f"{what}{how}{whose}{late}"
 
 
