@@ -327,7 +327,8 @@ class FabricCommunicator:
 
     def all_to_all(self, out: Array, array: Array, *, timeout_ps: int = 0) -> Work:
         """See ``Communicator``."""
-        self._check_total("array", array.size % self.size, 0)
+        if array.size % self.size:
+            raise ConfigError("array", array.size, f"a multiple of {self.size} ranks")
         counts = [[array.size // self.size] * self.size] * self.size
         return self.all_to_all_v(out, array, counts, timeout_ps=timeout_ps)
 

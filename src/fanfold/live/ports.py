@@ -80,11 +80,10 @@ def open_socket(address: str, port: int, what: str) -> socket.socket:
         raise EnvironmentLack(
             f"{what}: cannot bind {address}:{port}: {error.strerror}"
         ) from error
-    for forced, plain in ((SO_RCVBUFFORCE, socket.SO_RCVBUF),):
-        try:
-            sock.setsockopt(socket.SOL_SOCKET, forced, SOCKET_BYTES)
-        except OSError:
-            sock.setsockopt(socket.SOL_SOCKET, plain, SOCKET_BYTES)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, SOCKET_BYTES)
+    except OSError:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SOCKET_BYTES)
     sock.setsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE)
     sock.setblocking(True)
     return sock
@@ -180,7 +179,7 @@ def build_node_state(fabric: Fabric, name: str, limits: Limits) -> p.Node:
     ports = fabric.port_nodes(name)
     n_words = fabric.bitstring_bits // 64
     is_bfr = me.role == "bfr"
-    depth = max(paths.hops(a.name, b.name) or 0 for a in fabric.nodes for b in (me,)) + 1
+    depth = max(paths.hops(a.name, me.name) or 0 for a in fabric.nodes) + 1
     row = build_node(
         me.bfr_id,
         address_of(me.address),
