@@ -35,6 +35,7 @@ _COMPILED: dict[str, tuple[str, ...]] = {
         "live/arrays.py",
         "live/pump.py",
         "live/rank_state.py",
+        "live/rank_late.py",
         "live/rank_loop.py",
     ),
     "topo": ("kernels/*.py", "topo/search.py"),
