@@ -10,7 +10,7 @@ from live_group import BLOCK, Group, values
 from live_site import LiveLab, Site
 from vat_nodes import GROUP, GROUP_PORT, figure_one, message, said
 
-from fanfold.group.communicator import Op
+from fanfold.group.communicator import GroupError, Op
 from fanfold.kernels.layout import BIER_PORT
 from fanfold.live.ports import open_socket
 from fanfold.topo.fabric import Fabric, load_fabric, save_fabric
@@ -109,6 +109,13 @@ def test_uneven_parts_and_pairs(group: Group) -> None:
         work.wait()
     assert np.array_equal(a, b)
     assert np.array_equal(back, -a)
+
+
+def test_who_waits_for_one_rank_hears_its_number_in_the_group(group: Group) -> None:
+    work = group.ranks[0].recv(np.zeros(4, np.int64), 2, timeout_ps=300_000_000_000)
+    with pytest.raises(GroupError, match=r"^send: .*rank 2 \(h3\)") as caught:
+        work.wait()
+    assert list(caught.value.ranks) == [2]
 
 
 def test_what_is_not_finite_stands_where_it_was(group: Group) -> None:

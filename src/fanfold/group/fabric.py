@@ -240,9 +240,12 @@ class FabricCommunicator:
     def broadcast(self, array: Array, root: int, *, timeout_ps: int = 0) -> Work:
         """See ``Communicator``."""
         self._check_rank("root", root)
+        return self._cast("broadcast", array, root, timeout_ps)
+
+    def _cast(self, name: str, array: Array, root: int, timeout_ps: int) -> Work:
         raw = bytes_of(array, "array")
         segments = layout.broadcast(raw.size, root, self.rank, self._ids)
-        told = Moved("broadcast", raw.size, array.dtype)
+        told = Moved(name, raw.size, array.dtype)
         return self._move(told, raw, raw, segments, timeout_ps, root)
 
     def all_gather(self, out: Array, array: Array, *, timeout_ps: int = 0) -> Work:
@@ -388,11 +391,11 @@ class FabricCommunicator:
 
     def send(self, array: Array, to: int, *, timeout_ps: int = 0) -> Work:
         """See ``Communicator``."""
-        return self._pair(self.rank, to).broadcast(array, 0, timeout_ps=timeout_ps)
+        return self._pair(self.rank, to)._cast("send", array, 0, timeout_ps)
 
     def recv(self, array: Array, source: int, *, timeout_ps: int = 0) -> Work:
         """See ``Communicator``."""
-        return self._pair(source, self.rank).broadcast(array, 0, timeout_ps=timeout_ps)
+        return self._pair(source, self.rank)._cast("send", array, 0, timeout_ps)
 
     def _pair(self, source: int, to: int) -> "FabricCommunicator":
         """Group of two for one direction between two ranks, made when first used."""
@@ -412,6 +415,7 @@ class FabricCommunicator:
                 climb=self._climb,
                 root=self.root,
             )
+            found._session.called = (source, to)
             self._pairs[source, to] = found
         return found
 

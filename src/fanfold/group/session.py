@@ -94,6 +94,8 @@ class Ask(NamedTuple):
 def text_of(words: Sequence[int]) -> str:
     """What a rank was asked for, in words."""
     name, kind, op, root, low, high, _, rules = words
+    if NAMES[name] == "barrier":
+        return "a barrier, or a call that it refused"
     how = f", {OP_NAMES[op]}" if OP_NAMES[op] != "move" else ""
     whose = f", root {root}" if NAMES[name] in ROOTED else ""
     late = f", {said_rules(rules)}" if rules else ""
@@ -106,6 +108,8 @@ class Session:
 
     def __init__(self, end: RankEnd, rank: int, rules: Rules = WAIT_FOR_ALL) -> None:
         self.end, self.rank, self.size = end, rank, len(end.members)
+        self.called: Sequence[int] = range(self.size)
+        """What errors call each rank: a pair is two ranks of a larger group."""
         self.rules = rules
         self.excluded: tuple[int, ...] = ()
         self.broken: GroupError | None = None
@@ -193,7 +197,13 @@ class Session:
         warnings.warn(text, RuntimeWarning, stacklevel=2)
 
     def _who(self, ranks: Collection[int]) -> str:
-        return ", ".join(f"{r} ({self.end.members[r]})" for r in sorted(ranks))
+        return ", ".join(f"{self.called[r]} ({self.end.members[r]})" for r in sorted(ranks))
+
+    def _called(self, ranks: Collection[int]) -> list[int]:
+        return [self.called[r] for r in ranks]
+
+    def _numbers(self, ranks: Collection[int]) -> str:
+        return ", ".join(map(str, self._called(ranks)))
 
     def _agree(self, ask: Ask, codes: NDArray[np.int64], until_ps: int) -> NDArray[np.int64]:
         """Exponents of the first window, the largest of all ranks.
@@ -213,7 +223,7 @@ class Session:
             raise self._disagreement(ask, until_ps)
         if (top != words[:N_FIELDS]).any():  # this rank was late, and the others do not know
             text = f"{ask.name}: the others went on with {text_of(top.tolist())}"
-            self.broken = GroupError(text, op=ask.name, ranks=[self.rank])
+            self.broken = GroupError(text, op=ask.name, ranks=self._called([self.rank]))
             raise self.broken
         return most[2 * N_FIELDS :].astype(np.int64)
 
@@ -226,14 +236,14 @@ class Session:
             found.setdefault(tuple(row), []).append(r)
         usual = max(found.values(), key=len)
         told = "; ".join(
-            f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))}: {text_of(row)}"
+            f"rank{'s' if len(ranks) > 1 else ''} {self._numbers(ranks)}: {text_of(row)}"
             for row, ranks in found.items()
         )
         others = sorted(set(range(self.size)) - set(usual))
         return GroupError(
             f"{ask.name}: ranks were asked for different things: {told}",
             op=ask.name,
-            ranks=others,
+            ranks=self._called(others),
         )
 
     def _join_words(
@@ -288,24 +298,24 @@ class Session:
             text = f"{name}: neither a BFR of {branch} nor a host has slots for this group"
             return GroupError(text, op=name, branch=branch)
         if code == loop.GONE:
-            text = f"{name}: {GONE_TEXTS[end.gone()].format(self.rank)}"
-            return GroupError(text, op=name, ranks=[self.rank], branch=branch)
+            text = f"{name}: {GONE_TEXTS[end.gone()].format(self.called[self.rank])}"
+            return GroupError(text, op=name, ranks=self._called([self.rank]), branch=branch)
         missing = end.missing()
         row = end.state.row[0]
         if missing in ([], [self.rank]) and now_ps() > until_ps + STOPPED_PS:
             text = f"{name}: rank {self._who([self.rank])} itself was stopped past the deadline"
             missing = [self.rank]
         elif missing == [self.rank]:
-            text = f"{name}: what rank {self.rank} sends does not reach {branch}"
+            text = f"{name}: what rank {self.called[self.rank]} sends does not reach {branch}"
         elif missing:
-            who = ", ".join(f"{r} ({end.members[r]})" for r in missing)
-            text = f"{name}: deadline, not heard: rank {who}"
+            text = f"{name}: deadline, not heard: rank {self._who(missing)}"
         elif row["armed"] == 0:
-            text = f"{name}: deadline, rank 0 ({end.members[0]}) is silent or {branch} is down"
+            text = f"{name}: deadline, rank {self._who([0])} is silent or {branch} is down"
             missing = [0] if self.rank else []
         else:
             text = f"{name}: deadline, {branch} does not answer"
-        return GroupError(text, op=name, ranks=missing, branch=branch, is_deadline=True)
+        ranks = self._called(missing)
+        return GroupError(text, op=name, ranks=ranks, branch=branch, is_deadline=True)
 
     def _mend(self, name: str, form: Form, batch: Batch, until_ps: int) -> None:
         """Put infinities and not-a-numbers where a rank had them: marks, joined by OR."""
