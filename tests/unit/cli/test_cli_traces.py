@@ -69,7 +69,7 @@ def test_who_stood_in_is_printed(capsys, tmp_path):
     argv += ["--workload", f"chakra:{TRACES / 'collectives'}", "--fidelity", "flow"]
     assert run([*argv, "--schemes", "fanfold"]) == 0
     text = " ".join(capsys.readouterr().out.split())
-    assert "reduce by binary-tree" in text
+    assert "all_to_all by direct, reduce_scatter by direct" in text
     assert "the busiest rank computes 5 us" in text
 
 
