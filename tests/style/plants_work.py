@@ -50,12 +50,6 @@ PLANTS: tuple[tuple[str, str, str, str], ...] = (
         MODEL + "test_a_wrong_field_is_named",
     ),
     (
-        WORK + "model_config.py",
-        "tensors[where] = tensors.get(where, 0) + 1",
-        "tensors[where] = 1",
-        MODEL + "test_an_index_gives_bytes_and_tensors_of_each_file",
-    ),
-    (
         WORK + "parallel.py",
         "passes = 3 if degrees.recompute else 2",
         "passes = 2",
