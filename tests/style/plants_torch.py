@@ -128,6 +128,12 @@ ROWS = (
     ),
     (
         "src/fanfold/torch/meeting.py",
+        "READ_FABRIC = msgspec.json.Decoder(Fabric)",
+        'READ_FABRIC = type("", (), {"decode": lambda t: msgspec.json.decode(t, type=Fabric)})',
+        MEETING + "test_no_thread_of_a_group_is_the_first_to_ask_msgspec_for_a_struct",
+    ),
+    (
+        "src/fanfold/torch/meeting.py",
         "if others:",
         "if not digests:",
         MEETING + "test_different_fabrics_are_refused_on_all_ranks",

@@ -32,6 +32,9 @@ HERE, PLACE, BUILT = "here", "place", "built"
 FABRIC, NUMBER, FAILED = "fabric", "number", "failed"
 MAX_NUMBERS = 8
 """Numbers, and so ports, that a group tries."""
+READ_FABRIC = msgspec.json.Decoder(Fabric)
+"""Made here, not in threads of groups: msgspec 0.22 finds out what a struct holds at its first
+use, and a second thread that uses it meanwhile takes that half made and crashes."""
 
 
 class Store(Protocol):
@@ -139,7 +142,7 @@ class Meeting:
             raise self._error(text, [tellers[0], *others])
         if mine is None:
             self._wait_for([FABRIC], tellers[:1])
-            return msgspec.json.decode(self._store.get(FABRIC), type=Fabric)
+            return READ_FABRIC.decode(self._store.get(FABRIC))
         if self.rank == tellers[0] and len(tellers) < len(digests):
             self._store.set(FABRIC, msgspec.json.encode(mine).decode())
         return mine

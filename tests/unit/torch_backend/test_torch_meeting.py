@@ -1,5 +1,7 @@
 """How ranks of a group find fabric, hosts and each other, through a store."""
 
+import subprocess
+import sys
 import time
 from datetime import timedelta
 from threading import Barrier, Thread
@@ -51,6 +53,40 @@ def bare(monkeypatch):
 
 def test_one_rank_that_was_told_tells_the_others():
     assert meet([FanfoldOptions(host="h2"), FanfoldOptions(FABRIC, "h1"), None]) == [6] * 3
+
+
+IN_THREADS = """
+import threading
+import torch.distributed as dist
+from fanfold.topo.clos import leaf_spine
+from fanfold.torch.meeting import Meeting
+from fanfold.torch.seat import FanfoldOptions
+
+owns = [FanfoldOptions(leaf_spine(2, 1, 4), "h1"), FanfoldOptions(host="h2")]
+store, found, met = dist.HashStore(), set(), []
+
+def look(frame, event, arg):
+    if "msgspec" in frame.f_code.co_filename:
+        found.add(frame.f_code.co_name)
+
+def hold(rank):
+    meeting = Meeting(store, rank, [0, 1], "g", lambda: None)
+    met.append(meeting.hold(owns[rank], lambda *_: rank, 1))
+
+threading.setprofile(look)
+threads = [threading.Thread(target=hold, args=(rank,)) for rank in (0, 1)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+print(sorted(met), found)
+"""
+
+
+def test_no_thread_of_a_group_is_the_first_to_ask_msgspec_for_a_struct():
+    """Two at once would crash: so none may, in a process that never read a fabric before."""
+    said = subprocess.run(
+        [sys.executable, "-c", IN_THREADS], capture_output=True, text=True, check=True
+    )
+    assert said.stdout == "[0, 1] set()\n"
 
 
 def test_without_a_word_of_a_fabric_all_are_told_how_to_name_one():
