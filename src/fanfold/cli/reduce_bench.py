@@ -1,6 +1,7 @@
 """`fanfold reduce-bench`: collectives on a lab, size by size, timed and checked."""
 
 import json
+import sys
 from typing import Annotated
 
 import typer
@@ -57,7 +58,20 @@ def reduce_bench(
         for n_values in counts_of(sizes, begin, end, factor, WIDTHS.get(kind, 4))
     ]
     group = unix_ns() // 1000 & 0xFFFFFFFF
-    lines = sweep(fabric, members, cases, rounds=rounds, seed=seed, group=group)
+
+    def progress(i: int) -> None:
+        if sys.stderr.isatty():
+            case = cases[i]
+            what = f"{case.collective} of {case.n_values} {case.kind}, {case.op}"
+            print(
+                f"\r\x1b[K{i + 1} of {len(cases)}: {what}", end="", file=sys.stderr, flush=True
+            )
+
+    lines = sweep(
+        fabric, members, cases, rounds=rounds, seed=seed, group=group, progress=progress
+    )
+    if sys.stderr.isatty():
+        print(file=sys.stderr)
     if as_json:
         print(json.dumps([as_row(line, len(members)) for line in lines]))
     else:

@@ -7,7 +7,7 @@ bus bandwidth is what a ring would have had to carry for it, so that collectives
 import json
 import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -75,8 +75,12 @@ def sweep(
     rounds: int,
     seed: int,
     group: int,
+    progress: Callable[[int], None],
 ) -> list[Line]:
     """Run all cases with one process for each rank; none outlives this one.
+
+    Args:
+        progress: told in the process of rank 0 which case begins.
 
     Raises:
         FanfoldError: what a rank's process said when it failed; CheckFailed: an operation
@@ -90,7 +94,8 @@ def sweep(
             if pid == 0:
                 end_with_parent()
                 os.close(read)
-                _be_rank(fabric, members, rank, cases, rounds, seed, group, write)
+                mine = _watched(cases, progress) if rank == 0 else cases
+                _be_rank(fabric, members, rank, mine, rounds, seed, group, write)
             os.close(write)
             pids.append(pid)
             readers.append(os.fdopen(read, "rb"))
@@ -105,6 +110,12 @@ def sweep(
         if isinstance(answer, dict):
             raise CAUSES[answer["cause"]](f"reduce-bench: {answer['error']}")
     return [_line(case, [rows[i] for rows in answers]) for i, case in enumerate(cases)]
+
+
+def _watched(cases: Sequence[Case], progress: Callable[[int], None]) -> Iterator[Case]:
+    for i, case in enumerate(cases):
+        progress(i)
+        yield case
 
 
 def _line(case: Case, rows: list[dict[str, Any]]) -> Line:
@@ -127,7 +138,7 @@ def _be_rank(
     fabric: Fabric,
     members: Sequence[str],
     rank: int,
-    cases: Sequence[Case],
+    cases: Iterable[Case],
     rounds: int,
     seed: int,
     group: int,
@@ -158,7 +169,7 @@ def _run(
     fabric: Fabric,
     members: Sequence[str],
     rank: int,
-    cases: Sequence[Case],
+    cases: Iterable[Case],
     rounds: int,
     seed: int,
     group: int,
