@@ -104,11 +104,23 @@ def _n_off(case: Case, every: list[Array], out: Array, worst: float) -> int:
     share = 1 / len(every) if case.op == "avg" else 1.0
     want = _joined(case.op, stack) * share
     last = np.zeros_like(want)
-    if case.op not in ("min", "max"):
+    if case.op == "prod":
+        last = _slack_of_product(case.kind, stack)
+    elif case.op not in ("min", "max"):
         last = np.abs(want) * 2.0 ** (1 - EXACT[case.kind]) + share * worst
-        last = last * (len(every) if case.op == "prod" else 1)
         last = last + (2.0**-24 if case.kind == "float16" else 0.0)
     return int((~(np.abs(_wide(case.kind, out) - want) <= last)).sum())
+
+
+def _slack_of_product(kind: str, stack: Array) -> Array:
+    """Error of products rounded after each rank; later factors enlarge what is there."""
+    least = 2.0**-25 if kind == "float16" else 0.0  # half of its smallest step
+    product: Array = stack[0]
+    slack: Array = np.zeros_like(product)
+    for row in stack[1:]:
+        product = product * row
+        slack = slack * np.abs(row) + np.abs(product) * 2.0 ** (1 - EXACT[kind]) + least
+    return slack
 
 
 def _joined_whole(op: str, every: list[Array]) -> Array:

@@ -61,3 +61,14 @@ def test_what_is_moved_to_a_wrong_place_is_seen(collective: str, n_values: int) 
     wrong = n_wrong(case, every, nothing, 1)
     is_right = collective == "gather" or nothing.size == 0
     assert wrong == 0 if is_right else wrong >= nothing.size - N
+
+
+def test_a_small_product_rounded_before_a_large_factor_is_no_fault() -> None:
+    rows = [[1.5 * 2**-12] * 2, [2**-12] * 2, [1000.0] * 2]
+    every = [np.array(row, np.float16) for row in rows]
+    by_steps = np.float16(np.float16(every[0] * every[1]) * every[2])
+    case = Case("all_reduce", "float16", "prod", 2)
+    exact_product = 1.5 * 2**-24 * 1000
+    assert abs(by_steps[0] - exact_product) > 0.3 * exact_product
+    assert n_wrong(case, every, by_steps, 0) == 0
+    assert n_wrong(case, every, by_steps * np.float16(1.5), 0) == 2
