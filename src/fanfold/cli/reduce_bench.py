@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Callable, Sequence
 from typing import Annotated
 
 import typer
@@ -58,20 +59,9 @@ def reduce_bench(
         for n_values in counts_of(sizes, begin, end, factor, WIDTHS.get(kind, 4))
     ]
     group = unix_ns() // 1000 & 0xFFFFFFFF
-
-    def progress(i: int) -> None:
-        if sys.stderr.isatty():
-            case = cases[i]
-            what = f"{case.collective} of {case.n_values} {case.kind}, {case.op}"
-            print(
-                f"\r\x1b[K{i + 1} of {len(cases)}: {what}", end="", file=sys.stderr, flush=True
-            )
-
-    lines = sweep(
-        fabric, members, cases, rounds=rounds, seed=seed, group=group, progress=progress
-    )
-    if sys.stderr.isatty():
-        print(file=sys.stderr)
+    tell = _progress(cases)
+    lines = sweep(fabric, members, cases, rounds=rounds, seed=seed, group=group, progress=tell)
+    tell(len(cases))
     if as_json:
         print(json.dumps([as_row(line, len(members)) for line in lines]))
     else:
@@ -151,6 +141,22 @@ def as_row(line: Line, n_ranks: int) -> dict[str, object]:
         "wrong": line.n_wrong,
         "same_bits": line.same,
     }
+
+
+def _progress(cases: Sequence[Case]) -> Callable[[int], None]:
+    """Say on a terminal which case it is at; past the last one, end the line."""
+
+    def tell(i: int) -> None:
+        if not sys.stderr.isatty():
+            return
+        if i == len(cases):
+            print(file=sys.stderr)
+            return
+        case = cases[i]
+        what = f"{case.collective} of {case.n_values} {case.kind}, {case.op}"
+        print(f"\r\x1b[K{i + 1} of {len(cases)}: {what}", end="", file=sys.stderr, flush=True)
+
+    return tell
 
 
 def _show(lines: list[Line], members: list[str]) -> None:
