@@ -4,11 +4,12 @@
 """
 
 LOOP = "src/fanfold/live/rank_loop.py"
+WORDS = "src/fanfold/live/rank_words.py"
 TESTS = "tests/unit/live/test_rank_repair.py"
 
 PLANTS: tuple[tuple[str, str, str, str], ...] = (
     (
-        LOOP,
+        WORDS,
         '["patience"] = min(row["patience"] + 1, MOST_PATIENCE)',
         '["patience"] = min(row["patience"], MOST_PATIENCE)',
         f"{TESTS}::test_longer_round_trips_than_ever_are_not_taken_for_loss",
@@ -20,7 +21,7 @@ PLANTS: tuple[tuple[str, str, str, str], ...] = (
         f"{TESTS}::test_longer_round_trips_than_ever_are_not_taken_for_loss",
     ),
     (
-        LOOP,
+        WORDS,
         '        if job["fresh_ps"] > last + reorder:',
         '        if tries == 0 and job["fresh_ps"] > last + reorder:',
         f"{TESTS}::test_what_left_later_and_is_here_shows_a_loss_again_and_again",

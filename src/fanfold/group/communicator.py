@@ -32,7 +32,8 @@ class GroupError(FanfoldError):
     """An operation failed on this rank: names the operation, the ranks it waited for and where.
 
     ``op``: its name; ``ranks``: those that were not heard, or that asked for something else;
-    ``branch``: the node that was heard last or did not answer; ``is_deadline``: time was over.
+    ``branch``: the node that was heard last or did not answer; ``suspects``: nodes and links
+    (``leaf1-spine1``) that explain the silence; ``is_deadline``: time was over.
     The group is unusable afterwards, the process and the fabric are not.
     """
 
@@ -43,11 +44,12 @@ class GroupError(FanfoldError):
         op: str,
         ranks: Sequence[int] = (),
         branch: str = "",
+        suspects: Sequence[str] = (),
         is_deadline: bool = False,
     ) -> None:
         super().__init__(text)
         self.op, self.ranks, self.branch = op, tuple(ranks), branch
-        self.is_deadline = is_deadline
+        self.suspects, self.is_deadline = tuple(suspects), is_deadline
 
 
 class Work(Protocol):

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from fanfold.group.communicator import GroupError
 from fanfold.group.layout import Segment, build_blocks
 from fanfold.group.rules import EXCLUDE, Inside, Rules, said_rules
+from fanfold.group.silence import Setting, Verdict, judge
 from fanfold.group.values import MOVED, WIDENED, WORDS, Form
 from fanfold.kernels.absorb import FLAG_OVERFLOW
 from fanfold.kernels.words import unmark_block
@@ -301,21 +302,33 @@ class Session:
             text = f"{name}: {GONE_TEXTS[end.gone()].format(self.called[self.rank])}"
             return GroupError(text, op=name, ranks=self._called([self.rank]), branch=branch)
         missing = end.missing()
-        row = end.state.row[0]
         if missing in ([], [self.rank]) and now_ps() > until_ps + STOPPED_PS:
-            text = f"{name}: rank {self._who([self.rank])} itself was stopped past the deadline"
-            missing = [self.rank]
-        elif missing == [self.rank]:
-            text = f"{name}: what rank {self.called[self.rank]} sends does not reach {branch}"
-        elif missing:
-            text = f"{name}: deadline, not heard: rank {self._who(missing)}"
-        elif row["armed"] == 0:
-            text = f"{name}: deadline, rank {self._who([0])} is silent or {branch} is down"
-            missing = [0] if self.rank else []
+            text = f"rank {self._who([self.rank])} itself was stopped past the deadline"
+            found = Verdict(text, [self.rank], (), branch)
         else:
-            text = f"{name}: deadline, {branch} does not answer"
-        ranks = self._called(missing)
-        return GroupError(text, op=name, ranks=ranks, branch=branch, is_deadline=True)
+            found = judge(self._setting(), end.sight(), missing)
+        return GroupError(
+            f"{name}: {found.text}",
+            op=name,
+            ranks=self._called(found.ranks),
+            branch=found.branch,
+            suspects=found.suspects,
+            is_deadline=True,
+        )
+
+    def _setting(self) -> Setting:
+        row = self.end.state.row[0]
+        return Setting(
+            fabric=self.end.fabric,
+            members=self.end.members,
+            group=int(row["group"]),
+            rank=self.rank,
+            ranks=self.end.members_left(),
+            climb=int(self.end.state.head[-1]),
+            root=self.end.root(),
+            most_climb=MAX_CLIMB,
+            who=self._who,
+        )
 
     def _mend(self, name: str, form: Form, batch: Batch, until_ps: int) -> None:
         """Put infinities and not-a-numbers where a rank had them: marks, joined by OR."""

@@ -36,6 +36,7 @@ _COMPILED: dict[str, tuple[str, ...]] = {
         "live/pump.py",
         "live/rank_state.py",
         "live/rank_late.py",
+        "live/rank_words.py",
         "live/rank_loop.py",
     ),
     "topo": ("kernels/*.py", "topo/search.py"),

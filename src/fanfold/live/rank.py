@@ -27,10 +27,12 @@ from fanfold.kernels.state import I64, U8
 from fanfold.kernels.words import unmark_block
 from fanfold.live import rank_loop as loop
 from fanfold.live import rank_state as st
+from fanfold.live import rank_words as words
 from fanfold.live import sock as s
 from fanfold.live.clock import now_ps
 from fanfold.live.ports import build_sock, check_mtu, open_socket
 from fanfold.live.rank_late import ALL, ANY
+from fanfold.live.rank_sight import Sight, is_told, sight_of
 from fanfold.topo.fabric import Fabric
 from fanfold.units import PS_PER_SECOND
 from fanfold.wire import bitstring
@@ -62,6 +64,7 @@ COUNTERS = (
     "refused",
     "send_failed",
     "arms",
+    "probes",
 )
 
 
@@ -257,11 +260,18 @@ class RankEnd:
         return [r for r, bfr_id in enumerate(ids) if bits >> ((bfr_id - 1) % n_bits) & 1]
 
     def missing(self) -> list[int]:
-        """Ranks that the fabric has not heard, as far as it told; empty: it told nothing."""
-        job = self.state.job[0]
-        if job["heard_of"] < 0:
+        """Ranks that the root has not heard, as it told lately; empty: it told nothing."""
+        if not is_told(self.state, now_ps()):
             return []
-        return self._ranks_of(self.bits & ~bitstring.from_words(self.state.heard))
+        return self._ranks_of(self.bits & ~bitstring.from_words(self.state.at_root))
+
+    def members_left(self) -> list[int]:
+        """Ranks that are of the group still."""
+        return self._ranks_of(self.bits)
+
+    def sight(self) -> Sight:
+        """What this rank saw of its way to the root."""
+        return sight_of(self.state, self.uplink(), now_ps())
 
     def impair(self, impairment: Impairment, seed: int) -> None:
         """Let an impairment befall what arrives at this rank, from every neighbour."""
@@ -276,6 +286,11 @@ class RankEnd:
             return False
         row["root_id"] = self.fabric.by_name[self.name].bfr_id
         return True
+
+    def root(self) -> str:
+        """Host whose node is the root, as this rank knows; empty: a BFR is."""
+        root_id = int(self.state.row[0]["root_id"])
+        return self.fabric.by_bfr_id[root_id].name if root_id else ""
 
     def uplink(self) -> str:
         """Node that this rank sends to."""
@@ -305,7 +320,7 @@ class RankEnd:
         """Rank 0 tells the BFRs that the group is over; twice, nobody answers."""
         if self.state.row[0]["is_first"] and self.state.row[0]["armed"] == 1:
             for _ in range(2):
-                loop.send_word(self.io, self.state, WHAT_CLOSE, 0)
+                words.send_word(self.io, self.state, WHAT_CLOSE, 0)
 
     def close(self) -> None:
         """Give the sockets back."""
@@ -367,7 +382,7 @@ def build_rank(
     row[0]["group"], row[0]["n_ranks"], row[0]["is_first"] = group, len(members), rank == 0
     row[0]["own_index"], row[0]["n_words"], row[0]["window"] = own, n_words, window
     row[0]["n_slots"], row[0]["up_addr"] = 2 * window, ups[group % len(ups)]
-    row[0]["least_ps"] = PS_PER_SECOND
+    row[0]["least_ps"], row[0]["root_hops"] = PS_PER_SECOND, -1
     row[0]["cwnd"] = row[0]["epoch_end"] = min(FIRST_CWND, window)
     bsl = bitstring.bsl_of_bits(fabric.bitstring_bits)
     bift_id = bitstring.bift_id(bsl, fabric.sub_domain, si)
@@ -400,6 +415,8 @@ def build_rank(
         pow2=build_pow2(),
         share=np.ones(1, np.float64),
         heard=np.zeros(n_words, np.uint64),
+        at_root=np.zeros(n_words, np.uint64),
+        told=np.zeros(st.MAX_HOPS, np.int64),
         live=np.array(bitstring.to_words(bits, bsl), np.uint64),
         lacking=np.zeros((2, n_words), np.uint64),
         tally=np.zeros(0, np.int64),

@@ -13,34 +13,21 @@ from fanfold.kernels.absorb import (
     FLAG_NOT_FINITE,
     FLAG_OUT,
     FLAG_OVERFLOW,
-    FLAG_RETRY,
-    SCOPE_ALL,
-    SCOPE_ONLY,
     WHAT_ARM,
     WHAT_ARRAY,
     WHAT_HEARD,
-    WHAT_REQUEST,
     fold_at,
     is_fold_sound,
 )
 from fanfold.kernels.codes import CLASS_FOLD
-from fanfold.kernels.frame import check_bier, classify, is_inner_sound, seal_inner
+from fanfold.kernels.frame import check_bier, classify, is_inner_sound
 from fanfold.kernels.jit import i64, kernel
-from fanfold.kernels.layout import BIER_PORT, BITS_AT, FOLD_BYTES, KIND_SPREAD
+from fanfold.kernels.layout import FOLD_BYTES, KIND_SPREAD
 from fanfold.kernels.mishap import Mishaps, impair, release
-from fanfold.kernels.octets import (
-    ZERO,
-    copy_octets,
-    read_bits,
-    read_u16,
-    read_u32,
-    write_u16,
-    write_u32,
-)
+from fanfold.kernels.octets import ZERO, read_bits, read_u16, read_u32
 from fanfold.kernels.replicate import bit
-from fanfold.kernels.slots import NEVER_PS
 from fanfold.kernels.state import I64, U8
-from fanfold.kernels.vat import BLOCK_MASK
+from fanfold.kernels.vat import BLOCK_MASK, copy_words
 from fanfold.kernels.words import unpack_block, word_of_kind
 from fanfold.live.rank_late import bits_bytes, note_inside, share_of, take_out
 from fanfold.live.rank_state import (
@@ -49,13 +36,10 @@ from fanfold.live.rank_state import (
     B_SRC,
     C_AGAIN,
     C_AGAIN_BYTES,
-    C_ARMS,
     C_DUPLICATES,
     C_RECEIVED,
     C_RECEIVED_BYTES,
     C_REFUSED,
-    C_REQUESTS,
-    C_SEND_FAILED,
     C_SENT,
     C_SENT_BYTES,
     NOTHING,
@@ -66,17 +50,23 @@ from fanfold.live.rank_state import (
     words_bytes,
     write_block,
 )
+from fanfold.live.rank_words import (
+    REORDER_PS,
+    arm_due,
+    ask_due,
+    hops_of,
+    note_answer,
+    probe_due,
+    send_out,
+)
 from fanfold.live.sock import (
-    GSO,
     HELD_DUE,
     PEER_ADDR,
     SEG,
     SEND_BYTES,
     Sock,
-    aim,
     now,
     receive,
-    send_iov,
     wait_for,
 )
 
@@ -89,15 +79,6 @@ GONE = 4
 LEAST_SLOTS = 8
 """Rank 0 asks for fewer slots down to so many; then, at BFRs further up, no more."""
 
-RTO_LEAST_PS = 10_000_000_000
-RTO_MOST_PS = 1_000_000_000_000
-ARM_FIRST_PS = 20_000_000_000
-ARM_AGAIN_PS = 500_000_000_000
-MOST_PATIENCE = 6
-"""Doublings of the timeout while only what was asked for comes: round trips have grown."""
-REORDER_PS = 1_000_000_000
-MOST_ASKED = 8
-"""Blocks asked for by timeout at once: one tells as much as all."""
 QUEUE_PS = 25_000_000_000
 """Waiting in queues aimed at, beyond twice the least round trip: it bridges busy processors."""
 REPAIR_QUEUE_PS = 10_000_000_000
@@ -107,24 +88,6 @@ ENOUGH = 32
 """Blocks under way, however long round trips are."""
 MOST_LOST = 8
 """The congestion window halves when more than one block in so many had to be sent again."""
-
-
-@kernel
-def send_out(sock: Sock, rank: RankState, n: int, seg: int) -> None:
-    """Send ``n`` bytes of ``sock.out``, packets of ``seg`` bytes, toward the root."""
-    aim(sock, rank.row[0]["up_addr"], BIER_PORT)
-    n_pkts = (n + seg - 1) // seg
-    sock.iov_out[0] = np.uint64(sock.out.ctypes.data)
-    sock.iov_out[1] = np.uint64(n)
-    if sock.ints[GSO] != 0 and send_iov(sock, 1, n_pkts, seg):
-        return
-    at = 0
-    while at < n:
-        sock.iov_out[0] = np.uint64(sock.out.ctypes.data) + np.uint64(at)
-        sock.iov_out[1] = np.uint64(min(seg, n - at))
-        if not send_iov(sock, 1, 1, seg):
-            rank.counts[C_SEND_FAILED] += 1
-        at += seg
 
 
 @kernel
@@ -177,28 +140,6 @@ def send_block_again(sock: Sock, rank: RankState, i: int, when: int) -> None:
     rank.counts[C_AGAIN] += 1
     rank.counts[C_AGAIN_BYTES] += size
     rank.row[0]["epoch_lost"] += 1
-
-
-@kernel
-def send_word(sock: Sock, rank: RankState, what: int, block: int) -> None:
-    """Send a message without an array: REQUEST for a block, or ARM."""
-    row = rank.row[0]
-    fan = fold_at(row["n_words"])
-    size = fan + FOLD_BYTES
-    copy_octets(sock.out, 0, rank.head, 0, size)
-    sock.out[fan + 1] = what
-    write_u32(sock.out, fan + 8, block & BLOCK_MASK)
-    write_u16(sock.out, fan + 14, 0)
-    if what == WHAT_ARM:
-        write_u16(sock.out, fan + 20, row["n_slots"])
-        write_u16(sock.out, fan + 16, row["root_id"])
-        sock.out[fan + 18] = SCOPE_ONLY if row["root_id"] != 0 else SCOPE_ALL
-        if row["base"] + rank.job[0]["next"] > 0:
-            sock.out[fan + 2] |= FLAG_RETRY  # a BFR that hears of it now has lost what it had
-        copy_octets(sock.out, BITS_AT, rank.head, size, 8 * row["n_words"])
-        sock.out[fan + 19] = rank.head[size + 8 * row["n_words"]]
-    seal_inner(sock.out, 0, size, row["n_words"])
-    send_out(sock, rank, size, size)
 
 
 @kernel
@@ -289,13 +230,15 @@ def take_heard(sock: Sock, rank: RankState, buf: U8, at: int, when: int) -> None
     row, job = rank.row[0], rank.job[0]
     fan = at + fold_at(row["n_words"])
     i = (read_u32(buf, fan + 8) - row["base"]) & BLOCK_MASK
-    if i >= job["next"] or rank.have[i] != 0:
+    if not note_answer(rank, buf, at, when) or i >= job["next"] or rank.have[i] != 0:
         return
     read_bits(buf, fan + FOLD_BYTES, row["n_words"], rank.heard)
     if buf[fan + 2] & FLAG_OUT != 0:
         take_out(rank)
         return
-    job["heard_of"] = i
+    if hops_of(buf, at) == row["root_hops"]:
+        job["heard_of"], job["told_ps"] = i, when
+        copy_words(rank.at_root, rank.heard, row["n_words"])
     w, k = row["own_index"] // 64, row["own_index"] % 64
     slot = i % row["window"]
     if rank.heard[w] & bit(k) != ZERO:
@@ -334,21 +277,23 @@ def take_packet(sock: Sock, rank: RankState, at: int, size: int, when: int) -> N
     elif buf[fan + 1] == WHAT_HEARD:
         take_heard(sock, rank, buf, at, when)
     elif buf[fan + 1] == WHAT_ARM:
-        take_armed(sock, rank, read_u16(buf, fan + 20), read_u32(buf, fan + 8))
+        n_slots, asked = read_u16(buf, fan + 20), read_u32(buf, fan + 8)
+        take_armed(sock, rank, n_slots, asked, hops_of(buf, at))
 
 
 @kernel
-def take_armed(sock: Sock, rank: RankState, n_slots: int, asked: int) -> None:
+def take_armed(sock: Sock, rank: RankState, n_slots: int, asked: int, hops: int) -> None:
     """The tree is armed, with so many slots; or the root had no room for those asked for."""
     row = rank.row[0]
     if n_slots == 0:
+        row["n_full"] += 1
         if row["is_first"] != 0 and row["armed"] == 0 and asked == row["n_slots"]:
             row["armed"] = -1
         return
     if row["armed"] != 1 and n_slots <= 2 * rank.ring.shape[1]:
         row["window"], row["n_slots"] = n_slots // 2, n_slots
         row["cwnd"] = min(row["cwnd"], row["window"])
-        row["armed"], row["up_addr"] = 1, sock.ints[PEER_ADDR]
+        row["armed"], row["up_addr"], row["root_hops"] = 1, sock.ints[PEER_ADDR], hops
 
 
 @kernel
@@ -361,63 +306,6 @@ def is_for_rank(buf: U8, at: int, size: int, fan: int, n_words: int, group: int)
     if not is_fold_sound(buf, fan, size - (fan - at), n_words):
         return False
     return i64(buf[fan]) & 0xF == KIND_SPREAD and read_u32(buf, fan + 4) == group
-
-
-@kernel
-def rto_of(rank: RankState) -> int:
-    """How long a block waits before it is asked for."""
-    row = rank.row[0]
-    rto = max(2 * row["srtt_ps"] + 4 * row["var_ps"], RTO_LEAST_PS)
-    return min(rto << row["patience"], RTO_MOST_PS)
-
-
-@kernel
-def ask_due(sock: Sock, rank: RankState, when: int) -> int:
-    """Ask for results that are overdue; when to look again."""
-    row, job = rank.row[0], rank.job[0]
-    rto = rto_of(rank)
-    reorder = max(row["srtt_ps"] // 4, REORDER_PS)
-    n_late = 0
-    nearest = NEVER_PS
-    for i in range(job["floor"], job["next"]):
-        if rank.have[i] != 0:
-            continue
-        slot = i % row["window"]
-        last = max(rank.ring[R_SENT, slot], rank.ring[R_ASKED, slot])
-        tries = rank.ring[R_TRIES, slot]
-        due = last + min(rto << min(max(tries - 1, 0), 8), RTO_MOST_PS)
-        if job["fresh_ps"] > last + reorder:
-            due = when  # what left later is answered: what is asked comes before it
-        elif due <= when and tries == 0 and when > row["patient_ps"] + rto:
-            row["patience"] = min(row["patience"] + 1, MOST_PATIENCE)
-            row["patient_ps"] = when
-        if due <= when:
-            rank.ring[R_ASKED, slot] = when
-            rank.ring[R_TRIES, slot] += 1
-            row["epoch_asked"] += 1
-            send_word(sock, rank, WHAT_REQUEST, row["base"] + i)
-            rank.counts[C_REQUESTS] += 1
-            due = when + rto
-            n_late += 1
-        nearest = min(nearest, due)
-        if n_late >= MOST_ASKED:
-            return min(nearest, when + rto // 4)
-    return nearest
-
-
-@kernel
-def arm_due(sock: Sock, rank: RankState, when: int) -> int:
-    """Rank 0 arms the tree: at first, and when nothing has moved for long."""
-    row, job = rank.row[0], rank.job[0]
-    if row["is_first"] == 0:
-        return NEVER_PS
-    if row["armed"] == 1 and row["lacks"] == 0:
-        row["arm_ps"] = max(row["arm_ps"], job["floor_ps"] + ARM_AGAIN_PS)
-    if row["arm_ps"] <= when:
-        send_word(sock, rank, WHAT_ARM, row["n_slots"])
-        rank.counts[C_ARMS] += 1
-        row["arm_ps"] = when + (ARM_AGAIN_PS if row["armed"] == 1 else ARM_FIRST_PS)
-    return row["arm_ps"]
 
 
 @kernel
@@ -484,6 +372,6 @@ def serve_rank(sock: Sock, rank: RankState, mishaps: Mishaps, drops: I64, until_
             return LATE
         send_fresh(sock, rank)
         wake = min(arm_due(sock, rank, when), ask_due(sock, rank, when))
-        wake = min(wake, until_ps, sock.ints[HELD_DUE])
+        wake = min(wake, probe_due(sock, rank, when), until_ps, sock.ints[HELD_DUE])
         if wake > when and wait_for(sock, wake - when):
             return WOKEN

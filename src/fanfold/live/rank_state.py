@@ -36,7 +36,11 @@ RANK_ROW = np.dtype(
         ("up_addr", np.int64),
         ("armed", np.int64),  # 1: ARM came; -1: the root has no room
         ("root_id", np.int64),  # BFR-id of the host whose node is the root, 0: a BFR is
+        ("root_hops", np.int64),  # BFRs between this rank's own and the root, -1 before ARM
+        ("n_full", np.int64),  # ARM that said: no room at the root
         ("arm_ps", np.int64),  # when rank 0 arms again
+        ("probe_ps", np.int64),  # when the way to the root is probed again
+        ("ping_ps", np.int64),  # when a ping came back from the own BFR, 0 never
         ("cwnd", np.int64),
         ("epoch_end", np.int64),  # block that ends a round of the congestion window
         ("epoch_lost", np.int64),
@@ -64,7 +68,9 @@ JOB_ROW = np.dtype(
         ("fresh_ps", np.int64),  # latest first transmission whose result is here
         ("flags", np.int64),  # OVERFLOW and NOT_FINITE of any result
         ("floor_ps", np.int64),  # when floor rose last
-        ("heard_of", np.int64),  # block that ``heard`` speaks of, -1 none
+        ("heard_of", np.int64),  # block that ``at_root`` speaks of, -1 none
+        ("told_ps", np.int64),  # when it was told
+        ("n_probes", np.int64),
         ("n_partial", np.int64),  # results without somebody
         ("gone", np.int64),  # why this rank cannot go on, 0: it can
     ]
@@ -97,7 +103,10 @@ C_DUPLICATES = 7
 C_REFUSED = 8
 C_SEND_FAILED = 9
 C_ARMS = 10
-N_RANK_COUNTERS = 11
+C_PROBES = 11
+N_RANK_COUNTERS = 12
+MAX_HOPS = 16
+"""BFRs on the way to a root whose answers are told apart."""
 
 
 class RankState(NamedTuple):
@@ -108,8 +117,9 @@ class RankState(NamedTuple):
     addresses of neighbours; ids, id_words: of the BIFT-ids; head: headers of a packet, then the
     BitString of all ranks and the climb; wide: scratch; marks: one byte for each value of src
     that is not finite; src, dst: bytes of the arrays; share: (1,), what sums are multiplied by;
-    heard: (W,); live: (W,), members; lacking: (2, W), of rank_late; tally: (N,), arrays in each
-    result; counts: (N_RANK_COUNTERS,).
+    heard: (W,); at_root: (W,), whom the root has heard; told: (MAX_HOPS,), when the BFR so many
+    hops behind this rank's own answered last, 0 never; live: (W,), members; lacking: (2, W), of
+    rank_late; tally: (N,), arrays in each result; counts: (N_RANK_COUNTERS,).
     """
 
     row: Rows
@@ -130,6 +140,8 @@ class RankState(NamedTuple):
     pow2: F64
     share: F64
     heard: U64
+    at_root: U64
+    told: I64
     live: U64
     lacking: U64
     tally: I64

@@ -12,6 +12,7 @@ from fanfold.kernels.octets import write_bits, write_u32
 from fanfold.kernels.reduce import KIND_I32, OP_SUM
 from fanfold.live import rank_loop as loop
 from fanfold.live import rank_state as st
+from fanfold.live import rank_words as words
 from fanfold.live.rank import Batch, RankEnd
 from fanfold.topo.clos import leaf_spine
 from fanfold.units import PS_PER_SECOND
@@ -48,7 +49,7 @@ def asked(end: RankEnd) -> list[int]:
 def ask(end: RankEnd, when: int) -> int:
     """Ask for what is overdue; how many requests went out."""
     before = end.counters()["requests"]
-    loop.ask_due(end.io, end.state, when)
+    words.ask_due(end.io, end.state, when)
     return end.counters()["requests"] - before
 
 
@@ -65,7 +66,7 @@ def test_longer_round_trips_than_ever_are_not_taken_for_loss(end: RankEnd) -> No
     assert ask(end, 4 * STEP + 24 * MS - 1) == 0
     loop.measure(end.state, 59, 60 * STEP + 25 * MS)  # it came by itself: that long it takes
     assert end.state.row[0]["patience"] == 0
-    assert loop.rto_of(end.state) > 30 * MS
+    assert words.rto_of(end.state) > 30 * MS
 
 
 def test_what_left_later_and_is_here_shows_a_loss_again_and_again(end: RankEnd) -> None:

@@ -1,0 +1,126 @@
+"""The tree that ARM makes of a group, worked out from the fabric, and who sits behind what.
+
+Arrays go up the ways that results come down (docs/wire/fold.md section 3), and those are the
+BIFTs' for the entropy of the group. Elements of a way are nodes and links, a link by both its
+names in their order: ``leaf1-spine2``.
+"""
+
+from collections.abc import Collection, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from fanfold.kernels.tables import NULL_NBR
+from fanfold.topo.bift import build_bifts, table_of
+from fanfold.topo.fabric import Fabric
+from fanfold.topo.graph import Paths
+from fanfold.wire.bitstring import bift_id, bsl_of_bits, place
+
+ENTROPY_BITS = 20
+
+
+class Tree(NamedTuple):
+    """Ways of a group: ``up`` from rank 0's host to the root, ``down[r]`` from it to rank r."""
+
+    up: tuple[str, ...]
+    down: tuple[tuple[str, ...], ...]
+
+
+def tree_of(
+    fabric: Fabric, members: Sequence[str], group: int, climb: int = 0, root: str = ""
+) -> Tree | None:
+    """Tree of a group whose ARM was sent with ``climb``, or with ``root``, a host.
+
+    Returns:
+        None where a member cannot be reached.
+    """
+    return _Walk(fabric, group).tree(members, climb, root)
+
+
+def elements_of(way: Sequence[str]) -> list[str]:
+    """Nodes and links of a way without its first node."""
+    return [e for a, b in pairwise(way) for e in (link_of(a, b), b)]
+
+
+def link_of(a: str, b: str) -> str:
+    """Name of a link, the same both ways."""
+    return "-".join(sorted((a, b)))
+
+
+def behind(tree: Tree, ranks: Collection[int], missing: Collection[int]) -> list[list[str]]:
+    """Elements that explain why ``missing`` of ``ranks`` are not heard, while all others are.
+
+    Each list is of elements that the same ranks are behind, nearest the root first; only the
+    lists that explain most. The root is none of them: it told.
+    """
+    under: dict[str, set[int]] = {}
+    for r in sorted(ranks):
+        for element in elements_of(tree.down[r]):
+            under.setdefault(element, set()).add(r)
+    guilty = {e: them for e, them in under.items() if them <= set(missing)}
+    found: dict[frozenset[int], list[str]] = {}
+    for element, them in guilty.items():
+        if not any(them < other for other in guilty.values()):
+            found.setdefault(frozenset(them), []).append(element)
+    return list(found.values())
+
+
+class _Walk:
+    """Next hops of one entropy, node by node."""
+
+    def __init__(self, fabric: Fabric, group: int) -> None:
+        self._fabric, self._group = fabric, group
+        self._paths, self._bsl = Paths(fabric), bsl_of_bits(fabric.bitstring_bits)
+        self._entropy = group & ((1 << ENTROPY_BITS) - 1)
+        self._ports: dict[str, dict[int, int]] = {}
+
+    def tree(self, members: Sequence[str], climb: int, root: str) -> Tree | None:
+        first = members[0]
+        near = self._fabric.port_nodes(first)
+        ups = [node.name for node in near[1:] if node.role == "bfr"] or [first]
+        up = [first, ups[self._group % len(ups)]]
+        if root:
+            up[1:] = self._way(up[1], root) or ()
+        else:
+            self._climb(up, members, climb)
+        down = [self._way(up[-1], name) for name in members]
+        if not up[1:] or not all(down):
+            return None
+        return Tree(tuple(up), tuple(map(tuple, down)))
+
+    def _climb(self, up: list[str], members: Sequence[str], climb: int) -> None:
+        """As kernels/vat_packet.py does: toward the last rank behind another BFR."""
+        by_bit = sorted(members, key=lambda name: -self._fabric.by_name[name].bfr_id)
+        for _ in range(climb):
+            nexts = (self._next(up[-1], name) for name in by_bit)
+            on = [
+                n for n, name in zip(nexts, by_bit, strict=True) if n not in ("", up[-2], name)
+            ]
+            if not on:
+                return
+            up.append(on[0])
+
+    def _way(self, source: str, target: str) -> list[str]:
+        """Names from one node to a host, empty where there is no way."""
+        way = [source]
+        while way[-1] != target:
+            after = self._next(way[-1], target)
+            if not after or after in way:
+                return []
+            way.append(after)
+        return way
+
+    def _next(self, node: str, target: str) -> str:
+        """Next node toward a host; empty where there is none, or at the host itself."""
+        si, position = place(self._fabric.by_name[target].bfr_id, self._bsl)
+        if node not in self._ports:
+            self._ports[node] = self._read(node, si)
+        port = self._ports[node].get(position, NULL_NBR)
+        return self._fabric.port_nodes(node)[port].name if port > 0 else ""
+
+    def _read(self, node: str, si: int) -> dict[int, int]:
+        """Port of each bit position; all members are of one SI."""
+        bifts = build_bifts(self._paths, node)
+        wanted = bift_id(self._bsl, self._fabric.sub_domain, si)
+        row = list(map(int, bifts.ids)).index(wanted)
+        index = int(bifts.first[row]) + table_of(self._entropy, self._fabric.n_ecmp)
+        return {i + 1: int(port) for i, port in enumerate(bifts.nbr_of[index])}

@@ -1,0 +1,99 @@
+"""Planted faults of words about silent BFRs: (file, old text, new text, test that must fail).
+
+`old` stands in the file exactly once.
+"""
+
+WORDS = "src/fanfold/live/rank_words.py"
+SIGHT = "src/fanfold/live/rank_sight.py"
+LOOP = "src/fanfold/live/rank_loop.py"
+SILENCE = "src/fanfold/group/silence.py"
+WAYS = "src/fanfold/group/ways.py"
+SEEN = "tests/unit/live/test_rank_sight.py"
+SAID = "tests/unit/group/test_silence.py"
+
+PLANTS: tuple[tuple[str, str, str, str], ...] = (
+    (
+        WORDS,
+        'max(job["floor_ps"] + STALL_PS, row["probe_ps"])',
+        'job["floor_ps"] + STALL_PS',
+        f"{SEEN}::test_a_rank_probes_when_nothing_has_moved_and_then_again",
+    ),
+    (
+        WORDS,
+        '        rank.row[0]["ping_ps"] = when\n        return False\n',
+        '        rank.row[0]["ping_ps"] = when\n',
+        f"{SEEN}::test_a_ping_that_comes_back_is_no_answer",
+    ),
+    (
+        LOOP,
+        'if hops_of(buf, at) == row["root_hops"]:',
+        'if hops_of(buf, at) >= row["root_hops"] - 2:',
+        f"{SEEN}::test_only_the_root_says_who_is_missing",
+    ),
+    (
+        SIGHT,
+        'bool(job["told_ps"] > now - LATELY_PS)',
+        "True",
+        f"{SEEN}::test_what_the_root_said_is_told_while_it_is_new_and_the_block_awaited",
+    ),
+    (
+        SIGHT,
+        "not state.have[i] and",
+        "",
+        f"{SEEN}::test_what_the_root_said_is_told_while_it_is_new_and_the_block_awaited",
+    ),
+    (
+        SIGHT,
+        "_farthest(state.told, max(now - SILENT_PS, 0))",
+        "_farthest(state.told, 0)",
+        f"{SEEN}::test_the_farthest_that_answered_lately_is_known_by_its_hops",
+    ),
+    (
+        SIGHT,
+        'job["floor_ps"] > now - STALL_PS',
+        'job["floor_ps"] > 0',
+        f"{SEEN}::test_results_that_still_come_are_seen",
+    ),
+    (
+        WAYS,
+        "if them <= set(missing)}",
+        "if them & set(missing)}",
+        f"{SAID}::test_a_bfr_that_others_were_heard_through_is_no_suspect",
+    ),
+    (
+        WAYS,
+        '("", up[-2], name)',
+        '("", up[-2])',
+        f"{SAID}::test_a_climb_ends_at_the_last_bfr_before_a_rank",
+    ),
+    (
+        SILENCE,
+        "    if seen.is_moving:\n",
+        "    if seen.is_moving and not missing:\n",
+        f"{SAID}::test_a_slow_sum_accuses_nobody",
+    ),
+    (
+        SILENCE,
+        "        known = own if seen.is_passing else ()\n",
+        "        known = own\n",
+        f"{SAID}::test_without_arm_all_between_rank_0_and_this_one_is_suspect_but_what_answers",
+    ),
+    (
+        SILENCE,
+        "None if seen.is_full else tree_seen(setting, seen)",
+        "tree_seen(setting, seen._replace(is_full=False))",
+        f"{SAID}::test_without_arm_all_between_rank_0_and_this_one_is_suspect_but_what_answers",
+    ),
+    (
+        SILENCE,
+        "    if seen.has_known_next:",
+        "    if True:",
+        f"{SAID}::test_the_first_bfr_that_does_not_answer_is_named_and_what_is_beyond",
+    ),
+    (
+        SILENCE,
+        "    return trees[0] if len(trees) == 1 else None",
+        "    return trees[0] if trees else None",
+        f"{SAID}::test_a_root_that_rank_0_moved_is_told_by_its_distance_or_not_at_all",
+    ),
+)
