@@ -6,12 +6,15 @@ study from a program or a notebook (``fanfold/study/api.py``).
 """
 
 import importlib
-from typing import Any
+
+TYPE_CHECKING = False  # typing is imported a good while after Ctrl-C can be met
+if TYPE_CHECKING:
+    from typing import Any
 
 __version__ = "0.1.0"
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     """Studies, imported where somebody asks for them."""
     if name == "study":
         return importlib.import_module("fanfold.study")

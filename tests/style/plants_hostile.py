@@ -25,15 +25,15 @@ PLANTS: tuple[tuple[str, str, str, str], ...] = (
         IDLE,
     ),
     (
-        "src/fanfold/cli/workload.py",
-        '(("skip-unknown", skip_unknown), ("ops-rate", ops_rate))',
-        '(("ops-rate", ops_rate),)',
+        "src/fanfold/cli/workload_takes.py",
+        'refuse(ctx, ("skip_unknown", "ops_rate")',
+        'refuse(ctx, ("ops_rate",)',
         IDLE,
     ),
     (
-        "src/fanfold/cli/workload_flags.py",
-        "routing.gate is not None and routing.trace is not None",
-        "routing.gate is None and routing.trace is not None",
+        "src/fanfold/cli/workload_takes.py",
+        'refuse(ctx, ("gate", "skew", "tokens")',
+        'refuse(ctx, ("skew", "tokens")',
         IDLE,
     ),
     (LIMITS, "wire_bytes = n_bytes + n_pkts", "wire_bytes = n_bytes + 0 * n_pkts", HORIZON),
@@ -103,8 +103,8 @@ PLANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         "src/fanfold/cli/entry.py",
-        "code = 130",
-        "code = 1",
+        "INTERRUPTED = 130",
+        "INTERRUPTED = 1",
         EDGES + "test_ctrl_c_in_the_midst_of_imports_is_one_line",
     ),
     (

@@ -7,14 +7,18 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from fanfold.cli.verb import refuse
 from fanfold.errors import ConfigError
 from fanfold.ids import MAX_BFR_ID
 from fanfold.wire import bier
 from fanfold.wire import bitstring as bs
 from fanfold.wire.bier import BierHeader
 
+OF_HEADERS = ("sub_domain", "proto", "bfir_id", "ttl", "entropy")
+
 
 def bitstring(
+    ctx: typer.Context,
     ids: Annotated[str | None, typer.Argument(help="BFR-ids, such as 1,3-5,300")] = None,
     *,
     bsl: Annotated[int, typer.Option(help="bits of a BitString")] = 256,
@@ -30,14 +34,17 @@ def bitstring(
     """Show the BIER headers that reach BFR-ids, or the BFR-ids of a BitString."""
     code = bs.bsl_of_bits(bsl)
     if (ids is None) == (hex_ is None):
-        raise ConfigError("bitstring", ids, "either IDS or --hex HEX")
+        got = "nothing" if ids is None else f"{ids} and --hex {hex_}"
+        raise ConfigError("IDS", got, "either IDS or --hex HEX")
     if hex_ is not None:
+        refuse(ctx, OF_HEADERS, "none beside --hex, which has no header")
         _print_ids(bs.ids_of(si, _bits_of(hex_, code), code), as_json)
         return
-    _check("proto", proto, 0, 63)
-    _check("bfir-id", bfir_id, 1, MAX_BFR_ID)
-    _check("ttl", ttl, 0, 255)
-    _check("entropy", entropy, 0, (1 << 20) - 1)
+    refuse(ctx, ("si",), "none beside IDS, which say their own")
+    _check("--proto", proto, 0, 63)
+    _check("--bfir-id", bfir_id, 1, MAX_BFR_ID)
+    _check("--ttl", ttl, 0, 255)
+    _check("--entropy", entropy, 0, (1 << 20) - 1)
     sets = bs.bitstrings_of(bs.parse_ids(ids or ""), code)
     headers = [
         BierHeader(
@@ -62,7 +69,7 @@ def _bits_of(text: str, code: int) -> int:
     except ValueError:
         bits = -1
     if not 0 <= bits < 1 << n_bits:
-        raise ConfigError("hex", text, f"hex digits, at most {n_bits} bits (see --bsl)")
+        raise ConfigError("--hex", text, f"hex digits, at most {n_bits} bits (see --bsl)")
     return bits
 
 

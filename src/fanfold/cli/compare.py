@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -15,8 +16,9 @@ from fanfold.cli.tables import tell_error
 from fanfold.errors import ConfigError, ExitCode
 from fanfold.results import query
 from fanfold.results.store import Store
-from fanfold.run import Run, run_scenario
+from fanfold.run import Run, run_scenario, scheme_names
 from fanfold.scenario.scenario import Scenario
+from fanfold.schemes.catalog import CATALOG
 
 Out = Annotated[Path | None, typer.Option("--out", help="folder of results")]
 MAX_STUCK = 10
@@ -76,12 +78,34 @@ def compare(
         "--ops-rate": ops_rate,
     }
     asked = scenario_of(scenario, {k: v for k, v in flags.items() if v is not None})
+    _check_heeded(asked, flags)
     store = Store(out if out is not None else results_home())
     try:
         runs = run_all(asked, store, use_cache=not no_cache, is_shown=not as_json)
     except ConfigError as error:
         raise (error if scenario else by_flag(error)) from error
     finish(runs, store, as_json=as_json)
+
+
+def _check_heeded(scenario: Scenario, flags: Mapping[str, object]) -> None:
+    """Refuse flags that none of the schemes would heed; None is not given.
+
+    Raises:
+        ConfigError: the flag, and schemes that would.
+    """
+    chosen = [row for row in CATALOG if row.name in scheme_names(scenario)]
+    trees = {row.name for row in CATALOG if row.protocol}
+    told = {row.name for row in CATALOG if row.installs} | trees
+    spoken = trees | {"bier"} | ({"fanfold"} if flags["--feedback"] == "folded" else set())
+    for flag, heed in (
+        ("--tree-start", told),
+        ("--tree-repair", trees),
+        ("--feedback", spoken),
+    ):
+        if flags[flag] is not None and not any(row.name in heed for row in chosen):
+            raise ConfigError(
+                flag, flags[flag], f"none without one of {', '.join(sorted(heed))}"
+            )
 
 
 def run_all(scenario: Scenario, store: Store, *, use_cache: bool, is_shown: bool) -> list[Run]:

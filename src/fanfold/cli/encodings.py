@@ -8,6 +8,7 @@ import typer
 
 from fanfold.cli.encoding_tables import show_catalog, show_plan, show_rows, show_sweep
 from fanfold.cli.seed import checked_seed
+from fanfold.cli.verb import refuse, refuse_but
 from fanfold.encodings.catalog import ALL, CATALOG, offers_of
 from fanfold.encodings.encoder import MAX_BITS
 from fanfold.encodings.planner import plan as plan_for
@@ -24,15 +25,19 @@ from fanfold.units import parse_size
 
 T = TypeVar("T")
 CONTIGUOUS = "contiguous:"
+FEW = 9
 MEMBERS = "all, a number of hosts drawn by seed, contiguous:N, or names such as h1,h3-5"
 
 
 def encodings(
+    ctx: typer.Context,
     topology: Annotated[
         str | None, typer.Option(help="such as fat-tree:k=8 or import:FILE.graphml")
     ] = None,
     *,
-    members: Annotated[str, typer.Option(help=f"receivers: {MEMBERS}")] = "9",
+    members: Annotated[
+        str | None, typer.Option(help=f"receivers: {MEMBERS}  [default: 9, or all if fewer]")
+    ] = None,
     payload: Annotated[str, typer.Option(help="of the message, with inner headers")] = "7392B",
     encoding: Annotated[str, typer.Option(help="names joined by commas, or all")] = ALL,
     placement: Annotated[str, typer.Option(help="of BFR-ids: naive, rack or job")] = "naive",
@@ -55,10 +60,13 @@ def encodings(
 ) -> None:
     """Name receivers by every encoding, send the packets hop by hop, count; or list them."""
     if topology is None:
+        refuse_but(ctx, ("topology", "as_json"), "none without --topology, which it is about")
         show_catalog(CATALOG, as_json)
         return
     if plan and sweep:
         raise ConfigError("--plan", "--sweep too", "one of them")
+    if plan:
+        refuse(ctx, ("placement",), "none beside --plan, which tries all")
     if placement not in KINDS:
         raise ConfigError("--placement", placement, ", ".join(KINDS))
     names = _names(encoding)
@@ -66,8 +74,7 @@ def encodings(
     mtu_bytes = int(parse_size(mtu, "--mtu"))
     net = build_named_net(topology, seed)
     start = _source(net, source)
-    drawn = str(net.n_hosts - 1) if sweep and members == ALL else members
-    hosts = _members(net, drawn, start, seed)
+    hosts = _members(net, _drawn(net, members, sweep=sweep), start, seed)
     options = Options(placement, ([start, *hosts],), limit_bits, mtu_bytes)
     title = f"{len(hosts):,} receivers of {net.n_hosts:,} hosts on {net.name}"
     what: Sequence[Any] = (net, build_routes(net), hosts, payload_bytes)
@@ -103,6 +110,13 @@ def _by_flag(error: ConfigError) -> ConfigError:
     flags = {"payload": "--payload", "mtu": "--mtu", "limit_bits": "--limit-bits"}
     flags |= {"encoding": "--encoding", "members": "--members"}
     return ConfigError(flags.get(error.field, error.field), error.got, error.allowed)
+
+
+def _drawn(net: Net, members: str | None, *, sweep: bool) -> str:
+    """Members as text; of a sweep over all, all are drawn."""
+    if members is None:
+        return str(max(min(FEW, net.n_hosts - 1), 1))
+    return str(net.n_hosts - 1) if sweep and members == ALL else members
 
 
 def _source(net: Net, name: str) -> int:

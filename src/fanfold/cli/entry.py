@@ -1,15 +1,43 @@
-"""`fanfold` as the shell calls it: Ctrl-C ends it in one line while it still imports, too."""
+"""`fanfold` as the shell calls it: Ctrl-C ends it in one line, also while it imports or ends.
 
+An exception in the midst of an import may be caught or told by whom it meets there; so until a
+command begins, and once it is over, the signal ends the process by itself.
+"""
+
+import os
+import signal
 import sys
+
+INTERRUPTED = 130
 
 
 def main() -> None:
     """Run the command line and exit with its code."""
+    is_ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # nohup has its own
+    if is_ours:
+        signal.signal(signal.SIGINT, _stop)
     try:
         from fanfold.cli.main import run  # noqa: PLC0415 - these imports are what may be stopped
 
-        code = run()
+        code = run(ready=_hand_over if is_ours else None)
     except KeyboardInterrupt:
-        sys.stderr.write("error: interrupted\n")
-        code = 130
+        _tell()
+        code = INTERRUPTED
+    if is_ours:
+        signal.signal(signal.SIGINT, _stop)
     sys.exit(code)
+
+
+def _hand_over() -> None:
+    """From here on a command may want to end in its own way."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _stop(*_: object) -> None:
+    _tell()
+    os._exit(INTERRUPTED)
+
+
+def _tell() -> None:
+    sys.stderr.write("error: interrupted\n")
+    sys.stderr.flush()

@@ -23,6 +23,7 @@ app = typer.Typer(help="Node processes of a fabric on this machine.", no_args_is
 Name = Annotated[str, typer.Option("--name", "--lab", help="which lab")]
 Json = Annotated[bool, typer.Option("--json", help="print JSON")]
 N_PREFIXES = 250
+MAX_DIGITS = 10
 LEAVES, SPINES, HOSTS, MTU = 2, 2, 8, 9000
 """Of a lab where nobody says otherwise."""
 
@@ -134,7 +135,8 @@ def parse_limits(text: str, given: ArrayLimits) -> ArrayLimits:
     values = msgspec.structs.asdict(given)
     for part in text.split(","):
         key, _, value = part.partition("=")
-        if key not in values or not value.isascii() or not value.isdecimal():
+        is_number = value.isascii() and value.isdecimal() and len(value) < MAX_DIGITS
+        if key not in values or not is_number:
             raise ConfigError("--limits", part, f"KEY=NUMBER with {', '.join(values)}")
         values[key] = int(value)
     return ArrayLimits(**values)

@@ -4,8 +4,9 @@ import importlib
 import json
 import os
 import sys
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import typer
 
@@ -14,10 +15,8 @@ from fanfold.cli.bitstring import bitstring
 from fanfold.cli.decode import decode
 from fanfold.cli.dissector import dissector
 from fanfold.cli.tables import tell_error
+from fanfold.cli.verb import speak
 from fanfold.errors import ExitCode, FanfoldError
-
-# typer carries click inside itself or beside itself, as its version has it.
-ClickError: type[Exception] = typer.BadParameter.__mro__[2]
 
 PREFIX = "FANFOLD"
 FABRIC = ("demo", "push", "receive", "bfr", "lab")
@@ -74,11 +73,18 @@ def main() -> None:
     sys.exit(run())
 
 
-def run(args: list[str] | None = None) -> int:
-    """Run one command; the exit code."""
+def run(args: list[str] | None = None, *, ready: Callable[[], object] | None = None) -> int:
+    """Run one command; the exit code.
+
+    Args:
+        ready: called when all is imported, before the command begins.
+    """
     argv = sys.argv[1:] if args is None else args
     try:
-        code = _code_of(argv)
+        verb = command(argv)
+        if ready is not None:
+            ready()
+        code = _code_of(verb, argv)
         print(end="", flush=True)  # what is wrong with the output shows here, not after the end
     except (BrokenPipeError, SystemExit):  # rich makes the second of the first
         _forget_output()
@@ -92,9 +98,9 @@ def run(args: list[str] | None = None) -> int:
     return code
 
 
-def _code_of(argv: list[str]) -> int:
+def _code_of(verb: Any, argv: list[str]) -> int:
     try:
-        code = command(argv)(argv, standalone_mode=False)
+        code = verb(argv, standalone_mode=False)
     except typer.Exit as done:
         return int(done.exit_code)
     return code if isinstance(code, int) else ExitCode.OK
@@ -123,6 +129,7 @@ def command(argv: list[str] | None = None) -> Any:
     app.registered_commands.sort(key=lambda row: order.index(_name(row)))
     made: Any = typer.main.get_command(app)
     _name_twins(made, PREFIX)
+    speak(made)
     return made
 
 
@@ -175,8 +182,6 @@ def _told(error: BaseException) -> tuple[str, int]:
         case OSError() if error.strerror:
             where = error.filename or "input or output"
             return f"{where}: {error.strerror}", ExitCode.NO_ENVIRONMENT
-        case ClickError():
-            return cast("Any", error).format_message(), ExitCode.BAD_INPUT
         case _:
             kind = type(error).__name__
             text = f"unexpected {kind}: {error} (FANFOLD_DEBUG=1 shows where)"

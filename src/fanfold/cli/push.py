@@ -13,6 +13,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 
 from fanfold.cli.seed import checked_seed
 from fanfold.cli.tables import show_push, tell_error
+from fanfold.cli.verb import refuse
 from fanfold.errors import CheckFailed, ConfigError, EnvironmentLack
 from fanfold.ids import expand_nodes
 from fanfold.impair import LinkImpairment, parse_impairment, parse_loss
@@ -35,8 +36,14 @@ Impair = Annotated[
     ),
 ]
 
+BEYOND_LABS = (
+    (("lab",), "whose nodes are in no lab"),
+    (("loss", "impair", "pcap"), "which reach the nodes of a lab only"),
+)
+
 
 def push(
+    ctx: typer.Context,
     path: Annotated[Path, typer.Argument(help="file, directory or safetensors model")],
     to: Annotated[str, typer.Option(help="all, or names such as h1,h3-5")] = "all",
     source: Annotated[str, typer.Option("--from", help="sending host")] = "h0",
@@ -52,6 +59,11 @@ def push(
     as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:
     """Send PATH to many hosts with one copy on each link; verified at every receiver."""
+    if config is not None:
+        for names, allowed in BEYOND_LABS:
+            refuse(ctx, names, f"none beside --config, {allowed}")
+    if not loss and not impair:
+        refuse(ctx, ("seed",), "none without --loss or --impair, which draw by it")
     site = Site(Lab(lab), config)
     result = run_push(
         site, path, source, to, rate, (loss or [], impair or [], seed), pcap, not as_json
@@ -123,10 +135,6 @@ def run_push(
     links = {frozenset((link.a, link.b)) for link in fabric.links}
     impairments = [parse_loss(text, links, "--loss") for text in mishaps[0]]
     impairments += [parse_impairment(text, links, "--impair") for text in mishaps[1]]
-    if site.config is not None and (impairments or pcap):
-        raise ConfigError(
-            "--config", str(site.config), "no --loss, --impair or --pcap beyond a lab"
-        )
     with _Bars(is_shown) as bars:
         job = Push(fabric, source, targets, path, cap, bars.show)
         restore = _on_interrupt(job.stop)

@@ -10,6 +10,8 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
+from fanfold.cli.seed import checked_seed
+from fanfold.cli.verb import refuse
 from fanfold.errors import CheckFailed, ConfigError
 from fanfold.group.bench import COLLECTIVES, KINDS, OPS, Line, sweep
 from fanfold.group.expectation import JOINED, Case
@@ -21,9 +23,14 @@ from fanfold.units import format_duration, format_size, parse_size
 WIDTHS = {"float64": 8, "int64": 8, "bfloat16": 2, "float16": 2}
 MAX_BYTES = 1 << 30
 MAX_STEPS = 64
+MAX_DIGITS = 12
+"""Of a number of values or ranks; more of them are no number."""
+UNCOUNTED = ("send",)
+"""Bytes of these go by groups of two, which the counters of the whole group leave out."""
 
 
 def reduce_bench(
+    ctx: typer.Context,
     lab: Annotated[str, typer.Option("--lab", "--name", help="which lab")] = "lab",
     ranks: Annotated[str, typer.Option(help="how many hosts, or their names by commas")] = "4",
     collective: Annotated[
@@ -40,24 +47,27 @@ def reduce_bench(
     ] = "float32",
     op: Annotated[str, typer.Option(help=f"by commas, or all: {', '.join(OPS)}")] = "sum",
     rounds: Annotated[int, typer.Option("--rounds", "-n", help="timed rounds of each")] = 5,
-    seed: Annotated[int, typer.Option(help="of the values")] = 1,
+    seed: Annotated[int, typer.Option(help="of the values", callback=checked_seed)] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:
     """Time collectives on a running lab, one process a rank; exit 4 when a value is wrong."""
     if not 1 <= rounds <= 1000:
         raise ConfigError("--rounds", rounds, "1..1000")
-    if not 0 <= seed < 2**63:
-        raise ConfigError("--seed", seed, "0..2**63-1")
-    fabric = Lab(lab).fabric()
-    members = members_of(fabric, ranks)
+    if sizes:
+        refuse(ctx, ("begin", "end", "factor"), "none beside --sizes, which take their place")
     kinds, ops = chosen("--dtype", dtype, KINDS), chosen("--op", op, tuple(OPS))
+    wanted = chosen("--collective", collective, COLLECTIVES)
+    if not set(wanted) & set(JOINED):
+        refuse(ctx, ("op",), f"none but with {', '.join(JOINED)}, which add up")
     cases = [
         Case(which, kind, how, n_values)
-        for which in chosen("--collective", collective, COLLECTIVES)
+        for which in wanted
         for kind in kinds
         for how in (ops if which in JOINED else ops[:1])
         for n_values in counts_of(sizes, begin, end, factor, WIDTHS.get(kind, 4))
     ]
+    fabric = Lab(lab).fabric()
+    members = members_of(fabric, ranks)
     group = unix_ns() // 1000 & 0xFFFFFFFF
     tell = _progress(cases)
     lines = sweep(fabric, members, cases, rounds=rounds, seed=seed, group=group, progress=tell)
@@ -79,7 +89,7 @@ def members_of(fabric: Fabric, text: str) -> list[str]:
     """Hosts by names, or the first so many that are not the push source h0."""
     hosts = [n.name for n in fabric.nodes if n.role == "host"]
     hosts.sort(key=lambda name: name == "h0")
-    if text.isdecimal():
+    if _is_count(text):
         if not 2 <= int(text) <= len(hosts):
             raise ConfigError("--ranks", text, f"2..{len(hosts)} or names: {', '.join(hosts)}")
         return hosts[: int(text)]
@@ -104,7 +114,7 @@ def counts_of(sizes: str, begin: str, end: str, factor: int, width: int) -> list
     if not sizes:
         return [n // width for n in sizes_of(begin, end, factor)]
     counts = [
-        int(word) if word.isdecimal() else int(parse_size(word, "--sizes")) // width
+        int(word) if _is_count(word) else int(parse_size(word, "--sizes")) // width
         for word in sizes.split(",")
     ]
     for n, word in zip(counts, sizes.split(","), strict=True):
@@ -113,11 +123,17 @@ def counts_of(sizes: str, begin: str, end: str, factor: int, width: int) -> list
     return counts
 
 
+def _is_count(word: str) -> bool:
+    return word.isdecimal() and word.isascii() and len(word) < MAX_DIGITS
+
+
 def sizes_of(begin: str, end: str, factor: int) -> list[int]:
     """Bytes from the smallest to the largest; 0 is a size."""
     low, high = parse_size(begin, "--begin"), parse_size(end, "--end")
-    if not 0 <= low <= high <= MAX_BYTES:
-        raise ConfigError("--begin", begin, f"at most --end, and --end at most {MAX_BYTES}")
+    if high > MAX_BYTES:
+        raise ConfigError("--end", end, f"at most {format_size(MAX_BYTES)}")
+    if low > high:
+        raise ConfigError("--begin", begin, f"at most --end, {end}")
     if not 2 <= factor <= 1 << 20:
         raise ConfigError("--factor", factor, "2..1048576")
     sizes, at = [int(low)], max(int(low), 1)
@@ -136,7 +152,7 @@ def as_row(line: Line, n_ranks: int) -> dict[str, object]:
         "time_ps": line.time_ps,
         "algbw_bps": int(plain * 8),
         "busbw_bps": int(bus * 8),
-        "uplink_ppm": line.uplink_ppm,
+        "uplink_ppm": None if line.case.collective in UNCOUNTED else line.uplink_ppm,
         "sent_again": line.sent_again,
         "wrong": line.n_wrong,
         "same_bits": line.same,
@@ -175,7 +191,7 @@ def _show(lines: list[Line], members: list[str]) -> None:
             format_duration(line.time_ps),
             f"{plain / 1e9:.3f} GB/s",
             f"{bus / 1e9:.3f} GB/s",
-            f"{line.uplink_ppm / 1e6:.3f}",
+            "" if line.case.collective in UNCOUNTED else f"{line.uplink_ppm / 1e6:.3f}",
             str(line.sent_again),
             str(line.n_wrong) if line.same else f"{line.n_wrong}, bits differ",
         )

@@ -11,6 +11,7 @@ import typer
 from fanfold.cli.seed import checked_seed
 from fanfold.cli.study_flags import results_home
 from fanfold.cli.study_view import Line, show_key_rows
+from fanfold.cli.verb import refuse_but
 from fanfold.errors import CheckFailed, ConfigError, ExitCode
 from fanfold.study.api import asks_of, run_all
 from fanfold.study.catalog import CATALOG
@@ -39,9 +40,9 @@ Seed = Annotated[int, typer.Option(help="of all that is drawn", callback=checked
 Jobs = Annotated[int | None, typer.Option(help="processes at once; default: the cores")]
 Price = Annotated[str | None, typer.Option(help="USD for a GB that leaves the source")]
 Energy = Annotated[
-    int, typer.Option("--pj-per-bit", help="energy of a bit on a link, in pJ", min=0, max=MICRO)
+    int, typer.Option("--pj-per-bit", help=f"energy of a bit on a link, in pJ, up to {MICRO}")
 ]
-Watts = Annotated[int, typer.Option(help="of a GPU that waits", min=0, max=MICRO)]
+Watts = Annotated[int, typer.Option(help=f"of a GPU that waits, up to {MICRO}")]
 SubmitTo = Annotated[
     str | None, typer.Option("--submit", help=f"hand the runs to {', '.join(CLUSTERS)}")
 ]
@@ -52,6 +53,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="print JSON")]
 
 
 def study(
+    ctx: typer.Context,
     kind: KindName,
     *,
     model: ModelName = None,
@@ -73,8 +75,12 @@ def study(
 ) -> None:
     """Study a workload: every scheme on one fabric, costs, and what to choose."""
     if keys:
+        refuse_but(ctx, ("kind", "keys", "as_json"), "none beside --keys, which lists")
         show_key_rows(kind, as_json=as_json)
         return
+    for flag, value in (("--pj-per-bit", pj_per_bit), ("--watts", watts)):
+        if not 0 <= value <= MICRO:
+            raise ConfigError(flag, value, f"0..{MICRO}")
     given = {"model": model, "gpus": gpus, "topology": topology, "loss": loss}
     flags = {name: str(value) for name, value in given.items() if value is not None}
     swept = read_sweep(sweep or [])

@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from fanfold.cli.seed import checked_seed
+from fanfold.cli.verb import refuse_but
 from fanfold.errors import ConfigError
 from fanfold.topo.net_catalog import FILE_CATALOG, NET_CATALOG
 from fanfold.topo.nets import build_named_net
@@ -24,6 +25,7 @@ WIDTH = 4 * MAX_BOXES + 4
 
 
 def topo(
+    ctx: typer.Context,
     name: Annotated[
         str | None, typer.Argument(help="such as fat-tree:k=8 or import:FILE.graphml")
     ] = None,
@@ -38,13 +40,14 @@ def topo(
 ) -> None:
     """Describe and draw a topology; without a name, list what there is."""
     if name is None:
+        refuse_but(ctx, ("name", "as_json"), "none without a NAME, which it is about")
         _print_catalog(as_json)
         return
     net = build_named_net(name, seed)
     if jobs is None:
         jobs = min(DEFAULT_JOBS, net.n_hosts)
     if not 1 <= jobs <= net.n_hosts:
-        raise ConfigError("jobs", jobs, f"1..{net.n_hosts}, the hosts")
+        raise ConfigError("--jobs", jobs, f"1..{net.n_hosts}, the hosts")
     portrait = build_portrait(net, build_routes(net), jobs)
     if as_json:
         print(msgspec.json.encode(portrait).decode())

@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from fanfold.cli.seed import checked_seed
+from fanfold.cli.verb import refuse, refuse_but
 from fanfold.errors import ConfigError
 from fanfold.ids import expand_nodes
 from fanfold.topo.net import Net
@@ -27,6 +28,7 @@ CUT = "NODE-NODE@TIME, such as leaf0-spine1@5s"
 
 
 def trees(
+    ctx: typer.Context,
     protocol: Annotated[str | None, typer.Argument(help="such as pim-sm")] = None,
     *,
     topology: Annotated[
@@ -53,6 +55,7 @@ def trees(
 ) -> None:
     """Build a tree by its protocol's own messages; without a name, list protocols."""
     if protocol is None:
+        refuse_but(ctx, ("protocol", "as_json"), "none without a PROTOCOL, which it is about")
         _print_catalog(as_json)
         return
     protocol_of(protocol)
@@ -62,7 +65,9 @@ def trees(
     names = {net.node_name(node): node for node in range(net.n_nodes)}
     start = _node(names, source, "--source", net.n_hosts) if source else 0
     happenings = [Happening(0, "join", host) for host in _members(net, names, members, start)]
-    if packets:
+    if packets == 0:
+        refuse(ctx, ("gap",), "none beside --packets 0")
+    else:
         gap_ps = parse_duration(gap, "--gap")
         happenings.append(Happening(0, "send", n=packets, gap_ps=gap_ps))
     for text in join or ():

@@ -11,10 +11,11 @@ from rich.markup import escape
 from rich.tree import Tree
 
 from fanfold.cli.seed import checked_seed
+from fanfold.cli.verb import refuse
 from fanfold.errors import ConfigError, ExitCode
 from fanfold.ids import expand_nodes
 from fanfold.topo.net import Net
-from fanfold.topo.nets import build_named_net
+from fanfold.topo.nets import IMPORT, build_named_net
 from fanfold.topo.vat import NONE, Vat, VatFigures, VatNode, Ways, edges, figures
 from fanfold.topo.vat_build import Job, build_vats
 from fanfold.topo.vat_file import MAX_SLOTS, VatFile, load_vat_file, texts_of, vats_of
@@ -30,9 +31,11 @@ MAX_FAULTS = 20
 MAX_DIGITS = 10
 """Of a number of hosts; more of them are no number."""
 WIDTH = 120
+OF_JOBS = ("members", "root", "jobs", "quota")
 
 
 def vat(
+    ctx: typer.Context,
     *,
     topology: Annotated[
         str | None, typer.Option(help="such as fat-tree:k=8 or import:FILE.graphml")
@@ -52,7 +55,10 @@ def vat(
         typer.Option(help="slots of a job at each of its switches  [default: an even share]"),
     ] = None,
     check: Annotated[
-        Path | None, typer.Option(help="trees to check, in the form that --json prints")
+        Path | None,
+        typer.Option(
+            help="trees to check, as --json prints them; a file of import: lies beside it"
+        ),
     ] = None,
     seed: Annotated[
         int, typer.Option(help="of topologies that draw", callback=checked_seed)
@@ -60,10 +66,7 @@ def vat(
     as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:
     """Lay aggregation trees over a topology, or check those of a file."""
-    file = load_vat_file(check) if check else None
-    topology = topology or (file.topology if file else "")
-    if not topology:
-        raise ConfigError("--topology", "nothing", "such as fat-tree:k=8")
+    file, topology = _asked(ctx, check, topology)
     net = build_named_net(topology, seed)
     n_slots = slots if slots is not None else file.slots if file else DEFAULT_SLOTS
     if slots is not None or not file:
@@ -78,12 +81,41 @@ def vat(
     told = {tree.job: figures(ways, tree) for tree in vats if tree.job not in wrong}
     if as_json:
         rows = [_fault_text(net, fault) for fault in faults]
-        whole = VatFile(texts_of(net, vats), topology, n_slots, list(told.values()), rows)
+        whole = VatFile(
+            texts_of(net, vats),
+            beside(topology, Path.cwd()),
+            n_slots,
+            list(told.values()),
+            rows,
+        )
         print(msgspec.json.encode(whole).decode())
     else:
         _show(net, vats, told, faults)
     if faults:
         raise typer.Exit(ExitCode.PARTIAL)
+
+
+def _asked(
+    ctx: typer.Context, check: Path | None, topology: str | None
+) -> tuple[VatFile | None, str]:
+    """File of trees, if any, and the topology: a flag goes before the file."""
+    file = None
+    if check is not None:
+        refuse(ctx, OF_JOBS, "none beside --check, whose file has the trees")
+        file = load_vat_file(check)
+        topology = topology or beside(file.topology, check.parent)
+    if not topology:
+        raise ConfigError("--topology", "nothing", "such as fat-tree:k=8")
+    return file, topology
+
+
+def beside(topology: str, folder: Path) -> str:
+    """The topology, a relative file of ``import:`` as seen from a folder; rates stay behind it.
+
+    What is printed has the whole path, so that it can be checked wherever it is kept.
+    """
+    name, is_named, rest = topology.partition(":")
+    return f"{IMPORT}:{folder / rest}" if is_named and name == IMPORT else topology
 
 
 def _jobs(

@@ -3,6 +3,7 @@
 from typing import Any
 
 import msgspec
+import typer
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.markup import escape
@@ -10,8 +11,8 @@ from rich.table import Table
 
 from fanfold.cli import workload_flags as flags
 from fanfold.cli.workload_cells import size_of, table_of
+from fanfold.cli.workload_takes import check_listing, check_of, check_of_trace
 from fanfold.cli.workload_trace import show_trace
-from fanfold.errors import ConfigError
 from fanfold.work.catalog import CATALOG, Workload, workload_of
 from fanfold.work.gate import DEFAULT_SKEW_MILLI
 from fanfold.work.inter_dc import PRICE_MICRO
@@ -26,6 +27,7 @@ WIDTH = 110
 
 
 def workload(
+    ctx: typer.Context,
     name: flags.WorkName = None,
     *,
     model: flags.ModelName = "deepseek-v3",
@@ -67,16 +69,16 @@ def workload(
 ) -> None:
     """Print what a workload moves; without a name, list workloads and models."""
     if name is None:
+        check_listing(ctx)
         _print_catalog(as_json)
         return
     if (trace_file := form_of(name)) is not None:
+        check_of_trace(ctx)
         links = flags.links_of(rate, latency)
         show_trace(trace_file, skip_unknown, flags.ops_of(ops_rate), links, as_json)
         return
-    for flag, value in (("skip-unknown", skip_unknown), ("ops-rate", ops_rate)):
-        if value:
-            raise ConfigError(flag, value, "none but for a trace, chakra:FOLDER or goal:FILE")
     work = workload_of(name)
+    check_of(ctx, name, gate)
     sizes = (gpus, tp, pp, ep, zero, seq, micro_batch, n_micro)
     layout = flags.Layout(*sizes, recompute, sequence_parallel, dispatch_dtype)
     routing = flags.Routing(gate, skew, trace, tokens, node, bits, payload)

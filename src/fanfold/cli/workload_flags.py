@@ -132,8 +132,6 @@ def ask_of(
     Raises:
         ConfigError: the first wrong value, by its name.
     """
-    if routing.gate is not None and routing.trace is not None:
-        raise ConfigError("gate", routing.gate, "none beside a trace, which takes its place")
     shape, known = model_of(model)
     n_replicas = DEFAULT_REPLICAS if pushed.replicas is None else pushed.replicas
     return Ask(

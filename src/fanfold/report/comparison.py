@@ -1,5 +1,6 @@
 """The runs of one `fanfold compare` as a study of one point."""
 
+import re
 import shlex
 from collections.abc import Sequence
 
@@ -26,6 +27,7 @@ METRICS = (
     *("feedback_pkts", "drops", "repair_bytes", "setup_ps", "control_msgs", "state_entries"),
 )
 IMPORT = "import:"
+_RATES = re.compile("(?=,(?:rate|delay)=)")
 _UNITS = {"_bytes": " bytes", "_ppb": " of 1,000,000,000", "_pkts": " packets"}
 _SAME = ("seed", "version", "topology", "workload", "n_ranks", "n_bytes")
 
@@ -52,7 +54,7 @@ def comparison_of(store: Store, run_id: str) -> Study:
         seed=told["seed"],
         version=told["version"],
         model="",
-        topology=told["topology"],
+        topology=named_of(told["topology"]),
         gpus=told["n_ranks"],
         keys=(),
         metrics=METRICS,
@@ -75,7 +77,12 @@ def command_of(scenario: Scenario, schemes: Sequence[str]) -> str:
         scenario.settings, transport=Settings().transport, loss_ppb=Settings().loss_ppb
     )
     work = scenario.workload
-    if work is None or plain != Settings() or scenario.trees != TreeSettings():
+    if (
+        work is None
+        or scenario.topology.startswith(IMPORT)
+        or plain != Settings()
+        or scenario.trees != TreeSettings()
+    ):
         return "fanfold compare scenario.toml"
     words = ["fanfold", "compare", "--topology", scenario.topology]
     words += ["--workload", f"{work.kind}:{work.n_bytes}B", "--schemes", ",".join(schemes)]
@@ -110,11 +117,17 @@ def _companions(store: Store, run_id: str, scenario: Scenario) -> list[str]:
 
 def _bare(scenario: Scenario) -> Scenario:
     """What companions share: all but the schemes, and where a file of it lies."""
-    topology = scenario.topology
-    if topology.startswith(IMPORT):
-        topology = IMPORT + topology.rpartition("/")[2]
+    topology = named_of(scenario.topology)
     matrix = scenario.matrix.rpartition("/")[2]
     return replace(scenario, schemes=(), topology=topology, matrix=matrix)
+
+
+def named_of(topology: str) -> str:
+    """The topology without the folders of an imported file."""
+    if not topology.startswith(IMPORT):
+        return topology
+    file, *rates = _RATES.split(topology.removeprefix(IMPORT), maxsplit=1)
+    return "".join([IMPORT, file.rpartition("/")[2], *rates])
 
 
 def _row(row: query.Row) -> Row:
@@ -141,7 +154,8 @@ def _row(row: query.Row) -> Row:
 
 def _title(told: query.Row) -> str:
     ranks = f" over {told['n_ranks']:,} hosts" if told["n_ranks"] else ""
-    return f"{told['workload']} of {format_size(told['n_bytes'])}{ranks}, {told['topology']}"
+    fabric = named_of(told["topology"])
+    return f"{told['workload']} of {format_size(told['n_bytes'])}{ranks}, {fabric}"
 
 
 def _verdict(rows: Sequence[Row], baseline: str, told: query.Row) -> list[str]:
@@ -150,7 +164,7 @@ def _verdict(rows: Sequence[Row], baseline: str, told: query.Row) -> list[str]:
         return ["No scheme finished: no choice can be made from these runs."]
     best = order[0]
     time = best.values["time_all_ps"]
-    where = f"on {told['topology']}"
+    where = f"on {named_of(told['topology'])}"
     said = [
         f"Choose {best.scheme} {where}: every receiver has everything after "
         f"{format_value('time_all_ps', time)}"

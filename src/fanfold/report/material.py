@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from fanfold.errors import ConfigError
-from fanfold.report.comparison import comparison_of, scenario_text
+from fanfold.report.comparison import comparison_of, named_of, scenario_text
 from fanfold.report.gap_store import kept_gap
 from fanfold.report.heat import Load
 from fanfold.report.layout import Layout, place_nodes
@@ -126,6 +126,7 @@ def gather(
     scenario = _scenario(store, lead)
     base = scenario or Scenario(_topology(store, lead) or study.topology, seed=study.seed)
     net = build_named_net(base.topology, base.seed)
+    net = net._replace(name=named_of(net.name))
     layout = place_nodes(net)
     replay = _replay(store, net, layout, base, gpus_of(study, point), sound)
     text = scenario_text(scenario, [*sound]) if scenario else ""

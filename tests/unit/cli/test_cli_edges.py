@@ -35,7 +35,10 @@ def test_a_seed_that_no_column_holds_is_refused(
 @pytest.mark.parametrize("seed", [0, (1 << 63) - 1])
 def test_seeds_at_the_limits_work(seed: int) -> None:
     assert run(["topo", "ring:hosts=4", f"--seed={seed}"]) == 0
-    assert run(["encodings", f"--seed={seed}"]) == 0
+    assert (
+        run(["encodings", "--topology", "ring:hosts=4", "--members", "3", f"--seed={seed}"])
+        == 0
+    )
 
 
 @pytest.mark.parametrize("args", [("--help",), ("topo", "ring:hosts=4"), ("topo", "--json")])
@@ -60,10 +63,42 @@ def test_ctrl_c_in_the_midst_of_imports_is_one_line(
 
     monkeypatch.delitem(sys.modules, "fanfold.cli.main")
     monkeypatch.setattr(sys, "meta_path", [Stopped, *sys.meta_path])
+    monkeypatch.setattr(entry.signal, "signal", lambda *_: None)
     with pytest.raises(SystemExit) as ended:
         entry.main()
     assert ended.value.code == 130
     assert capsys.readouterr().err == "error: interrupted\n"
+
+
+SIGNALLED = """
+import os, signal, sys
+from fanfold.cli import entry, main
+
+def run(*, ready):
+    class Stopping:  # whoever meets an exception here tells it and goes on
+        def __del__(self):
+            if sys.argv[1] == "import":
+                os.kill(os.getpid(), signal.SIGINT)
+    Stopping()
+    ready()
+    try:
+        if sys.argv[1] == "command":
+            os.kill(os.getpid(), signal.SIGINT)
+    except KeyboardInterrupt:
+        return 7
+    return 0
+
+main.run = run
+entry.main()
+"""
+
+
+@pytest.mark.parametrize(("when", "code"), [("import", 130), ("command", 7), ("never", 0)])
+def test_ctrl_c_is_the_command_s_own_matter_only_while_it_runs(when: str, code: int) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SIGNALLED, when], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (code, "error: interrupted\n" * (code == 130))
 
 
 @pytest.mark.parametrize(

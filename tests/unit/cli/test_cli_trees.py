@@ -63,7 +63,7 @@ def test_settings_are_taken(capsys):
 @pytest.mark.parametrize(
     ("flags", "what"),
     [
-        (["pim"], "protocol: got 'pim', allowed: pim-sm"),
+        (["pim"], "PROTOCOL: got 'pim', allowed: pim-sm"),
         (["pim-sm"], "--topology: got 'nothing'"),
         (["pim-sm", *FABRIC, "--members", "16"], "--members: got '16', allowed: 0..15"),
         (["pim-sm", *FABRIC, "--members", "h16"], "--members: got 'h16'"),

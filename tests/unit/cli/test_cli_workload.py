@@ -101,7 +101,7 @@ def test_the_seed_draws_other_tokens(capsys):
         (["training", "--tp", "0"], "tp: got 0, allowed: int >= 1"),
         (["training", "--zero", "4"], "zero: got 4, allowed: int <= 3"),
         (["training", "--tp", "3", "--gpus", "48", "--ep", "1"], "tp: got 3"),
-        (["training", "--dispatch-dtype", "fp9"], "dispatch_dtype: got 'fp9'"),
+        (["training", "--dispatch-dtype", "fp9"], "--dispatch-dtype: got 'fp9'"),
         (["moe-dispatch", "--gate", "best"], "gate: got 'best'"),
         (["moe-dispatch", "--ep", "7"], "ep: got 7"),
         (["moe-dispatch", "--tokens", "-1"], "tokens: got -1"),

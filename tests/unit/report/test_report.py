@@ -9,15 +9,18 @@ from typing import NamedTuple
 import altair
 import pytest
 import report_world as world
+from msgspec.structs import replace
 
 from fanfold.errors import ConfigError
 from fanfold.report import gap_store
 from fanfold.report.amounts import format_value
+from fanfold.report.comparison import named_of
 from fanfold.report.material import Material, find, gather, newest
 from fanfold.report.report import FIGURES, PAGE, Report, write_report
 from fanfold.report.tables import AI_METRICS, main_tables
 from fanfold.results import query
 from fanfold.results.store import Store
+from fanfold.run import run_scenario
 from fanfold.study.keep import Shelf
 from fanfold.study.metric_catalog import CATALOG
 
@@ -230,6 +233,25 @@ def test_a_comparison_is_all_kept_schemes_of_one_scenario(made: Made) -> None:
     time = format_value("time_all_ps", best.values["time_all_ps"])
     assert time in material.study.verdict[0]
     assert material.scenario.count("schemes") == 1
+
+
+def test_an_imported_file_is_named_without_folders(tmp_path: Path) -> None:
+    figure = Path(__file__).parents[3] / "examples" / "figure1.json"
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "rack.json").write_bytes(figure.read_bytes())
+    topology = f"import:{tmp_path}/own/rack.json,rate=10Gbit/s"
+    store = Store(tmp_path / "runs")
+    asked = replace(world.BASE, topology=topology, schemes=("unicast", "fanfold"))
+    (run, _) = run_scenario(asked, store)
+    material = gather(store, run.run_id, is_study=False, has_gap=False)
+    study = material.study
+    assert study.topology == "import:net.json,rate=10Gbit/s"
+    assert study.title.endswith(", import:net.json,rate=10Gbit/s")
+    assert "on import:net.json,rate=10Gbit/s" in study.verdict[0]
+    assert study.command == "fanfold compare scenario.toml"
+    assert named_of("import:/a/b,c/d.json,delay=1us") == "import:d.json,delay=1us"
+    write_report(store, run.run_id, tmp_path / "page", is_study=False, has_gap=False)
+    assert str(tmp_path) not in (tmp_path / "page" / PAGE).read_text(encoding="utf-8")
 
 
 def test_a_run_of_a_study_leads_to_the_study(made: Made, tmp_path: Path) -> None:
