@@ -3,7 +3,27 @@
 `old` stands in the file exactly once.
 """
 
+RANGE = "tests/unit/cli/test_cli_lab_range.py"
+
 PLANTS: tuple[tuple[str, str, str, str], ...] = (
+    (
+        "src/fanfold/live/lab.py",
+        'claim.bind(f"\\0fanfold-range-{prefix}")',
+        'claim.bind(f"\\0fanfold-range-{prefix}-{labs_home()}")',
+        f"{RANGE}::test_labs_of_other_state_folders_take_other_ranges_even_at_once",
+    ),
+    (
+        "src/fanfold/cli/lab.py",
+        "            for node in fabric.nodes:\n                open_socket",
+        "            for node in fabric.nodes[:2]:\n                open_socket",
+        f"{RANGE}::test_a_range_with_one_address_in_use_is_left_and_not_kept",
+    ),
+    (
+        "src/fanfold/cli/lab.py",
+        "            os.close(claim)\n",
+        "",
+        f"{RANGE}::test_a_range_with_one_address_in_use_is_left_and_not_kept",
+    ),
     (
         "src/fanfold/live/syscalls.py",
         "prctl(PR_SET_PDEATHSIG, signal.SIGKILL)",

@@ -1,6 +1,7 @@
 """`fanfold lab`: a fabric's nodes as processes of this machine."""
 
 import json
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,7 +23,7 @@ from fanfold.topo.fabric_rules import check_fabric
 app = typer.Typer(help="Node processes of a fabric on this machine.", no_args_is_help=True)
 Name = Annotated[str, typer.Option("--name", "--lab", help="which lab")]
 Json = Annotated[bool, typer.Option("--json", help="print JSON")]
-N_PREFIXES = 250
+PREFIXES = range(250)
 MAX_DIGITS = 10
 LEAVES, SPINES, HOSTS, MTU = 2, 2, 8, 9000
 """Of a lab where nobody says otherwise."""
@@ -143,21 +144,31 @@ def parse_limits(text: str, given: ArrayLimits) -> ArrayLimits:
 
 
 def pick_fabric(name: str, leaves: int, spines: int, hosts: int, mtu: int) -> Fabric:
-    """A leaf-spine on the first range of loopback addresses that is free."""
-    for prefix in range(N_PREFIXES):
-        if not claim_range(prefix):
+    """A leaf-spine on the first range of loopback addresses that is free, claimed for it.
+
+    Raises:
+        EnvironmentLack: every range is another lab's, or has an address whose port is in use.
+    """
+    n_claimed = 0
+    for prefix in PREFIXES:
+        claim = claim_range(prefix)
+        if claim is None:
+            n_claimed += 1
             continue
         fabric = leaf_spine(leaves, spines, hosts, name=name, prefix=prefix)
         fabric = msgspec.structs.replace(fabric, mtu=mtu)
         check_fabric(fabric, "lab")
         try:
-            for node in fabric.nodes[:2]:
+            for node in fabric.nodes:
                 open_socket(node.address, fabric.port, node.name).close()
         except EnvironmentLack:
+            os.close(claim)
             continue
         return fabric
     raise EnvironmentLack(
-        f"lab {name!r}: UDP port 8138 is in use on every loopback range tried"
+        f"lab {name!r}: no range of loopback addresses is free: of {len(PREFIXES)}, "
+        f"{n_claimed} are other labs', the rest has UDP port 8138 in use; "
+        "end a lab (`fanfold lab down`) or see `ss -ulpn`"
     )
 
 

@@ -195,21 +195,23 @@ class Lab:
         fresh.replace(self.folder / "lab.json")
 
 
-def claim_range(prefix: int) -> bool:
-    """Keep a range of loopback addresses for a lab of this user while its processes live.
+def claim_range(prefix: int) -> int | None:
+    """Keep a range of loopback addresses for a lab while its processes live.
 
-    The lock's descriptor is left open on purpose: forked nodes inherit it, and the last one to
-    end frees the range.
+    The claim is a name in the network namespace that the addresses are of, an abstract Unix
+    socket: who binds it first has it, whatever the state folder and the user. Forked nodes
+    inherit the descriptor, and the last one to end frees the range.
+
+    Returns:
+        Descriptor that gives the range back when closed; None where another lab has it.
     """
-    home = labs_home()
-    home.mkdir(parents=True, exist_ok=True)
-    fd = os.open(home / f"range-{prefix}.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    claim = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        claim.bind(f"\0fanfold-range-{prefix}")
     except OSError:
-        os.close(fd)
-        return False
-    return True
+        claim.close()
+        return None
+    return claim.detach()
 
 
 def list_labs() -> list[str]:
