@@ -75,8 +75,12 @@ def parse_impairment(text: str, links: set[frozenset[str]], field: str) -> LinkI
     """``drop=1%,reorder=30%,hold=5ms,rate=100Mbps@leaf1-h3``; without ``@``: every link."""
     body, _, where = text.partition("@")
     values: dict[str, int] = {}
+    named: set[str] = set()
     for part in body.split(","):
         key, _, value = part.partition("=")
+        if key.strip() in named:
+            raise ConfigError(field, text, f"each key once, not {key.strip()} again")
+        named.add(key.strip())
         match key.strip():
             case "drop" | "duplicate" | "reorder" | "corrupt":
                 values[f"{key.strip()}_ppb"] = parse_probability(value, f"{field} {key}")

@@ -138,7 +138,7 @@ BAD: dict[str, tuple[tuple[str, ...], int, tuple[str, ...]]] = {
         2,
         ("--impair", "jitter", "reorder"),
     ),
-    "seed": (("push", "{file}", *LAB, "--seed", "x"), 2, ("--seed", "integer")),
+    "seed": (("push", "{file}", *LAB, "--seed", "x"), 2, ("--seed", "whole number")),
     "pcap": (("push", "{file}", *LAB, "--pcap", "/no/such/x.pcapng"), 2, ("--pcap", "folder")),
     "flag": (("push", "{file}", *LAB, "--colour", "red"), 2, ("--colour",)),
     "verb": (("broadcast",), 2, ("broadcast",)),
@@ -161,7 +161,7 @@ BAD: dict[str, tuple[tuple[str, ...], int, tuple[str, ...]]] = {
     "up_already": (("lab", "up", "--name", NAME), 2, (NAME, "lab down")),
     "no_lab": (("push", "{file}", "--lab", "nowhere"), 3, ("nowhere", "lab up")),
     "no_lab_down": (("lab", "down", "--name", "nowhere"), 3, ("nowhere", "lab status")),
-    "restart": (("lab", "restart", "h99", "--name", NAME), 2, ("node", "h99", "leaf1")),
+    "restart": (("lab", "restart", "h99", "--name", NAME), 2, ("NODE", "h99", "leaf1")),
     "bfr": (("bfr", "--config", "{good}", "--node", "h1"), 2, ("--node", "h1", "leaf1, leaf2")),
     "receive": (
         ("receive", "--config", "{good}", "--node", "leaf1", "--into", "x"),

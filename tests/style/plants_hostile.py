@@ -108,12 +108,6 @@ PLANTS: tuple[tuple[str, str, str, str], ...] = (
         EDGES + "test_ctrl_c_in_the_midst_of_imports_is_one_line",
     ),
     (
-        "src/fanfold/cli/study.py",
-        "with line, _named_by_flag(flags):",
-        "with line:",
-        EDGES + "test_a_study_names_what_is_wrong_as_it_was_given",
-    ),
-    (
         "src/fanfold/report/report.py",
         "if f'\"{file.stem}\": ' in before:",
         "if True:",

@@ -4,7 +4,7 @@ HERE = "tests/unit/cli/test_cli_refusals.py::"
 IDLE = HERE + "test_a_flag_that_another_makes_idle_is_refused"
 FORM = HERE + "test_typer_s_refusals_have_our_form"
 TWIN = HERE + "test_a_twin_that_is_refused_is_named"
-KEY = HERE + "test_a_key_of_a_file_is_no_flag"
+KEY = "tests/unit/cli/test_cli_edges.py::test_a_study_names_what_is_wrong_as_it_was_given"
 ROWS = HERE + "test_a_workload_takes_every_flag_that_changes_its_rows"
 FLAGS = HERE + "test_every_flag_of_workloads_is_taken_by_one"
 TREES = HERE + "test_a_file_of_trees_names_its_topology_from_where_it_lies"
@@ -15,10 +15,19 @@ SIGNAL = (
 )
 NAMED = "tests/unit/report/test_report.py::test_an_imported_file_is_named_without_folders"
 
+PUSHING = "tests/unit/cli/test_cli_push.py::"
+
 VERB = "src/fanfold/cli/verb.py"
 TAKES = "src/fanfold/cli/workload_takes.py"
 COMPARE = "src/fanfold/cli/compare.py"
 BENCH = "src/fanfold/cli/reduce_bench.py"
+LEFT_OUT = "test_a_host_that_would_be_left_out_is_refused"
+OWN = "test_a_link_s_own_mishap_comes_after_that_of_all_links"
+TWICE = "test_a_mishap_that_another_would_replace_is_refused"
+CAPTURE = "test_a_capture_that_cannot_be_written_is_refused_before_the_push"
+STARTS = "test_nothing_starts_for_what_cannot_be"
+PUSH = "src/fanfold/cli/push.py"
+LAB = "src/fanfold/cli/lab.py"
 VAT = "src/fanfold/cli/vat.py"
 ENTRY = "src/fanfold/cli/entry.py"
 REPORT = "src/fanfold/report/comparison.py"
@@ -59,5 +68,25 @@ PLANTS: tuple[tuple[str, str, str, str], ...] = (
         SIGNAL,
     ),
     (ENTRY, "    signal.signal(signal.SIGINT, signal.default_int_handler)\n", "", SIGNAL),
+    (PUSH, "    if len(sources) > 1:", "    if not sources:", PUSHING + LEFT_OUT),
+    (PUSH, "    if len(targets) > 1 and", "    if not targets and", PUSHING + LEFT_OUT),
+    (PUSH, "key=lambda one: bool(one.a))", "key=lambda one: 0)", PUSHING + OWN),
+    (PUSH, "        places.add((one.a, one.b))\n", "", PUSHING + TWICE),
+    ("src/fanfold/impair.py", "        named.add(key.strip())\n", "", PUSHING + TWICE),
+    (PUSH, " and pcap.samefile(path):", " and pcap.is_dir():", PUSHING + CAPTURE),
+    (LAB, "if name and not Lab(name)", "if not name and not Lab(name)", PUSHING + STARTS),
+    (
+        LAB,
+        "        if not least <= mtu <= most:",
+        "        if not mtu <= most:",
+        PUSHING + STARTS,
+    ),
+    (
+        "src/fanfold/cli/demo.py",
+        "if not what.exists():",
+        "if what == path == 0:",
+        PUSHING + STARTS,
+    ),
+    (BENCH, "    if rest:\n", "    if rest < 0:\n", PUSHING + "test_sizes_are_whole_values"),
     (REPORT, '[IMPORT, file.rpartition("/")[2], *rates]', "[IMPORT, file, *rates]", NAMED),
 )

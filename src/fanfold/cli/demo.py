@@ -11,7 +11,7 @@ from fanfold.cli.lab import HOSTS, LEAVES, MTU, SPINES, pick_fabric
 from fanfold.cli.nodes import make_lab_host
 from fanfold.cli.push import Site, finish, run_push
 from fanfold.cli.tables import is_as_predicted
-from fanfold.errors import CheckFailed, EnvironmentLack
+from fanfold.errors import CheckFailed, ConfigError, EnvironmentLack
 from fanfold.live.lab import Lab
 from fanfold.push.service import PushResult
 
@@ -31,6 +31,8 @@ def demo(
 ) -> None:
     """Push a model to eight hosts through software BFRs, and show what crossed each link."""
     what = path if path is not None else find_model()
+    if not what.exists():
+        raise ConfigError("PATH", str(what), "a file or a directory")
     lab = Lab(f"demo-{os.getpid()}")
     fabric = pick_fabric(lab.name, leaves, spines, hosts, MTU)
     try:

@@ -18,7 +18,7 @@ from fanfold.live.ports import open_socket, require_mtu
 from fanfold.push.geometry import geometry_of
 from fanfold.topo.clos import leaf_spine
 from fanfold.topo.fabric import ArrayLimits, Fabric, load_fabric
-from fanfold.topo.fabric_rules import check_fabric
+from fanfold.topo.fabric_rules import MTU_RANGE, check_fabric
 
 app = typer.Typer(help="Node processes of a fabric on this machine.", no_args_is_help=True)
 Name = Annotated[str, typer.Option("--name", "--lab", help="which lab")]
@@ -78,6 +78,8 @@ def up(
 @app.command()
 def status(name: Name = "", as_json: Json = False) -> None:
     """Show labs, or the nodes and counters of one."""
+    if name and not Lab(name).folder.exists():
+        raise no_such_lab(name)
     labs = [name] if name else list_labs()
     report = [describe(Lab(each)) for each in labs]
     if as_json:
@@ -98,7 +100,7 @@ def down(
     """End a lab's processes, also those a crash left behind."""
     lab = Lab(name)
     if not lab.folder.exists():
-        raise EnvironmentLack(f"lab {name!r}: there is none; `fanfold lab status` lists labs")
+        raise no_such_lab(name)
     was_up = lab.is_up()
     n = lab.down(purge=purge)
     if as_json:
@@ -120,10 +122,18 @@ def restart(
     print(json.dumps(told) if as_json else f"lab {name}: {node} runs as process {told['pid']}")
 
 
+def no_such_lab(name: str) -> EnvironmentLack:
+    """A name that no lab has."""
+    return EnvironmentLack(f"lab {name!r}: there is none; `fanfold lab status` lists labs")
+
+
 def _fabric_of(name: str, config: Path | None, shape: dict[str, int | None]) -> Fabric:
     """The fabric of a file, or a leaf-spine by flags; both together are refused."""
     given = {flag: value for flag, value in shape.items() if value is not None}
     if config is None:
+        mtu, (least, most) = given.get("--mtu", MTU), MTU_RANGE
+        if not least <= mtu <= most:
+            raise ConfigError("--mtu", mtu, f"{least}..{most}")
         usual = {"--leaves": LEAVES, "--spines": SPINES, "--hosts": HOSTS, "--mtu": MTU}
         return pick_fabric(name, *(usual | given).values())
     for flag, value in given.items():

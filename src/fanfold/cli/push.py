@@ -32,7 +32,8 @@ Impair = Annotated[
     list[str] | None,
     typer.Option(
         "--impair",
-        help="drop=, duplicate=, reorder=, corrupt=, delay=, hold=, rate=; by commas; @LINK",
+        help="drop=, duplicate=, reorder=, corrupt=, delay=, hold=, rate=; by commas; @LINK, "
+        "in place of what all links have",
     ),
 ]
 
@@ -128,13 +129,11 @@ def run_push(
     """Everything around one push: names, impairments, captures, progress, interrupts."""
     fabric = site.fabric
     hosts = [n.name for n in fabric.nodes if n.role == "host"]
-    (source,) = expand_nodes(source, hosts, "--from")[:1]
-    everyone = [h for h in hosts if h != source]
-    targets = everyone if to == "all" else expand_nodes(to, hosts, "--to")
+    source, targets = ends_of(hosts, source, to)
     cap = rate_cap(rate)
     links = {frozenset((link.a, link.b)) for link in fabric.links}
-    impairments = [parse_loss(text, links, "--loss") for text in mishaps[0]]
-    impairments += [parse_impairment(text, links, "--impair") for text in mishaps[1]]
+    impairments = mishaps_of(mishaps[0], mishaps[1], links)
+    check_capture(pcap, path)
     with _Bars(is_shown) as bars:
         job = Push(fabric, source, targets, path, cap, bars.show)
         restore = _on_interrupt(job.stop)
@@ -150,6 +149,51 @@ def run_push(
             _end_capture(site, pcap, raw)
             restore()
     return result
+
+
+def ends_of(hosts: list[str], source: str, to: str) -> tuple[str, list[str]]:
+    """The source and who receives, which it does not."""
+    sources = expand_nodes(source, hosts, "--from")
+    if len(sources) > 1:
+        raise ConfigError("--from", source, "one host")
+    others = [host for host in hosts if host != sources[0]]
+    targets = others if to == "all" else [*expand_nodes(to, hosts, "--to")]
+    if len(targets) > 1 and sources[0] in targets:
+        raise ConfigError("--to", to, f"hosts other than {sources[0]}, which sends")
+    return sources[0], targets
+
+
+def mishaps_of(
+    losses: Iterable[str], others: Iterable[str], links: set[frozenset[str]]
+) -> list[LinkImpairment]:
+    """What befalls links, of all links first, so that a link's own replaces it.
+
+    Raises:
+        ConfigError: a wrong one, or a second one for the same place.
+    """
+    given = [("--loss", text, parse_loss(text, links, "--loss")) for text in losses]
+    given += [("--impair", text, parse_impairment(text, links, "--impair")) for text in others]
+    places: set[tuple[str, str]] = set()
+    for flag, text, one in given:
+        if (one.a, one.b) in places:
+            raise ConfigError(flag, text, "one for each link, as --impair drop=1%,rate=5Mbps")
+        places.add((one.a, one.b))
+    return sorted((one for _, _, one in given), key=lambda one: bool(one.a))
+
+
+def check_capture(pcap: Path | None, path: Path) -> None:
+    """A capture can be written before anything is sent, and not over what is sent."""
+    if pcap is None:
+        return
+    if not pcap.absolute().parent.is_dir():
+        raise ConfigError("--pcap", str(pcap), "a file in a folder that exists")
+    if pcap.exists() and path.exists() and pcap.samefile(path):
+        raise ConfigError("--pcap", str(pcap), "another file than PATH")
+    try:
+        pcap.open("ab").close()
+    except OSError as error:
+        got = f"{pcap}: {error.strerror}"
+        raise ConfigError("--pcap", got, "a file that can be written") from error
 
 
 def rate_cap(rate: str) -> int:
@@ -175,8 +219,6 @@ def _on_interrupt(stop: Callable[[], None]) -> Callable[[], None]:
 def _start_capture(site: Site, pcap: Path | None) -> dict[str, Path]:
     if pcap is None:
         return {}
-    if not pcap.absolute().parent.is_dir():
-        raise ConfigError("--pcap", str(pcap), "a file in a folder that exists")
     bfrs = [n.name for n in site.fabric.nodes if n.role == "bfr"]
     raw = {name: site.lab.folder / f"{name}.raw" for name in bfrs}
     for name, path in raw.items():

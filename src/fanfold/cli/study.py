@@ -1,7 +1,5 @@
 """`fanfold study`: an AI workload by every scheme, what it costs, and what to choose."""
 
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -84,21 +82,20 @@ def study(
     given = {"model": model, "gpus": gpus, "topology": topology, "loss": loss}
     flags = {name: str(value) for name, value in given.items() if value is not None}
     swept = read_sweep(sweep or [])
-    with _named_by_flag(flags):
-        asks = asks_of(
-            kind,
-            flags,
-            schemes=tuple(name.strip() for name in schemes.split(",")),
-            sweep=swept,
-            seed=seed,
-            prices=(micro_usd(price), pj_per_bit, watts),
-        )
+    asks = asks_of(
+        kind,
+        flags,
+        schemes=tuple(name.strip() for name in schemes.split(",")),
+        sweep=swept,
+        seed=seed,
+        prices=(micro_usd(price), pj_per_bit, watts),
+    )
     if submit is not None and jobs is not None:
         raise ConfigError("--jobs", jobs, "none beside --submit: the cluster decides")
     how: Submit = on_cluster(submit) if submit else here(jobs if jobs is not None else cores())
     line = Line(is_shown=not as_json)
     try:
-        with line, _named_by_flag(flags):
+        with line:
             made = run_all(
                 asks,
                 out if out is not None else results_home(),
@@ -111,17 +108,6 @@ def study(
         text = f"interrupted: {line.n_done} of {line.n_tasks} runs are kept"
         raise CheckFailed(f"{text}; the same command goes on") from None
     _finish(made, as_json=as_json)
-
-
-@contextmanager
-def _named_by_flag(flags: Collection[str]) -> Iterator[None]:
-    """A key that a flag has set is called by the flag in what is refused."""
-    try:
-        yield
-    except ConfigError as error:
-        if error.field not in flags:
-            raise
-        raise ConfigError(f"--{error.field}", error.got, error.allowed) from error
 
 
 def read_sweep(texts: list[str]) -> tuple[tuple[str, tuple[str, ...]], ...]:

@@ -139,10 +139,14 @@ def _named(ctx: Any, error: ConfigError) -> ConfigError:
         source = _source(ctx, option.name)
         if source in _UNSET:
             continue
-        if error.field in (option.name, option.name.replace("_", "-"), _shown(option)):
+        if error.field.lstrip("-").replace("-", "_") in _names(option):
             twin = f" (of {_twin(ctx, option)})" if source == "ENVIRONMENT" else ""
             return ConfigError(_shown(option) + twin, error.got, error.allowed)
     return error
+
+
+def _names(option: Any) -> set[str]:
+    return {option.name, *(flag[2:].replace("-", "_") for flag in _flags(option))}
 
 
 def _twin(ctx: Any, option: Any) -> str:

@@ -1,0 +1,99 @@
+"""What `fanfold push` and its lab refuse before anything is sent."""
+
+from pathlib import Path
+
+import pytest
+
+from fanfold.cli.main import run
+from fanfold.cli.push import check_capture, ends_of, mishaps_of
+from fanfold.cli.reduce_bench import counts_of
+from fanfold.errors import ConfigError
+
+HOSTS = ["h0", "h1", "h2"]
+LINKS = {frozenset(("leaf1", "h1")), frozenset(("leaf1", "h2"))}
+
+
+def test_who_sends_and_who_receives() -> None:
+    assert ends_of(HOSTS, "h1", "all") == ("h1", ["h0", "h2"])
+    assert ends_of(HOSTS, "h0", "h1-2") == ("h0", ["h1", "h2"])
+
+
+@pytest.mark.parametrize(
+    ("source", "to", "said"),
+    [
+        ("h0,h1", "all", "--from: got 'h0,h1', allowed: one host"),
+        ("h0", "h0-2", "--to: got 'h0-2', allowed: hosts other than h0, which sends"),
+    ],
+)
+def test_a_host_that_would_be_left_out_is_refused(source: str, to: str, said: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        ends_of(HOSTS, source, to)
+    assert str(raised.value) == said
+
+
+def test_a_link_s_own_mishap_comes_after_that_of_all_links() -> None:
+    made = mishaps_of(["1%@leaf1-h1"], ["delay=1ms"], LINKS)
+    assert [one.a for one in made] == ["", "h1"]
+
+
+@pytest.mark.parametrize(
+    ("losses", "others", "said"),
+    [
+        (["1%", "2%"], [], "--loss: got '2%', allowed: one for each link, as --impair drop"),
+        (["1%@leaf1-h1"], ["delay=1ms@h1-leaf1"], "--impair: got 'delay=1ms@h1-leaf1'"),
+        ([], ["drop=1%,drop=2%"], "--impair: got 'drop=1%,drop=2%', allowed: each key once"),
+    ],
+)
+def test_a_mishap_that_another_would_replace_is_refused(
+    losses: list[str], others: list[str], said: str
+) -> None:
+    with pytest.raises(ConfigError) as raised:
+        mishaps_of(losses, others, LINKS)
+    assert str(raised.value).startswith(said)
+
+
+def test_a_capture_that_cannot_be_written_is_refused_before_the_push(tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("x")
+    check_capture(tmp_path / "new.pcapng", tmp_path / "data")
+    for pcap, said in (
+        (tmp_path, f"--pcap: got '{tmp_path}: Is a directory'"),
+        (tmp_path / "data", f"--pcap: got '{tmp_path}/data', allowed: another file than PATH"),
+        (tmp_path / "no" / "x", f"--pcap: got '{tmp_path}/no/x', allowed: a file in a folder"),
+    ):
+        with pytest.raises(ConfigError) as raised:
+            check_capture(pcap, tmp_path / "data")
+        assert str(raised.value).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["lab", "status", "--name", "none"], 3, "lab 'none': there is none; "),
+        (["lab", "down", "--name", "none"], 3, "lab 'none': there is none; "),
+        (["lab", "up", "--lab", "a/b"], 2, "--name: got 'a/b', allowed: 1 to 60 letters"),
+        (["lab", "up", "--name", "none", "--mtu", "575"], 2, "--mtu: got 575, allowed: 576.."),
+        (["lab", "up", "--name", "none", "--mtu", "65536"], 2, "--mtu: got 65536, allowed: 57"),
+        (["demo", "nowhere"], 2, "PATH: got 'nowhere', allowed: a file or a directory"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_nothing_starts_for_what_cannot_be(
+    words: list[str],
+    code: int,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("FANFOLD_STATE_DIR", str(tmp_path))
+    monkeypatch.setattr("fanfold.live.lab.Lab.up", None)
+    assert run(words) == code
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert err.startswith(f"error: {said}")
+
+
+def test_sizes_are_whole_values() -> None:
+    assert counts_of("0,3,16B", "", "", 0, 8) == [0, 3, 2]
+    with pytest.raises(ConfigError, match="--sizes: got '12B', allowed: whole values of 8"):
+        counts_of("16B,12B", "", "", 0, 8)
