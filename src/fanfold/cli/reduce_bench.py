@@ -76,6 +76,11 @@ def reduce_bench(
         print(json.dumps([as_row(line, len(members)) for line in lines]))
     else:
         _show(lines, members)
+    _require_right(lines)
+
+
+def _require_right(lines: list[Line]) -> None:
+    """Every value is right, and the same on all ranks."""
     bad = [line for line in lines if line.n_wrong or not line.same]
     if bad:
         first = bad[0].case
@@ -113,14 +118,21 @@ def counts_of(sizes: str, begin: str, end: str, factor: int, width: int) -> list
     """Values of each array; ``width``: bytes of one value."""
     if not sizes:
         return [n // width for n in sizes_of(begin, end, factor)]
-    counts = [
-        int(word) if _is_count(word) else int(parse_size(word, "--sizes")) // width
-        for word in sizes.split(",")
-    ]
+    counts = [_count_of(word, width) for word in sizes.split(",")]
     for n, word in zip(counts, sizes.split(","), strict=True):
         if not 0 <= n * width <= MAX_BYTES:
             raise ConfigError("--sizes", word, f"arrays of 0..{MAX_BYTES} bytes")
     return counts
+
+
+def _count_of(word: str, width: int) -> int:
+    """Values of "8193" or "64MiB"."""
+    if _is_count(word):
+        return int(word)
+    n_values, rest = divmod(int(parse_size(word, "--sizes")), width)
+    if rest:
+        raise ConfigError("--sizes", word, f"whole values of {width} bytes")
+    return n_values
 
 
 def _is_count(word: str) -> bool:
