@@ -3,12 +3,16 @@
 from importlib.util import find_spec
 
 GROUP = "tests/unit/torch_backend/test_torch_group.py::"
+LIFE = "tests/unit/torch_backend/test_torch_life.py::"
 MEETING = "tests/unit/torch_backend/test_torch_meeting.py::"
 UNEVEN = GROUP + "test_uneven_sizes"
 MOVES = GROUP + "test_moves_between_ranks"
 ODD = GROUP + "test_tensors_that_are_not_contiguous_or_empty_or_need_gradients"
 SUMS = GROUP + "test_all_reduce_sums_every_dtype"
 DIFFERS = GROUP + "test_what_differs_is_refused_on_all_ranks_by_wait_and_by_future"
+CALLBACK = LIFE + "test_a_callback_of_a_future_may_wait_for_another_operation"
+FORK = LIFE + "test_a_fork_is_told_that_a_group_is_not_its_own"
+DROPPED = LIFE + "test_nothing_of_a_group_waits_for_the_garbage_collector"
 WRONG_PLACE = GROUP + "test_lists_and_dtypes_that_would_go_to_the_wrong_place_are_refused"
 
 ROWS = (
@@ -97,7 +101,7 @@ ROWS = (
         GROUP + "test_wrong_arguments_are_raised_at_the_call",
     ),
     (
-        "src/fanfold/torch/group.py",
+        "src/fanfold/torch/collectives.py",
         "[flat] if root == self._rank else [],",
         "[],",
         GROUP + "test_a_sum_on_one_rank_into_a_tensor_with_holes",
@@ -116,7 +120,7 @@ ROWS = (
     ),
     (
         "src/fanfold/torch/runner.py",
-        "        self._leave()\n",
+        "        self._meeting.leave()\n",
         "",
         GROUP + "test_what_is_under_way_ends_when_the_group_is_closed",
     ),
@@ -152,8 +156,8 @@ ROWS = (
     ),
     (
         "src/fanfold/torch/meeting.py",
-        "now_ps() > deadline_ps:",
-        "now_ps() > 10**6 * deadline_ps:",
+        "now_ps() > self.deadline_ps:",
+        "now_ps() > 10**6 * self.deadline_ps:",
         MEETING + "test_a_rank_that_does_not_come_is_named_at_the_deadline",
     ),
     (
@@ -164,9 +168,60 @@ ROWS = (
     ),
     (
         "src/fanfold/torch/__init__.py",
-        'dist.PrefixStore(f"fanfold/{key}/{_n_made[key]}/", store.clone())',
-        'dist.PrefixStore(f"fanfold/{sum(_n_made.values())}/", store)',
+        'f"fanfold/{key}/{_n_made[key]}/"',
+        'f"fanfold/{sum(_n_made.values())}/"',
         MEETING + "test_the_store_of_a_group_is_named_by_its_ranks",
+    ),
+    (
+        "src/fanfold/torch/__init__.py",
+        "from fanfold.torch.seat import FanfoldOptions\n\nNAME",
+        "import torch  # isort: skip\nfrom fanfold.torch.seat import FanfoldOptions\n\nNAME",
+        MEETING + "test_fanfold_may_be_imported_before_pytorch",
+    ),
+    ("src/fanfold/torch/runner.py", "self._tellers.tell(tell)", "tell()", CALLBACK),
+    (
+        "src/fanfold/torch/runner.py",
+        "if os.getpid() != self._pid:  # before",
+        "if not self._pid:  # before",
+        FORK,
+    ),
+    ("src/fanfold/torch/work.py", "if os.getpid() != self._pid:", "if not self._pid:", FORK),
+    (
+        "src/fanfold/torch/meeting.py",
+        "            self._store.close()",
+        "            pass",
+        DROPPED,
+    ),
+    ("src/fanfold/torch/runner.py", "del begun, task, ends, errors", "del errors", DROPPED),
+    (
+        "src/fanfold/torch/runner.py",
+        "self._give_up(silence)",
+        "pass",
+        MEETING + "test_a_store_that_does_not_answer_holds_up_nobody_past_the_deadline",
+    ),
+    (
+        "src/fanfold/torch/runner.py",
+        "if is_late:\n            comm.close()",
+        "if not comm:\n            comm.close()",
+        MEETING + "test_a_rank_that_closes_before_it_met_gives_its_communicator_back",
+    ),
+    (
+        "src/fanfold/torch/work.py",
+        "if self._over.is_set():\n                    raw",
+        "if not raw:\n                    raw",
+        LIFE + "test_a_future_that_is_asked_for_late_is_over",
+    ),
+    (
+        "src/fanfold/torch/plans.py",
+        "if any(n > 1 and not step",
+        "if any(n > 1 and step < 0",
+        GROUP + "test_a_tensor_whose_elements_are_one_takes_no_outcome",
+    ),
+    (
+        "src/fanfold/torch/alone.py",
+        "    if root:\n",
+        "    if root < 0:\n",
+        GROUP + "test_a_group_of_one_copies",
     ),
 )
 PLANTS: tuple[tuple[str, str, str, str], ...] = ROWS if find_spec("torch") else ()

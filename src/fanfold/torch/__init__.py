@@ -3,14 +3,16 @@
 ``import fanfold.torch``, or the entry point that PyTorch loads by itself, registers
 ``backend="fanfold"`` for tensors in memory. Where the fabric and this rank's host are found
 is in ``seat``. Needs the extra ``fanfold[torch]``.
+
+PyTorch is imported by ``register``, when all else here is defined: it asks for the entry point
+in the midst of its own import.
 """
 
 from collections import Counter
+from collections.abc import Callable
 from datetime import timedelta
 from hashlib import blake2b
 from typing import Any
-
-import torch.distributed as dist
 
 from fanfold.torch.seat import FanfoldOptions
 
@@ -22,6 +24,8 @@ __all__ = ["NAME", "FanfoldOptions", "counters", "register"]
 
 def register() -> None:
     """Make ``backend="fanfold"`` known; a second call changes nothing."""
+    import torch.distributed as dist  # noqa: PLC0415 - see above
+
     if dist.is_available() and NAME not in dist.Backend.backend_list:
         dist.Backend.register_backend(NAME, _create, extended_api=True, devices=["cpu"])
 
@@ -32,6 +36,8 @@ def counters(group: Any = None) -> dict[str, int]:
     Args:
         group: a process group of this backend, or None for the default one.
     """
+    import torch.distributed as dist  # noqa: PLC0415 - see above
+
     found: dict[str, int] = (group or dist.group.WORLD).counters()
     return found
 
@@ -45,8 +51,8 @@ def _create(options: Any, own: FanfoldOptions | None) -> Any:
     return create_group(store, options.group_rank, ranks, timeout, str(options.group_id), own)
 
 
-def own_store(store: Any, ranks: list[int]) -> Any:
-    """A part of the store that only this group has, whenever each rank makes it.
+def own_store(store: Any, ranks: list[int]) -> Callable[[], Any]:
+    """What opens a part of the store that only this group has, whenever each rank makes it.
 
     It has a connection of its own: a program that waits in its store holds up no group.
 
@@ -54,12 +60,15 @@ def own_store(store: Any, ranks: list[int]) -> Any:
     ranks that make groups in different orders would never meet. Here it is named by its ranks,
     and how many groups of just these ranks there were.
     """
+    import torch.distributed as dist  # noqa: PLC0415 - see above
+
     for _ in ("of the device", "of the group"):
         if isinstance(store, dist.PrefixStore):
             store = store.underlying_store
     key = blake2b(repr(ranks).encode(), digest_size=8).hexdigest()
     _n_made[key] += 1
-    return dist.PrefixStore(f"fanfold/{key}/{_n_made[key]}/", store.clone())
+    prefix = f"fanfold/{key}/{_n_made[key]}/"
+    return lambda: dist.PrefixStore(prefix, store.clone())
 
 
 register()

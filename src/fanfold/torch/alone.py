@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from fanfold.errors import ConfigError
 from fanfold.group.communicator import Array, GroupError, Op
 
 
@@ -30,6 +31,11 @@ def _copy(out: Array, array: Array, name: str) -> Done:
     return Done()
 
 
+def _check_root(root: int) -> None:
+    if root:
+        raise ConfigError("root", root, "0")
+
+
 class Alone:
     """Communicator of a group of one; see ``Communicator`` for what each operation is."""
 
@@ -46,10 +52,12 @@ class Alone:
         self, array: Array, root: int, op: Op = Op.SUM, *, kind: str = "", timeout_ps: int = 0
     ) -> Done:
         """The array stays as it is."""
+        _check_root(root)
         return Done()
 
     def broadcast(self, array: Array, root: int, *, timeout_ps: int = 0) -> Done:
         """The array stays as it is."""
+        _check_root(root)
         return Done()
 
     def all_gather(self, out: Array, array: Array, *, timeout_ps: int = 0) -> Done:
@@ -64,12 +72,14 @@ class Alone:
         self, out: Array | None, array: Array, root: int, *, timeout_ps: int = 0
     ) -> Done:
         """A copy."""
+        _check_root(root)
         return _copy(array if out is None else out, array, "gather")
 
     def scatter(
         self, out: Array, array: Array | None, root: int, *, timeout_ps: int = 0
     ) -> Done:
         """A copy."""
+        _check_root(root)
         return _copy(out, out if array is None else array, "scatter")
 
     def reduce_scatter(

@@ -8,8 +8,8 @@ are built.
 
 import secrets
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from threading import Event
-from typing import Protocol
 
 import msgspec
 
@@ -25,8 +25,12 @@ from fanfold.torch.seat import (
     find_fabric,
     find_host,
 )
+from fanfold.torch.store import GroupStore, Store
+from fanfold.units import PS_PER_SECOND
 
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.001, 0.05
+SILENT_PS = 2 * PS_PER_SECOND
+"""A store that has not answered for so long is not waited for past the deadline."""
 HERE, PLACE, BUILT = "here", "place", "built"
 """Steps; each rank writes a key of its own at each."""
 FABRIC, NUMBER, FAILED = "fabric", "number", "failed"
@@ -37,19 +41,6 @@ READ_FABRIC = msgspec.json.Decoder(Fabric)
 use, and a second thread that uses it meanwhile takes that half made and crashes."""
 
 
-class Store(Protocol):
-    """What is used of a store of torch.distributed."""
-
-    def set(self, key: str, value: str) -> None:
-        """Write."""
-
-    def get(self, key: str) -> bytes:
-        """Read; waits where nothing is written."""
-
-    def check(self, keys: list[str]) -> bool:
-        """All are written."""
-
-
 Build = Callable[[Fabric, list[str], int, int, int], Communicator]
 """fabric, members by rank, rank, number of the group, timeout_ps"""
 
@@ -57,19 +48,15 @@ Build = Callable[[Fabric, list[str], int, int, int], Communicator]
 class Meeting:
     """One rank's part in the meeting of a group.
 
-    deadline_ps: when it fails, asked again at each look; None where nobody waits for it yet.
+    deadline_ps: when it fails, looked at again and again; None: nobody waits for it yet.
     """
 
     def __init__(
-        self,
-        store: Store,
-        rank: int,
-        ranks: Sequence[int],
-        name: str,
-        deadline_ps: Callable[[], int | None],
+        self, open_store: Callable[[], Store], rank: int, ranks: Sequence[int], name: str
     ) -> None:
-        self._store, self.rank, self.ranks, self.name = store, rank, ranks, name
-        self._deadline_ps = deadline_ps
+        self._store = GroupStore(open_store)
+        self.rank, self.ranks, self.name = rank, ranks, name
+        self.deadline_ps: int | None = None
         self._nap = Event()
 
     def hold(self, own: FanfoldOptions | None, build: Build, timeout_ps: int) -> Communicator:
@@ -84,12 +71,26 @@ class Meeting:
             raise  # the others know it, or find it out as this rank did
         except Exception as error:
             text = str(error) if isinstance(error, FanfoldError) else repr(error)
-            self._store.set(FAILED, msgspec.json.encode((self.rank, text)).decode())
+            with suppress(RuntimeError):  # the store may be what failed
+                self._store.set(FAILED, msgspec.json.encode((self.rank, text)).decode())
             raise self._error(f"rank {self.rank}: {text}", [self.rank]) from error
+        finally:
+            self._store.close()
 
     def leave(self) -> None:
         """Wake up and end."""
         self._nap.set()
+
+    def silence(self) -> GroupError | None:
+        """Why ``hold`` hangs: the store does not answer, and the time of the group is over."""
+        asked_ps, now = self._store.asked_ps, now_ps()
+        if asked_ps is None or now < asked_ps + SILENT_PS:
+            return None
+        if self._nap.is_set():
+            return self._error("the group was closed", [])
+        if self.deadline_ps is None or now < self.deadline_ps:
+            return None
+        return self._error("its store does not answer", [], is_deadline=True)
 
     def _hold(self, own: FanfoldOptions | None, build: Build, timeout_ps: int) -> Communicator:
         env = environment()
@@ -174,8 +175,7 @@ class Meeting:
             if self._store.check([FAILED]):
                 rank, text = msgspec.json.decode(self._store.get(FAILED), type=tuple[int, str])
                 raise self._error(f"rank {rank}: {text}", [rank])
-            deadline_ps = self._deadline_ps()
-            if deadline_ps is not None and now_ps() > deadline_ps:
+            if self.deadline_ps is not None and now_ps() > self.deadline_ps:
                 pairs = zip(ranks, keys, strict=True)
                 late = [rank for rank, key in pairs if not self._store.check([key])]
                 text = f"waited in vain for {said_ranks(late)}"

@@ -40,6 +40,9 @@ class Plan:
         backs: Sequence[Flat],
         after: Callable[[], Any] | None = None,
     ) -> None:
+        for flat in backs:
+            if flat.target is not None:
+                check_room(flat.target)
         self.tensors, self.start = tensors, start
         self._backs, self._after = backs, after
 
@@ -101,6 +104,14 @@ def check_list(what: str, tensors: Sequence[Tensor], n: int, size: int | None = 
     odd = [tensor.numel() for tensor in tensors if size not in (None, tensor.numel())]
     if odd:
         raise ConfigError(what, f"a tensor of {odd[0]} elements", f"{size} for each rank")
+
+
+def check_room(tensor: Tensor) -> None:
+    """Raise ConfigError for a tensor that cannot hold an outcome: its elements are one."""
+    pairs = zip(tensor.shape, tensor.stride(), strict=True)
+    if any(n > 1 and not step for n, step in pairs):
+        allowed = "a tensor whose elements share no memory, such as its clone()"
+        raise ConfigError("tensor", f"expanded to {tuple(tensor.shape)}", allowed)
 
 
 def refuse_tag(tag: int) -> None:

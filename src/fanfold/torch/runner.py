@@ -1,20 +1,26 @@
 """The threads of a group: one starts operations in the order of the calls, one sees them end.
 
 The communicator runs them outside the GIL and in that order; so PyTorch's threads only ever
-put a task into a queue. The first thread first holds the meeting of the ranks.
+put a task into a queue. The first thread first holds the meeting of the ranks; the second
+watches that nobody waits past the deadline for a store that does not answer.
 """
 
+import os
 from collections.abc import Callable, Sequence
-from queue import SimpleQueue
-from threading import Lock, Thread
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from threading import Event, Lock, Thread
 from typing import NamedTuple, Protocol
 
 from fanfold.errors import ConfigError
 from fanfold.group.communicator import Communicator, GroupError
 from fanfold.live.clock import now_ps
+from fanfold.torch.tellers import Tellers
 from fanfold.torch.work import FanfoldWork, as_torch
+from fanfold.units import PS_PER_SECOND
 
-CLOSE_S = 5.0
+CLOSE_PS = 5 * PS_PER_SECOND
+LOOK_S = 0.25
 
 
 class Ends(Protocol):
@@ -22,6 +28,18 @@ class Ends(Protocol):
 
     def wait(self) -> None:
         """Return when it is done."""
+
+
+class Meets(Protocol):
+    """What is used of a meeting; deadline_ps: when it fails, None: nobody waits for it yet."""
+
+    deadline_ps: int | None
+
+    def leave(self) -> None:
+        """Make it end soon."""
+
+    def silence(self) -> GroupError | None:
+        """Why it will not end, past its deadline."""
 
 
 class Task(NamedTuple):
@@ -43,41 +61,42 @@ def refusal(error: Exception, work: FanfoldWork) -> Task:
 
 
 class Runner:
-    """Queue and threads of one group.
+    """Queue and threads of one group, in the process that made it."""
 
-    connect: gives the communicator; called once, in the thread that starts operations. leave:
-    makes it return soon.
-    """
-
-    def __init__(
-        self, name: str, connect: Callable[[], Communicator], leave: Callable[[], None]
-    ) -> None:
-        self._connect, self._leave = connect, leave
+    def __init__(self, name: str, meeting: Meets) -> None:
+        self._name, self._meeting = name, meeting
+        self._pid = os.getpid()
         self._tasks: SimpleQueue[Task | None] = SimpleQueue()
         self._begun: SimpleQueue[tuple[Task, Sequence[Ends]] | None] = SimpleQueue()
+        self._tellers = Tellers(f"fanfold {name} tells")
         self._lock = Lock()
+        self._met = Event()
         self._comm: Communicator | None = None
         self._error: Exception | None = None
         self._is_closed = False
-        self.waits_until_ps: int | None = None
-        self._threads = [
-            Thread(target=self._start_all, name=f"fanfold {name} starts", daemon=True),
-            Thread(target=self._end_all, name=f"fanfold {name} ends", daemon=True),
-        ]
+        self._threads: list[Thread] = []
 
-    def start(self) -> None:
-        """Start both threads."""
+    def start(self, connect: Callable[[], Communicator]) -> None:
+        """Start both threads; connect: gives the communicator, called once, in one of them."""
+        name = f"fanfold {self._name}"
+        self._threads = [
+            Thread(target=self._start_all, args=(connect,), name=f"{name} starts", daemon=True),
+            Thread(target=self._end_all, name=f"{name} ends", daemon=True),
+        ]
         for thread in self._threads:
             thread.start()
 
     def submit(self, task: Task) -> FanfoldWork:
         """Put an operation behind all others of the group."""
+        name = task.work.name
+        if os.getpid() != self._pid:  # before the lock, which a thread of the other may hold
+            text = f"{name}: the group is of process {self._pid}, of which this one is a fork"
+            raise as_torch(GroupError(f"{text}; it makes its own", op=name), name)
         with self._lock:
             if self._is_closed:
-                gone = GroupError(f"{task.work.name}: the group is closed", op=task.work.name)
-                raise as_torch(gone, task.work.name)
-            if self.waits_until_ps is None:
-                self.waits_until_ps = now_ps() + task.work.timeout_ps
+                raise as_torch(GroupError(f"{name}: the group is closed", op=name), name)
+            if self._meeting.deadline_ps is None:
+                self._meeting.deadline_ps = now_ps() + task.work.timeout_ps
             self._tasks.put(task)
         return task.work
 
@@ -86,29 +105,53 @@ class Runner:
         return self._comm.counters() if self._comm else {}
 
     def close(self) -> None:
-        """End the threads and the communicator; what is under way fails."""
+        """End the threads and the communicator; what is under way fails. Nothing in a fork."""
+        if os.getpid() != self._pid:
+            return
         with self._lock:
             if self._is_closed:
                 return
             self._is_closed = True
             self._tasks.put(None)
-        self._leave()
-        self._threads[0].join(CLOSE_S)
+        self._meeting.leave()
+        self._join(self._threads[0])
         if self._comm is not None:
             self._comm.close()
-        self._threads[1].join(CLOSE_S)
+        self._join(self._threads[1])
+        self._tellers.close(CLOSE_PS // PS_PER_SECOND)
 
-    def _start_all(self) -> None:
+    def _join(self, thread: Thread) -> None:
+        """Wait for a thread, but not for ever, nor for one that hangs in the store."""
+        until_ps = now_ps() + CLOSE_PS
+        while thread.is_alive() and now_ps() < until_ps and self._meeting.silence() is None:
+            thread.join(LOOK_S)
+
+    def _start_all(self, connect: Callable[[], Communicator]) -> None:
         try:
-            self._comm = self._connect()
+            self._take(connect())
         except Exception as error:
-            self._error = error
+            self._fail(error)
+        del connect
+        self._met.set()
         while (task := self._tasks.get()) is not None:
             try:
                 self._begun.put((task, self._start(task)))
             except Exception as error:
                 self._end(task, error)
+            del task  # tensors are not kept while nothing is to do
         self._begun.put(None)
+
+    def _take(self, comm: Communicator) -> None:
+        with self._lock:
+            is_late = self._is_closed or self._error is not None
+            if not is_late:
+                self._comm = comm
+        if is_late:
+            comm.close()
+
+    def _fail(self, error: Exception) -> None:
+        with self._lock:
+            self._error = self._error or error
 
     def _start(self, task: Task) -> Sequence[Ends]:
         name = task.work.name
@@ -126,14 +169,32 @@ class Runner:
             self._comm.barrier(timeout_ps=timeout_ps)
 
     def _end_all(self) -> None:
+        while not self._met.wait(LOOK_S):
+            silence = self._meeting.silence()
+            if silence is not None:
+                self._give_up(silence)
+                if self._is_closed:
+                    return
         while (begun := self._begun.get()) is not None:
             task, ends = begun
             errors = [error for end in ends if (error := _error_of(end.wait)) is not None]
             self._end(task, errors[0] if errors else _error_of(task.finish))
+            del begun, task, ends, errors
+
+    def _give_up(self, silence: GroupError) -> None:
+        """Tell who waits for a meeting that will not end: the other thread hangs in it."""
+        self._fail(silence)
+        with suppress(Empty):
+            while (task := self._tasks.get_nowait()) is not None:
+                name = task.work.name
+                self._end(task, GroupError(f"{name}: {silence}", op=name))
+            self._tasks.put(None)
 
     def _end(self, task: Task, error: Exception | None) -> None:
         """Tell who waits."""
-        task.work.finish(as_torch(error, task.work.name) if error is not None else None)
+        tell = task.work.finish(as_torch(error, task.work.name) if error is not None else None)
+        if tell is not None:
+            self._tellers.tell(tell)
 
 
 def _error_of(action: Callable[[], None]) -> Exception | None:

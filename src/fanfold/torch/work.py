@@ -6,8 +6,11 @@ returns True though the future failed; DistributedDataParallel waits on the futu
 on the work. So the future here is a callback of another one, which raises.
 """
 
+import os
+from collections.abc import Callable
 from datetime import timedelta
-from threading import Event
+from functools import partial
+from threading import Event, Lock
 from typing import Any
 
 import torch
@@ -33,21 +36,29 @@ class _Outcome:
 
 
 class FanfoldWork(Work):
-    """One operation; ``finish`` is called once, by the thread that saw it end."""
+    """One operation; ``finish`` is called once, by the thread that saw it end.
+
+    The future is made when it is first asked for: most programs never do.
+    """
 
     def __init__(self, name: str, tensors: list[Any], timeout_ps: int) -> None:
         super().__init__()
         self.name, self.timeout_ps = name, timeout_ps
-        self._over = Event()
+        self._pid = os.getpid()
+        self._lock, self._over = Lock(), Event()
         self._outcome = _Outcome(tensors)
-        self._raw: Any = torch.futures.Future()
-        self._future: Any = self._raw.then(self._outcome.tell)
+        self._raw: Any = None
+        self._future: Any = None
 
-    def finish(self, error: Exception | None) -> None:
-        """It is over, well or badly."""
+    def finish(self, error: Exception | None) -> Callable[[], None] | None:
+        """It is over, well or badly.
+
+        Returns: what is left to call where somebody holds the future; runs what hangs on it.
+        """
         self._outcome.error = error
-        self._over.set()
-        self._raw.set_result(None)
+        with self._lock:
+            self._over.set()
+            return None if self._raw is None else partial(self._raw.set_result, None)
 
     def wait(self, timeout: timedelta = timedelta(0)) -> bool:
         """Return True when it went well.
@@ -58,17 +69,31 @@ class FanfoldWork(Work):
         Raises:
             DistBackendError: it failed, or ``timeout`` is over.
         """
-        seconds = timeout.total_seconds()
-        if not self._over.wait(seconds if seconds > 0 else None):
-            text = f"{self.name}: not done after {seconds} s of wait; it goes on"
-            raise torch.distributed.DistBackendError(text)
+        if not self._over.is_set():
+            self._stay(timeout.total_seconds())
         if self._outcome.error is not None:
             raise self._outcome.error
         return True
 
+    def _stay(self, seconds: float) -> None:
+        if os.getpid() != self._pid:
+            text = f"{self.name}: it is of process {self._pid}, of which this one is a fork"
+            raise torch.distributed.DistBackendError(text)
+        if not self._over.wait(seconds if seconds > 0 else None):
+            text = f"{self.name}: not done after {seconds} s of wait; it goes on"
+            raise torch.distributed.DistBackendError(text)
+
     def get_future(self) -> Any:
         """Future of the tensors; it raises where ``wait`` does."""
-        return self._future
+        with self._lock:
+            if self._future is None:
+                raw: Any = torch.futures.Future()
+                self._future = raw.then(self._outcome.tell)
+                if self._over.is_set():
+                    raw.set_result(None)
+                else:
+                    self._raw = raw
+            return self._future
 
     def is_completed(self) -> bool:
         """Over, well or badly."""

@@ -11,37 +11,11 @@ need_torch()
 import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
 from torch.distributed import ReduceOp  # noqa: E402
-from torch_world import Twin, run_ranks  # noqa: E402
+from torch_ranks import FABRIC, N, in_group, options  # noqa: E402
+from torch_world import Twin  # noqa: E402
 
-from fanfold.topo.clos import leaf_spine  # noqa: E402
 from fanfold.torch.group import FanfoldGroup  # noqa: E402
 from fanfold.torch.seat import FanfoldOptions  # noqa: E402
-
-FABRIC = leaf_spine(2, 1, 4)
-N = 3
-
-
-def in_group(action, n=N, seconds=20):
-    """Outcomes of an action a rank, which gets its group and rank."""
-    store = dist.HashStore()
-
-    def rank_action(rank):
-        own = FanfoldOptions(FABRIC, f"h{rank + 1}")
-        timeout = timedelta(seconds=seconds)
-        group = FanfoldGroup(store, rank, range(n), timeout, "test", own, Twin.build)
-        try:
-            return action(group, rank)
-        finally:
-            group.shutdown()
-
-    return run_ranks(n, rank_action)
-
-
-def options(kind, **fields):
-    made = getattr(dist, kind)()
-    for name, value in fields.items():
-        setattr(made, name, value)
-    return made
 
 
 def reduced(tensor, op=ReduceOp.SUM):
@@ -418,6 +392,10 @@ def test_a_group_of_one_copies():
         group.allreduce([out]).wait()
         with pytest.raises(RuntimeError, match="nobody"):
             group.send([out], 0).wait()
+        for name, call in (("Broadcast", group.broadcast), ("Reduce", group.reduce)):
+            root = options(f"{name}Options", rootRank=1)
+            with pytest.raises(RuntimeError, match=rf"{name.lower()}: root: got 1, allowed: 0"):
+                call([out], root).wait()
         return out.tolist()
 
     assert in_group(action, n=1) == [[1.0, 1.0, 5.0, 5.0]]
@@ -450,10 +428,28 @@ def test_a_group_is_closed_at_once_after_a_refusal():
 def test_what_is_under_way_ends_when_the_group_is_closed():
     store = dist.HashStore()
     own = FanfoldOptions(FABRIC, "h1")
-    group = FanfoldGroup(store, 0, range(2), timedelta(minutes=5), "half", own, Twin.build)
+    group = FanfoldGroup(
+        lambda: store, 0, range(2), timedelta(minutes=5), "half", own, Twin.build
+    )
     work = group.barrier()
     group.shutdown()
     with pytest.raises(RuntimeError, match=r"barrier.*closed"):
         work.wait(timedelta(seconds=10))
     with pytest.raises(RuntimeError, match="closed"):
         group.barrier()
+
+
+def test_a_tensor_whose_elements_are_one_takes_no_outcome():
+    def action(group, rank):
+        row = torch.ones(1).expand(4)
+        wide = torch.zeros(4, N)
+        for call in (
+            lambda: group.allreduce([row]),
+            lambda: group.allgather([[row] * N], [torch.ones(4)]),
+        ):
+            with pytest.raises(dist.DistBackendError, match=r"expanded to \(4,\).*clone"):
+                call()
+        group.all_gather_single(wide, row).wait()  # to read one is fine
+        return wide.sum().item()
+
+    assert in_group(action) == [4.0 * N] * N

@@ -4,7 +4,7 @@ import subprocess
 import sys
 import time
 from datetime import timedelta
-from threading import Barrier, Thread
+from threading import Barrier, Event, Thread
 
 import pytest
 from torch_need import need_torch
@@ -32,7 +32,7 @@ def meet(owns, seconds=20.0):
 
     def action(rank):
         timeout = timedelta(seconds=seconds)
-        group = FanfoldGroup(store, rank, range(n), timeout, "g", owns[rank], Twin.make)
+        group = FanfoldGroup(lambda: store, rank, range(n), timeout, "g", owns[rank], Twin.make)
         tensor = torch.tensor([rank + 1])
         try:
             group.allreduce([tensor]).wait()
@@ -70,7 +70,7 @@ def look(frame, event, arg):
         found.add(frame.f_code.co_name)
 
 def hold(rank):
-    meeting = Meeting(store, rank, [0, 1], "g", lambda: None)
+    meeting = Meeting(lambda: store, rank, [0, 1], "g")
     met.append(meeting.hold(owns[rank], lambda *_: rank, 1))
 
 threading.setprofile(look)
@@ -144,10 +144,69 @@ def test_ports_that_are_all_taken_are_told(monkeypatch):
 def test_a_rank_that_does_not_come_is_named_at_the_deadline():
     own = FanfoldOptions(FABRIC, "h1")
     store = dist.HashStore()
-    group = FanfoldGroup(store, 0, range(3), timedelta(seconds=0.2), "g", own, Twin.build)
+    group = FanfoldGroup(
+        lambda: store, 0, range(3), timedelta(seconds=0.2), "g", own, Twin.build
+    )
     with pytest.raises(RuntimeError, match=r"all_reduce.*did not form.*ranks 1, 2"):
-        group.allreduce([torch.ones(1)]).wait()
+        group.allreduce([torch.ones(1)]).wait(timedelta(seconds=20))
     group.shutdown()
+
+
+class Mute:
+    """A store that does not answer before it is told to, like that of a machine that hangs."""
+
+    def __init__(self):
+        self.answers = Event()
+
+    def set(self, key, value):
+        self.answers.wait(30)
+        raise RuntimeError("connection reset")
+
+    get = check = set
+
+
+@pytest.mark.parametrize("is_closed", [False, True])
+def test_a_store_that_does_not_answer_holds_up_nobody_past_the_deadline(is_closed):
+    store = Mute()
+    own = FanfoldOptions(FABRIC, "h1")
+    timeout = timedelta(seconds=300 if is_closed else 1)
+    group = FanfoldGroup(lambda: store, 0, range(2), timeout, "g", own, Twin.build)
+    start = time.monotonic()
+    work = group.allreduce([torch.ones(1)])
+    if is_closed:
+        group.shutdown()
+    words = "closed" if is_closed else "all_reduce: group 'g' did not form: its store does not"
+    with pytest.raises(RuntimeError, match=words):
+        work.wait(timedelta(seconds=20))
+    if not is_closed:
+        with pytest.raises(RuntimeError, match="its store does not answer"):
+            group.barrier().wait(timedelta(seconds=20))
+    group.shutdown()
+    assert time.monotonic() - start < 8
+    store.answers.set()
+
+
+def test_a_rank_that_closes_before_it_met_gives_its_communicator_back():
+    building, told, closed = Event(), Event(), []
+
+    def build(*args):
+        building.set()
+        told.wait(20)
+        made = Twin.build(*args)
+        made.close = lambda: closed.append(True)
+        return made
+
+    own, store = FanfoldOptions(FABRIC, "h1"), dist.HashStore()
+    one = FanfoldGroup(lambda: store, 0, range(2), timedelta(seconds=20), "g", own, build)
+    own = FanfoldOptions(FABRIC, "h2")
+    two = FanfoldGroup(lambda: store, 1, range(2), timedelta(seconds=20), "g", own, Twin.build)
+    assert building.wait(20)
+    ending = Thread(target=one.shutdown)
+    ending.start()
+    told.set()
+    ending.join(20)
+    two.shutdown()
+    assert closed == [True]
 
 
 def test_groups_made_in_different_orders_do_not_wait_for_each_other():
@@ -162,7 +221,7 @@ def test_groups_made_in_different_orders_do_not_wait_for_each_other():
             own = FanfoldOptions(FABRIC, f"h{rank + 1}")
             prefix = dist.PrefixStore(str(pair), store)
             groups[pair] = FanfoldGroup(
-                prefix,
+                lambda prefix=prefix: prefix,
                 pair.index(rank),
                 pair,
                 timedelta(seconds=20),
@@ -226,20 +285,30 @@ def test_the_backend_is_known_by_its_name_for_memory_only():
     assert dist.Backend.backend_list.count("fanfold") == 1
 
 
+def test_fanfold_may_be_imported_before_pytorch():
+    """PyTorch asks for its backends in the midst of its import, and so of fanfold's."""
+    program = "import fanfold.torch, torch; print(torch.distributed.Backend('fanfold'))"
+    said = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert (said.stdout, said.stderr) == ("fanfold\n", "")
+
+
 def test_the_store_of_a_group_is_named_by_its_ranks():
     """PyTorch counts groups: with another order of making them, another name on each rank."""
     base = dist.HashStore()
+    base.set_timeout(timedelta(seconds=5))
     wrapped = [dist.PrefixStore("cpu/", dist.PrefixStore(f"{i}/", base)) for i in range(3)]
-    fanfold.torch.own_store(wrapped[0], [0, 3]).set("first", "x")
+    fanfold.torch.own_store(wrapped[0], [0, 3])().set("first", "x")
     fanfold.torch._n_made.clear()  # another rank, which made one before
     fanfold.torch.own_store(wrapped[0], [3, 5])
-    assert fanfold.torch.own_store(wrapped[1], [0, 3]).get("first") == b"x"
-    assert not fanfold.torch.own_store(wrapped[2], [0, 3]).check(["first"])
+    assert fanfold.torch.own_store(wrapped[1], [0, 3])().get("first") == b"x"
+    assert not fanfold.torch.own_store(wrapped[2], [0, 3])().check(["first"])
 
 
 def test_a_program_that_waits_in_its_store_holds_up_no_group():
     base = dist.TCPStore("127.0.0.1", 0, 1, is_master=True, wait_for_workers=False)
-    own = fanfold.torch.own_store(dist.PrefixStore("cpu/", dist.PrefixStore("1/", base)), [7])
+    own = fanfold.torch.own_store(dist.PrefixStore("cpu/", dist.PrefixStore("1/", base)), [7])()
     waiting = Thread(target=base.wait, args=(["never"], timedelta(seconds=3)))
     waiting.start()
     time.sleep(0.2)
