@@ -11,7 +11,47 @@ WAYS = "src/fanfold/group/ways.py"
 SEEN = "tests/unit/live/test_rank_sight.py"
 SAID = "tests/unit/group/test_silence.py"
 
+CREW = "src/fanfold/group/crew.py"
+BENCH = "src/fanfold/group/bench.py"
+RUN = "tests/unit/group/test_crew.py"
+
 PLANTS: tuple[tuple[str, str, str, str], ...] = (
+    (
+        CREW,
+        "                if not self._said[rank]:\n",
+        "                if not self._said[rank] and not waiting:\n",
+        f"{RUN}::test_a_rank_that_is_killed_is_named_at_once_and_the_others_are_ended",
+    ),
+    (
+        CREW,
+        "                    until = now_ps() + GRACE_PS\n",
+        "                    until = None\n",
+        f"{RUN}::test_the_first_rank_that_failed_says_why_and_the_rest_is_not_waited_for",
+    ),
+    (
+        CREW,
+        "            watch()\n",
+        "",
+        f"{RUN}::test_who_watches_ends_all",
+    ),
+    (
+        "src/fanfold/live/syscalls.py",
+        "    if os.getppid() != parent:\n",
+        "    if not parent:\n",
+        f"{RUN}::test_who_is_orphaned_before_it_could_ask_for_it_ends_as_well",
+    ),
+    (
+        BENCH,
+        "if free is not None and need > free:",
+        "if free is not None and need > 2 * free:",
+        f"{RUN}::test_a_case_that_does_not_fit_is_refused_before_it_begins[all_reduce-float32-65536]",
+    ),
+    (
+        "src/fanfold/cli/reduce_bench.py",
+        "key=lambda line: (line.at_host, line.n_refused)",
+        "key=lambda line: (not line.at_host, line.n_refused)",
+        f"{RUN}::test_too_few_slots_are_told_in_words",
+    ),
     (
         WORDS,
         'max(job["floor_ps"] + STALL_PS, row["probe_ps"])',

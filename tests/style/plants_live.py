@@ -31,7 +31,7 @@ PLANTS: tuple[tuple[str, str, str, str], ...] = (
         "tests/live/test_live_bench.py::test_ranks_end_with_the_command_that_started_them",
     ),
     (
-        "src/fanfold/group/bench.py",
+        "src/fanfold/group/crew.py",
         "            os.kill(pid, signal.SIGKILL)  # it has said all, or nobody listens\n",
         "",
         "tests/live/test_live_bench.py::test_ranks_end_with_the_command_that_started_them",

@@ -12,11 +12,12 @@ from rich.table import Table
 
 from fanfold.cli.seed import checked_seed
 from fanfold.cli.verb import refuse
-from fanfold.errors import CheckFailed, ConfigError
+from fanfold.errors import CheckFailed, ConfigError, EnvironmentLack
 from fanfold.group.bench import COLLECTIVES, KINDS, OPS, Line, sweep
 from fanfold.group.expectation import JOINED, Case
 from fanfold.live.clock import unix_ns
 from fanfold.live.lab import Lab
+from fanfold.live.rank import WINDOW
 from fanfold.topo.fabric import Fabric
 from fanfold.units import format_duration, format_size, parse_size
 
@@ -70,7 +71,16 @@ def reduce_bench(
     members = members_of(fabric, ranks)
     group = unix_ns() // 1000 & 0xFFFFFFFF
     tell = _progress(cases)
-    lines = sweep(fabric, members, cases, rounds=rounds, seed=seed, group=group, progress=tell)
+    lines = sweep(
+        fabric,
+        members,
+        cases,
+        rounds=rounds,
+        seed=seed,
+        group=group,
+        progress=tell,
+        watch=_watch(Lab(lab)),
+    )
     tell(len(cases))
     if as_json:
         print(json.dumps([as_row(line, len(members)) for line in lines]))
@@ -168,6 +178,9 @@ def as_row(line: Line, n_ranks: int) -> dict[str, object]:
         "sent_again": line.sent_again,
         "wrong": line.n_wrong,
         "same_bits": line.same,
+        "slots": line.n_slots,
+        "slots_refused": line.n_refused,
+        "summed_at": "rank 0's host" if line.at_host else "BFRs",
     }
 
 
@@ -208,3 +221,30 @@ def _show(lines: list[Line], members: list[str]) -> None:
             str(line.n_wrong) if line.same else f"{line.n_wrong}, bits differ",
         )
     Console().print(table)
+    note = room_note(lines, members)
+    if note:
+        print(note)
+
+
+def room_note(lines: list[Line], members: list[str]) -> str:
+    """What came of BFRs that had too few slots; empty where all had enough."""
+    worst = max(lines, key=lambda line: (line.at_host, line.n_refused))
+    told = "; `fanfold lab status --json` counts it as full and quota"
+    if worst.at_host:
+        return f"no BFR had slots for this group: host {members[0]} summed{told}"
+    if worst.n_refused:
+        return (
+            f"BFRs had too few slots, {worst.n_refused} times: {worst.n_slots} in place of "
+            f"{2 * WINDOW}, or a root further up{told}"
+        )
+    return ""
+
+
+def _watch(lab: Lab) -> Callable[[], None]:
+    """Raise EnvironmentLack when the lab is gone: no rank need wait for its deadline."""
+
+    def look() -> None:
+        if not lab.is_up():
+            raise EnvironmentLack(f"reduce-bench: lab {lab.name!r} went down meanwhile")
+
+    return look

@@ -4,23 +4,22 @@ As nccl-tests count: algorithm bandwidth is bytes of the array by the time of th
 bus bandwidth is what a ring would have had to carry for it, so that collectives compare.
 """
 
-import json
-import os
-import signal
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from fanfold.errors import CheckFailed, EnvironmentLack, FanfoldError
+from fanfold.errors import EnvironmentLack
 from fanfold.group.communicator import Op
-from fanfold.group.expectation import SHARED, Array, Case, draw, n_wrong
+from fanfold.group.crew import Crew
+from fanfold.group.expectation import JOINED, SHARED, Array, Case, draw, n_wrong
 from fanfold.group.fabric import FabricCommunicator
 from fanfold.live.clock import now_ps
-from fanfold.live.syscalls import end_with_parent
+from fanfold.live.memory import free_bytes
 from fanfold.topo.fabric import Fabric
-from fanfold.units import PS_PER_SECOND
+from fanfold.units import PS_PER_SECOND, format_size
 
 COLLECTIVES = (
     "all_reduce",
@@ -35,12 +34,6 @@ COLLECTIVES = (
 )
 KINDS = ("float32", "float64", "bfloat16", "float16", "int32", "int64")
 OPS = {"sum": Op.SUM, "prod": Op.PRODUCT, "min": Op.MIN, "max": Op.MAX, "avg": Op.AVG}
-DIED = b'{"error": "a rank died", "cause": "failed"}'
-CAUSES: dict[str, type[FanfoldError]] = {
-    "failed": CheckFailed,
-    "lack": EnvironmentLack,
-    "unexpected": FanfoldError,
-}
 
 
 class Line(NamedTuple):
@@ -49,6 +42,8 @@ class Line(NamedTuple):
     n_bytes: of the array that is timed. time_ps: mean over the rounds of the slowest rank.
     n_wrong: values outside the bound, over all ranks. same: all ranks have equal bytes, where
     they should. uplink_ppm: bytes that the busiest rank sent, per million of its array's.
+    n_slots: that each BFR on the way has for the group. n_refused: times that BFRs had no room
+    for as many as were asked for. at_host: the group's root is the host of rank 0.
     """
 
     case: Case
@@ -58,6 +53,9 @@ class Line(NamedTuple):
     same: bool
     uplink_ppm: int
     sent_again: int
+    n_slots: int
+    n_refused: int
+    at_host: bool
 
     def bandwidth(self, n_ranks: int) -> tuple[float, float]:
         """Algorithm and bus bandwidth in bytes a second."""
@@ -76,40 +74,52 @@ def sweep(
     seed: int,
     group: int,
     progress: Callable[[int], None],
+    watch: Callable[[], None],
 ) -> list[Line]:
     """Run all cases with one process for each rank; none outlives this one.
 
     Args:
-        progress: told in the process of rank 0 which case begins.
+        progress: told in the process of rank 0 which case begins. watch: called now and then;
+            what it raises ends the run.
 
     Raises:
         FanfoldError: what a rank's process said when it failed; CheckFailed: an operation
-            did, EnvironmentLack: a rank could not start.
+            did, or a rank died; EnvironmentLack: a rank could not start, or too little memory.
     """
-    readers, pids = [], []
-    try:
-        for rank in range(len(members)):
-            read, write = os.pipe()
-            pid = os.fork()
-            if pid == 0:
-                end_with_parent()
-                os.close(read)
-                mine = _watched(cases, progress) if rank == 0 else cases
-                _be_rank(fabric, members, rank, mine, rounds, seed, group, write)
-            os.close(write)
-            pids.append(pid)
-            readers.append(os.fdopen(read, "rb"))
-        answers = [json.loads(reader.read() or DIED) for reader in readers]
-    finally:
-        for pid in pids:
-            os.kill(pid, signal.SIGKILL)  # it has said all, or nobody listens
-            os.waitpid(pid, 0)
-        for reader in readers:
-            reader.close()
-    for answer in answers:
-        if isinstance(answer, dict):
-            raise CAUSES[answer["cause"]](f"reduce-bench: {answer['error']}")
+    for case in cases:
+        check_memory(case, len(members), free_bytes())
+
+    def run(rank: int) -> list[dict[str, Any]]:
+        mine = _watched(cases, progress) if rank == 0 else cases
+        return _run(fabric, members, rank, mine, rounds, seed, group)
+
+    answers = Crew("reduce-bench", members).run(run, watch)
     return [_line(case, [rows[i] for rows in answers]) for i, case in enumerate(cases)]
+
+
+def check_memory(case: Case, n_ranks: int, free: int | None) -> None:
+    """Raise EnvironmentLack where a case needs more memory than is free; None: unknown."""
+    need = memory_of(case, n_ranks)
+    if free is not None and need > free:
+        what = f"{case.collective} of {case.n_values} {case.kind} on {n_ranks} ranks"
+        raise EnvironmentLack(
+            f"reduce-bench: {what} needs some {format_size(need)} of memory, "
+            f"{format_size(free)} are free; take smaller sizes or fewer ranks"
+        )
+
+
+def memory_of(case: Case, n_ranks: int) -> int:
+    """Bytes that all ranks' processes take together for one case, more or less.
+
+    Each keeps its values, the array and the result; those that check them draw the values of
+    all, and put them side by side where they are whole numbers or were moved.
+    """
+    size = case.n_values * (2 if case.kind == "bfloat16" else np.dtype(case.kind).itemsize)
+    result = size * n_ranks if case.collective in ("all_gather", "gather") else size
+    is_apart = case.collective not in JOINED or case.kind.startswith("int")
+    checking = size * n_ranks * (2 if is_apart else 1)
+    n_checking = 1 if case.collective in SHARED else n_ranks
+    return n_ranks * (2 * size + result) + n_checking * checking
 
 
 def _watched(cases: Sequence[Case], progress: Callable[[int], None]) -> Iterator[Case]:
@@ -131,38 +141,10 @@ def _line(case: Case, rows: list[dict[str, Any]]) -> Line:
         len({row["digest"] for row in rows if row["digest"]}) <= 1,
         up * 1_000_000 // max(rows[0]["array_bytes"], 1),
         sum(row["sent_again"] for row in rows),
+        n_slots=2 * rows[0]["window"],
+        n_refused=rows[0]["shrunk"],
+        at_host=bool(rows[0]["host_root"]),
     )
-
-
-def _be_rank(
-    fabric: Fabric,
-    members: Sequence[str],
-    rank: int,
-    cases: Iterable[Case],
-    rounds: int,
-    seed: int,
-    group: int,
-    write: int,
-) -> None:
-    """Run the cases and end the process."""
-    code = 1
-    try:
-        rows = _run(fabric, members, rank, cases, rounds, seed, group)
-        _tell(write, rows)
-        code = 0
-    except FanfoldError as error:
-        cause = "lack" if isinstance(error, EnvironmentLack) else "failed"
-        _tell(write, {"error": f"rank {rank}: {error}", "cause": cause})
-    except BaseException as error:  # a fork has nobody above it to tell
-        text = f"rank {rank}: {type(error).__name__}: {error}"
-        _tell(write, {"error": text, "cause": "unexpected"})
-    finally:
-        os._exit(code)
-
-
-def _tell(write: int, value: Any) -> None:
-    with os.fdopen(write, "wb") as file:
-        file.write(json.dumps(value).encode())
 
 
 def _run(
@@ -174,6 +156,7 @@ def _run(
     seed: int,
     group: int,
 ) -> list[dict[str, Any]]:
+    warnings.filterwarnings("ignore", "no BFR has slots|.* has no BFR", RuntimeWarning)
     comm = FabricCommunicator(fabric, members, rank, group=group)
     try:
         return [_one(comm, case, rounds, seed) for case in cases]
@@ -208,6 +191,7 @@ def _one(comm: FabricCommunicator, case: Case, rounds: int, seed: int) -> dict[s
         "digest": blake2b(out.tobytes(), digest_size=8).hexdigest() if is_shared else "",
         "sent_bytes": after["sent_bytes"] - before["sent_bytes"],
         "sent_again": after["sent_again"] - before["sent_again"],
+        **{word: after[word] for word in ("window", "shrunk", "host_root")},
     }
 
 

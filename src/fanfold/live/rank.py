@@ -33,7 +33,7 @@ from fanfold.live.clock import now_ps
 from fanfold.live.ports import build_sock, check_mtu, open_socket
 from fanfold.live.rank_late import ALL, ANY
 from fanfold.live.rank_sight import Sight, is_told, sight_of
-from fanfold.topo.fabric import Fabric
+from fanfold.topo.fabric import Fabric, Node
 from fanfold.units import PS_PER_SECOND
 from fanfold.wire import bitstring
 from fanfold.wire.bier import BierHeader
@@ -386,15 +386,7 @@ def build_rank(
     row[0]["cwnd"] = row[0]["epoch_end"] = min(FIRST_CWND, window)
     bsl = bitstring.bsl_of_bits(fabric.bitstring_bits)
     bift_id = bitstring.bift_id(bsl, fabric.sub_domain, si)
-    header = BierHeader(
-        bift_id=bift_id,
-        ttl=TTL,
-        bfir_id=me.bfr_id,
-        bitstring=1 << own,
-        entropy=group & 0xFFFFF,
-    )
-    fold = Fold(kind=Kind.FOLD, what=0, group=group, n_merged=1)
-    packet = build(header, address_of(me.address), GROUP_ADDRESS, port, fold)
+    packet = head_of(bift_id, me, own, group, port)
     whole = packet + bitstring.to_bytes(bits, bsl) + bytes([climb])
     return st.RankState(
         row=row,
@@ -422,6 +414,19 @@ def build_rank(
         tally=np.zeros(0, np.int64),
         counts=np.zeros(st.N_RANK_COUNTERS, np.int64),
     )
+
+
+def head_of(bift_id: int, me: Node, own: int, group: int, port: int) -> bytes:
+    """Headers of an empty array toward the root; own: index of the rank's bit."""
+    header = BierHeader(
+        bift_id=bift_id,
+        ttl=TTL,
+        bfir_id=me.bfr_id,
+        bitstring=1 << own,
+        entropy=group & 0xFFFFF,
+    )
+    fold = Fold(kind=Kind.FOLD, what=0, group=group, n_merged=1)
+    return build(header, address_of(me.address), GROUP_ADDRESS, port, fold)
 
 
 def block_bytes_of(fabric: Fabric) -> int:

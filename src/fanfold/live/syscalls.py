@@ -6,6 +6,7 @@ controllen, flags; seven 8-byte words.
 """
 
 import ctypes
+import os
 import signal
 
 import numpy as np
@@ -76,6 +77,12 @@ def monotonic_ps(timespec: I64) -> int:
     return timespec[0] * 1_000_000_000_000 + timespec[1] * 1000
 
 
-def end_with_parent() -> None:
-    """From here on this process is killed when the one that forked it ends, in any way."""
+def end_with_parent(parent: int) -> None:
+    """From here on this process is killed when the one that forked it ends, in any way.
+
+    Args:
+        parent: its pid; where it has ended already, no signal will come.
+    """
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os.kill(os.getpid(), signal.SIGKILL)
