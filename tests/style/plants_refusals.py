@@ -21,11 +21,13 @@ VERB = "src/fanfold/cli/verb.py"
 TAKES = "src/fanfold/cli/workload_takes.py"
 COMPARE = "src/fanfold/cli/compare.py"
 BENCH = "src/fanfold/cli/reduce_bench.py"
+SHOWN = "test_a_trace_is_shown_only_where_it_is_asked_for"
 LEFT_OUT = "test_a_host_that_would_be_left_out_is_refused"
 OWN = "test_a_link_s_own_mishap_comes_after_that_of_all_links"
 TWICE = "test_a_mishap_that_another_would_replace_is_refused"
 CAPTURE = "test_a_capture_that_cannot_be_written_is_refused_before_the_push"
 STARTS = "test_nothing_starts_for_what_cannot_be"
+MAIN = "src/fanfold/cli/main.py"
 PUSH = "src/fanfold/cli/push.py"
 LAB = "src/fanfold/cli/lab.py"
 VAT = "src/fanfold/cli/vat.py"
@@ -68,6 +70,9 @@ PLANTS: tuple[tuple[str, str, str, str], ...] = (
         SIGNAL,
     ),
     (ENTRY, "    signal.signal(signal.SIGINT, signal.default_int_handler)\n", "", SIGNAL),
+    (COMPARE, '("--loss", "--transport", ', '("--transport", ', IDLE),
+    ("src/fanfold/topo/nets.py", "if error.field not in values:", "if True:", FORM),
+    (MAIN, ".strip().lower() in TRUE", ' != ""', HERE + SHOWN),
     (PUSH, "    if len(sources) > 1:", "    if not sources:", PUSHING + LEFT_OUT),
     (PUSH, "    if len(targets) > 1 and", "    if not targets and", PUSHING + LEFT_OUT),
     (PUSH, "key=lambda one: bool(one.a))", "key=lambda one: 0)", PUSHING + OWN),

@@ -88,11 +88,15 @@ def compare(
 
 
 def _check_heeded(scenario: Scenario, flags: Mapping[str, object]) -> None:
-    """Refuse flags that none of the schemes would heed; None is not given.
+    """Refuse flags that no scheme would heed at this fidelity; None is not given.
 
     Raises:
         ConfigError: the flag, and schemes that would.
     """
+    if scenario.fidelity == "flow":
+        for flag in ("--loss", "--transport", "--tree-repair"):
+            if flags[flag] is not None:
+                raise ConfigError(flag, flags[flag], "none beside --fidelity flow: no packets")
     chosen = [row for row in CATALOG if row.name in scheme_names(scenario)]
     trees = {row.name for row in CATALOG if row.protocol}
     told = {row.name for row in CATALOG if row.installs} | trees

@@ -90,7 +90,7 @@ def run(args: list[str] | None = None, *, ready: Callable[[], object] | None = N
         _forget_output()
         return ExitCode.UNREAD
     except (Exception, KeyboardInterrupt) as error:
-        if os.environ.get("FANFOLD_DEBUG"):
+        if _is_on("FANFOLD_DEBUG"):
             raise
         return _tell(*_told(error), argv)
     if code == ExitCode.INTERRUPTED:  # typer's own end of a Ctrl-C, without a word
@@ -166,7 +166,11 @@ def _is_json(argv: list[str]) -> bool:
     """JSON is asked for, by flag or by its twin."""
     words = [_upper(word) for word in argv if not word.startswith("-")][:2]
     twins = ["_".join([PREFIX, *words[:n], "JSON"]) for n in range(1, len(words) + 1)]
-    return "--json" in argv or any(os.environ.get(twin) in TRUE for twin in twins)
+    return "--json" in argv or any(map(_is_on, twins))
+
+
+def _is_on(variable: str) -> bool:
+    return os.environ.get(variable, "").strip().lower() in TRUE
 
 
 def _told(error: BaseException) -> tuple[str, int]:

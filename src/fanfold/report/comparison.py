@@ -77,12 +77,9 @@ def command_of(scenario: Scenario, schemes: Sequence[str]) -> str:
         scenario.settings, transport=Settings().transport, loss_ppb=Settings().loss_ppb
     )
     work = scenario.workload
-    if (
-        work is None
-        or scenario.topology.startswith(IMPORT)
-        or plain != Settings()
-        or scenario.trees != TreeSettings()
-    ):
+    is_idle = scenario.fidelity == "flow" and plain != scenario.settings  # no flags beside it
+    is_file = work is None or scenario.topology.startswith(IMPORT) or is_idle
+    if work is None or is_file or plain != Settings() or scenario.trees != TreeSettings():
         return "fanfold compare scenario.toml"
     words = ["fanfold", "compare", "--topology", scenario.topology]
     words += ["--workload", f"{work.kind}:{work.n_bytes}B", "--schemes", ",".join(schemes)]

@@ -42,7 +42,12 @@ def build_named_net(text: str, seed: int = 0) -> Net:
     line = Line(values.pop("rate"), values.pop("delay"))
     if row.is_seeded:
         values["seed"] = seed
-    return row.build(**values, line=line)._replace(name=text.strip())
+    try:
+        return row.build(**values, line=line)._replace(name=text.strip())
+    except ConfigError as error:
+        if error.field not in values:
+            raise
+        raise ConfigError(f"{FIELD} {name}.{error.field}", error.got, error.allowed) from error
 
 
 def _import_net(rest: str) -> Net:

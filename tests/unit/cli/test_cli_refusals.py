@@ -62,6 +62,10 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
             "--tokens: got 9, allowed: none beside a trace",
         ),
         (
+            ["compare", *NET, *WORK, "--fidelity", "flow", "--loss", "1%"],
+            "--loss: got '1%', allowed: none beside --fidelity flow",
+        ),
+        (
             ["compare", *NET, *WORK, "--schemes", "ring", "--tree-start", "lost"],
             "--tree-start: got 'lost', allowed: none without one of ",
         ),
@@ -94,6 +98,7 @@ def test_a_flag_that_another_makes_idle_is_refused(
         (["topo", "--json=3"], "--json: got 'a value', allowed: none: given or left out"),
         (["topo", "--jobs", "x"], "--jobs: got 'x', allowed: a whole number"),
         (["topo", "--jobs", "nan"], "--jobs: got 'nan', allowed: a whole number"),
+        (["topo", "fat-tree:k=7"], "topology fat-tree.k: got 7, allowed: an even number"),
         (["topo", "a:", "b"], "argument: got 'b', allowed: nothing after NAME"),
         (["dissector", "b"], "argument: got 'b', allowed: options only"),
         (["push"], "PATH: got 'nothing', allowed: file, directory or safetensors model"),
@@ -140,6 +145,18 @@ def test_a_twin_that_is_refused_is_named(
 def test_a_key_of_a_file_is_no_flag(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "x.toml").write_text('topology = "star:hosts=4"\nseed = "x"\n')
     assert ".toml: seed: got 'x'" in refused(capsys, "compare", str(tmp_path / "x.toml"))
+
+
+@pytest.mark.parametrize("value", ["0", "", "no", "True", "1"])
+def test_a_trace_is_shown_only_where_it_is_asked_for(
+    value: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FANFOLD_DEBUG", value)
+    if value in ("True", "1"):
+        with pytest.raises(ConfigError, match="--jobs"):
+            run(["topo", "--jobs", "x"])
+    else:
+        assert refused(capsys, "topo", "--jobs", "x").startswith("--jobs: got 'x'")
 
 
 @pytest.mark.parametrize("words", [[], ["lab"]])
