@@ -24,6 +24,8 @@ app = typer.Typer(help="Node processes of a fabric on this machine.", no_args_is
 Name = Annotated[str, typer.Option("--name", "--lab", help="which lab")]
 Json = Annotated[bool, typer.Option("--json", help="print JSON")]
 PREFIXES = range(250)
+OF_ARRAYS = ("complete", "partial", "passed", "full", "quota", "unlike", "overlap")
+"""Counters of arrays that a table has room for; --json has all."""
 MAX_DIGITS = 10
 LEAVES, SPINES, HOSTS, MTU = 2, 2, 8, 9000
 """Of a lab where nobody says otherwise."""
@@ -88,7 +90,7 @@ def status(name: Name = "", as_json: Json = False) -> None:
     if not report:
         print(f"no lab is up (state folder {labs_home()})")
     for each in report:
-        _show(each)
+        show(each)
 
 
 @app.command()
@@ -196,9 +198,10 @@ def describe(lab: Lab) -> dict[str, Any]:
     }
 
 
-def _show(report: dict[str, Any]) -> None:
+def show(report: dict[str, Any]) -> None:
+    """A lab's nodes as a table."""
     table = Table(title=f"lab {report['lab']}: {'up' if report['up'] else 'not up'}")
-    for column in ("node", "pid", "state", "sent", "received", "drops", "folds"):
+    for column in ("node", "pid", "state", "sent", "received", "drops", "folds", "arrays"):
         table.add_column(column)
     for name, entry in report["nodes"].items():
         answer = entry.get("status", {})
@@ -212,6 +215,7 @@ def _show(report: dict[str, Any]) -> None:
             str(_packets(links, "rx")),
             _words(answer.get("drops", {})),
             _words(answer.get("folds", {})),
+            _words({k: n for k, n in answer.get("arrays", {}).items() if k in OF_ARRAYS}),
         )
     Console().print(table)
 
