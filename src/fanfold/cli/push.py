@@ -63,8 +63,6 @@ def push(
     if config is not None:
         for names, allowed in BEYOND_LABS:
             refuse(ctx, names, f"none beside --config, {allowed}")
-    if not loss and not impair:
-        refuse(ctx, ("seed",), "none without --loss or --impair, which draw by it")
     site = Site(Lab(lab), config)
     result = run_push(
         site, path, source, to, rate, (loss or [], impair or [], seed), pcap, not as_json

@@ -47,7 +47,6 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
         (["push", "x", "--config", "f", "--lab", "l"], "--lab: got 'l', allowed: none beside"),
         (["push", "x", "--config", "f", "--loss", "1%"], "--loss: got '1%', allowed: none b"),
         (["push", "x", "--config", "f", "--pcap", "p"], "--pcap: got 'p', allowed: none be"),
-        (["push", "x", "--seed", "3"], "--seed: got 3, allowed: none without --loss"),
         (["reduce-bench", "--sizes", "1", "-b", "8B"], "--begin: got '8B', allowed: none be"),
         (["reduce-bench", "--collective", "send", "--op", "max"], "--op: got 'max', allowed"),
         (["reduce-bench", "-e", "4GiB"], "--end: got '4GiB', allowed: at most 1 GiB"),
