@@ -445,6 +445,20 @@ PLANTS: tuple[tuple[str, str, str, str], ...] = (
         "::test_a_job_is_told_to_have_left_with_its_last_packet",
     ),
     (
+        "src/fanfold/live/outbox.py",
+        "while n_pieces < MAX_PIECES and lane.next_ps <= now_ps",
+        "while n_pieces < MAX_PIECES",
+        "tests/unit/live/test_live_outbox.py"
+        "::test_pieces_that_are_due_leave_in_one_go_up_to_a_bound",
+    ),
+    (
+        "src/fanfold/live/outbox.py",
+        "n_pieces += n_bytes > 0",
+        "n_pieces += MAX_PIECES",
+        "tests/unit/live/test_live_outbox.py"
+        "::test_pieces_that_are_due_leave_in_one_go_up_to_a_bound",
+    ),
+    (
         "src/fanfold/core/sender.py",
         "limit_bps = main.pace.limit_bps or self._passing_bps(mask)",
         "limit_bps = 0",

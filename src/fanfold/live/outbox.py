@@ -28,6 +28,9 @@ from fanfold.wire.fan import Data
 from fanfold.wire.inner import GROUP_ADDRESS
 from fanfold.wire.packet import build
 
+MAX_PIECES = 4
+"""Pieces of a lane that leave in one go when all are due: a look at the socket between them
+costs as much as a piece."""
 MAX_QUEUED = 2
 """Jobs waiting in a lane before new blocks are asked for."""
 PIECE_BYTES = 65_400
@@ -103,7 +106,7 @@ class Outbox:
         )
 
     def flush(self, now_ps: int, rate_of: Callable[[int, int], int]) -> int:
-        """Send one piece of every lane whose time has come.
+        """Send of every lane the pieces whose time has come, MAX_PIECES at most.
 
         Args:
             rate_of: (flow, lane) -> bits per second.
@@ -113,19 +116,21 @@ class Outbox:
         """
         nearest = NEVER_PS
         for (flow, index), lane in self._lanes.items():
-            if not lane.has_work():
-                continue
-            if lane.next_ps <= now_ps:
-                rate = max(rate_of(flow, index), 1)
-                self._piece_bytes = min(
-                    max(rate // 8 * PIECE_PS // PS_PER_SECOND, 1), PIECE_BYTES
-                )
-                n_bytes = self._piece(lane)
-                took = n_bytes * 8 * PS_PER_SECOND // rate
-                lane.next_ps = max(lane.next_ps, now_ps - BURST_PS) + took
+            if lane.has_work() and lane.next_ps <= now_ps:
+                self._send_due(lane, now_ps, max(rate_of(flow, index), 1))
             if lane.has_work():
                 nearest = min(nearest, lane.next_ps)
         return nearest
+
+    def _send_due(self, lane: "_Lane", now_ps: int, rate: int) -> None:
+        """Send what a lane may send by now, at ``rate`` bits per second."""
+        self._piece_bytes = min(max(rate // 8 * PIECE_PS // PS_PER_SECOND, 1), PIECE_BYTES)
+        n_pieces = 0
+        while n_pieces < MAX_PIECES and lane.next_ps <= now_ps and lane.has_work():
+            n_bytes = self._piece(lane)
+            took = n_bytes * 8 * PS_PER_SECOND // rate
+            lane.next_ps = max(lane.next_ps, now_ps - BURST_PS) + took
+            n_pieces += n_bytes > 0
 
     def _piece(self, lane: "_Lane") -> int:
         if lane.left is None:

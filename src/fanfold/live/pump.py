@@ -296,7 +296,7 @@ def pump(sock: Sock, node: Node, turns: int) -> int:
     """Work until nothing waits, a role is needed, or ``turns`` blocks are done.
 
     Returns:
-        IDLE: nothing waits. LOCAL: packets for this node stand in the block in hand, listed by
+        IDLE: nothing waits. LOCAL: packets for a role stand in the block in hand, listed by
         the plan's port 0. EVENTS: blocks of a followed flow need attention. BUSY: more waits.
     """
     ints = sock.ints
@@ -328,8 +328,12 @@ def pump(sock: Sock, node: Node, turns: int) -> int:
         send_plan(sock, sock.buf, first, ints[SEG], ints[END], node)
         if node.fold.ready[0] > 0:
             send_ready(sock, node)
-        if node.plan.n[0] > 0 and take_local(sock, node, first, when):
-            return LOCAL
+        if node.plan.n[0] > 0:
+            take_local(sock, node, first, when)
+            if has_other(node.plan):
+                return LOCAL
+            if node.collect.n_events[0] > 0:
+                return EVENTS
         if ints[TAPPING] != 0 and ints[TAP_USED] * 2 > sock.tap.shape[0]:
             return BUSY
         when = now(sock)
@@ -338,8 +342,8 @@ def pump(sock: Sock, node: Node, turns: int) -> int:
 
 
 @kernel
-def take_local(sock: Sock, node: Node, first: int, when: int) -> bool:
-    """Take in what the pass in hand has for this node; True when a role is needed."""
+def take_local(sock: Sock, node: Node, first: int, when: int) -> None:
+    """Take in what the pass in hand has for this node: arrays and DATA of followed flows."""
     if node.vats.rows.shape[0] > 1:
         fold_pass(
             sock,
@@ -362,7 +366,6 @@ def take_local(sock: Sock, node: Node, first: int, when: int) -> bool:
         node.collect,
         node.counters.drops,
     )
-    return has_other(node.plan) or node.collect.n_events[0] > 0
 
 
 @kernel

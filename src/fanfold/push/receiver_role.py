@@ -1,7 +1,5 @@
 """A BFER that takes pushes: the receiving machine on a live node."""
 
-import numpy as np
-
 from fanfold.kernels.codes import CLASS_CONTROL, CLASS_FEEDBACK, DROP_SEND_FAILED
 from fanfold.kernels.collect import EVENT_UNKNOWN, collect_pass
 from fanfold.kernels.layout import UNDERLAY_BYTES
@@ -75,9 +73,10 @@ class ReceiverRole:
     def _follow_unknown(self, now: int) -> None:
         io, node = self.station.io, self.station.node
         collect = node.collect
-        kinds = collect.events[: int(collect.n_events[0]), 0]
-        for i in np.flatnonzero(kinds == EVENT_UNKNOWN):
-            packet = self.station.packet_at(int(collect.events[i, 1]))
+        for kind, at, _ in collect.events[: int(collect.n_events[0])].tolist():
+            if kind != EVENT_UNKNOWN:
+                continue
+            packet = self.station.packet_at(at)
             port = int(io.ints[s.PORT])
             if packet is not None and self.machine.on_unknown(now, packet, port, self._reply):
                 collect_pass(

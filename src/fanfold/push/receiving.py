@@ -32,6 +32,8 @@ AGAIN_PS = 60_000_000_000
 """Gaps are reported again after this long without a repair."""
 IDLE_PS = 30_000_000_000_000
 """A push whose sender says nothing for this long is let go; verified chunks stay on disk."""
+LOOK_PS = 1_000_000_000_000
+"""How often pushes are looked at for that."""
 CHECK_BYTES = 8 << 20
 TAKE_OVER_PS = 400_000_000_000
 """A live sender is heard more often than this: it asks every 150 ms at least."""
@@ -92,6 +94,7 @@ class PushReceiver:
         self._due = np.zeros(64, np.int64)
         self._unknown_ps: dict[tuple[int, int], int] = {}
         self._out = np.zeros(1 << 16, np.uint8)
+        self._look_ps = 0
         self.n_feedback = 0
 
     # Events.
@@ -127,9 +130,8 @@ class PushReceiver:
 
     def on_events(self, now_ps: int, send_up: SendUp) -> None:
         """Blocks that are whole, and whole blocks that are asked about again."""
-        events = self.collect.events
-        for i in range(int(self.collect.n_events[0])):
-            kind, what, block = (int(x) for x in events[i])
+        n = int(self.collect.n_events[0])
+        for kind, what, block in self.collect.events[:n].tolist():
             if kind == c.EVENT_WHOLE:
                 self._on_whole(now_ps, what, send_up)
             elif kind == c.EVENT_AGAIN:
@@ -170,9 +172,15 @@ class PushReceiver:
         for session in list(self.sessions.values()):
             if session.state == ReportState.CHECKING and self._check(session):
                 changed.append(session)
+        if now_ps >= self._look_ps:
+            self._look_ps = now_ps + LOOK_PS
+            self._end_idle(now_ps)
+        return changed
+
+    def _end_idle(self, now_ps: int) -> None:
+        for session in list(self.sessions.values()):
             if now_ps - self._heard_ps(session) > IDLE_PS:
                 self._end(session)
-        return changed
 
     def deadline_ps(self, now_ps: int) -> int:
         """When ``on_timer`` has something to do."""

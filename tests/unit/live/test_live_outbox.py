@@ -7,7 +7,7 @@ import pytest
 
 from fanfold.core.effects import SendBlock
 from fanfold.kernels.slots import NEVER_PS
-from fanfold.live.outbox import Fan, Outbox
+from fanfold.live.outbox import MAX_PIECES, Fan, Outbox
 from fanfold.live.ports import Limits, build_node_state, build_sock
 from fanfold.topo.clos import leaf_spine
 from fanfold.units import PS_PER_SECOND
@@ -58,3 +58,17 @@ def test_a_job_is_told_to_have_left_with_its_last_packet(
     outbox.flush(now + PS_PER_SECOND, lambda flow, lane: rate)
     assert told == [n_packets]
     assert outbox.n_waiting() == 0
+
+
+@pytest.mark.parametrize(("packet_us", "at_once"), [(100, MAX_PIECES), (100_000, 1)])
+def test_pieces_that_are_due_leave_in_one_go_up_to_a_bound(
+    outbox: Outbox, packet_us: int, at_once: int
+) -> None:
+    """A late lane catches up a burst: many pieces of the first size, none of the second."""
+    told: list[int] = []
+    outbox.on_sent = lambda job: told.append(job.block)
+    for block in range(2 * MAX_PIECES):
+        outbox.add(SendBlock(7, block, 0b1, (1,), 0, False, False, 0))
+    rate = (outbox.head_bytes + STRIDE) * 8 * 1_000_000 // packet_us
+    outbox.flush(PS_PER_SECOND, lambda flow, lane: rate)
+    assert told == list(range(at_once))
