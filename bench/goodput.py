@@ -11,7 +11,7 @@ from typing import Any
 import peers
 from jobs import Job, JobError
 from labs import N_RECEIVERS, bench_lab
-from measure import Part, hash_file, random_file
+from measure import Part, hash_file, random_file, touch_memory
 from peers import Transfer
 
 N_ROUNDS = 2
@@ -30,6 +30,7 @@ def run(folder: Path, size: int) -> Part:
     notes: list[str] = []
     file = folder / "model.bin"
     digest = random_file(file, size)
+    touch_memory(folder, size * N_RECEIVERS)
     found: dict[str, list[Transfer]] = {}
     with ExitStack() as stack:
         ways = _ways(folder, stack, notes, min(size, TRIAL_BYTES))
@@ -56,6 +57,7 @@ def run(folder: Path, size: int) -> Part:
         source="Wall time of the sending command, start to end; receivers are up before it."
         " Every copy's BLAKE3 is compared outside that span. CPU: rusage or /proc of the"
         " sender, all receivers and all forwarders. Medians of the rounds that were right."
+        " Memory for eight copies is written once before the first."
         " `while moving`: fanfold's own `data_seconds`, TCP from connect to last word back",
         limits="fanfold passes one BFR to h1-h4 and three to h5-h8, and hashes at every end;"
         " the TCP copies pass no forwarder, the kernel moves them by page, and on loopback"

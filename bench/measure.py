@@ -81,6 +81,22 @@ def scratch() -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def touch_memory(folder: Path, n_bytes: int) -> None:
+    """Let the kernel, and a hypervisor below it, hand out this many bytes of memory once.
+
+    The first touch costs a guest several times the later ones, and whichever way came first
+    would pay for all.
+    """
+    file = folder / "touched"
+    part = bytes(PIECE)
+    try:
+        with file.open("wb") as out:
+            for _ in range(0, n_bytes, PIECE):
+                out.write(part)
+    finally:
+        file.unlink(missing_ok=True)
+
+
 def room_of(folder: Path) -> int:
     """Free bytes where a folder lies, and not more than memory could take when it is tmpfs."""
     free = shutil.disk_usage(folder).free
