@@ -126,6 +126,12 @@ PLANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         SILENCE,
+        "if name != tree.up[-1]}",
+        "}",
+        f"{SAID}::test_the_node_of_a_host_that_is_the_root_is_a_suspect_as_any_other",
+    ),
+    (
+        SILENCE,
         "    if seen.has_known_next:",
         "    if True:",
         f"{SAID}::test_the_first_bfr_that_does_not_answer_is_named_and_what_is_beyond",

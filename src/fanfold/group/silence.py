@@ -86,7 +86,8 @@ def _unarmed(setting: Setting, seen: Sight) -> Verdict:
     if tree is not None:
         way = dict.fromkeys((*elements_of(tree.up), *elements_of(tree.down[setting.rank])))
         known = own if seen.is_passing else ()
-        between = [e for e in way if e not in (*known, *setting.members)]
+        others = {name for name in setting.members if name != tree.up[-1]}
+        between = [e for e in way if e not in known and e not in others]
     first = setting.ranks[0]
     if setting.rank == first:
         beyond = f": {_any_of(between)}" if between else ""

@@ -15,7 +15,6 @@ from fanfold.live.rank_sight import Sight
 from fanfold.topo.clos import leaf_spine
 from fanfold.topo.fabric import Fabric, Link, Node
 
-Seen = bool | int | str
 FABRIC = leaf_spine(2, 2, 8, name="silence", prefix=0)
 HOSTS = ("h1", "h2", "h5", "h6")
 GROUP = 7
@@ -28,9 +27,9 @@ def who(ranks: Collection[int]) -> str:
 
 
 def verdict(
-    rank: int, missing: Collection[int] = (), climb: int = 0, **seen: object
+    rank: int, missing: Collection[int] = (), climb: int = 0, root: str = "", **seen: object
 ) -> Verdict:
-    setting = Setting(FABRIC, HOSTS, GROUP, rank, range(4), climb, "", 3, who)
+    setting = Setting(FABRIC, HOSTS, GROUP, rank, range(4), climb, root, 3, who)
     usual = Sight(
         uplink="leaf1" if rank < 2 else "leaf2",
         is_armed=True,
@@ -124,6 +123,13 @@ def test_without_arm_all_between_rank_0_and_this_one_is_suspect_but_what_answers
     assert elsewhere.suspects == []
     above = verdict(0, is_armed=False, climb=1)
     assert tuple(above.suspects) == (f"leaf1-{SPINE}", SPINE)
+
+
+def test_the_node_of_a_host_that_is_the_root_is_a_suspect_as_any_other() -> None:
+    for rank in range(4):
+        found = verdict(rank, root="h5", is_armed=False)
+        assert "h5" in found.suspects
+        assert not {"h1", "h2", "h6"}.intersection(found.suspects)
 
 
 def test_a_slow_sum_accuses_nobody() -> None:
