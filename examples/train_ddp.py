@@ -10,6 +10,7 @@ start, and the losses are held against those of the last one.
 """
 
 import argparse
+import gc
 import hashlib
 import json
 import os
@@ -66,9 +67,11 @@ def train(backend: str, n_steps: int) -> tuple[list[float], str]:
     """Losses, averaged over all ranks, and a digest of the bits of the trained model."""
     dist.init_process_group(backend)
     # Held past the model: the last owner of a gloo group waits for gloo's threads, which may
-    # want the GIL, and DistributedDataParallel would keep that meanwhile.
+    # want the GIL, and DistributedDataParallel would keep that meanwhile. The model is of a
+    # circle of objects, so it goes when it is collected.
     group = dist.group.WORLD
     learned = learn(n_steps)
+    gc.collect()
     dist.destroy_process_group()
     del group
     return learned

@@ -95,6 +95,11 @@ def test_who_differs_sleeps_or_dies_is_named_on_every_rank(lab):
         assert "rank 1" in told["sizes"][0]
         assert "broadcast" in told["dtypes"][0]
         assert "rank 2: broadcast of 16 bytes of int32" in told["dtypes"][0]
+        if rank != 2:
+            words, seconds = told["leaves"]
+            assert "barrier" in words
+            assert "rank 2" in words
+            assert seconds < 9
         if rank != 1:
             words, seconds = told["sleep"]
             assert "barrier" in words

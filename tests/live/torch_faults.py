@@ -55,6 +55,16 @@ def main():
     assert total.tolist() == [n] * 3  # refusals touched nothing, the group goes on
 
     short = timedelta(seconds=DEADLINE_S)
+    left = dist.new_group(list(range(n)), timeout=timedelta(seconds=60))
+    dist.all_reduce(torch.ones(1), group=left)
+    left.set_timeout(short)
+    work = dist.barrier(group=left, async_op=True) if rank != 2 else None
+    dist.barrier()
+    if work is None:
+        dist.destroy_process_group(left)  # in the midst of a barrier, which then is none
+    else:
+        told["leaves"] = said(work.wait)
+
     sleepy = dist.new_group(list(range(n)), timeout=short)
     dist.all_reduce(total, group=sleepy)
     if rank == 1:

@@ -7,6 +7,7 @@ backend, toy -> outcome; other ranks must have found the same.
 """
 
 import faulthandler
+import gc
 import hashlib
 import json
 import sys
@@ -250,7 +251,15 @@ def main():
         if rank == 0:
             Path(file).write_text(json.dumps(found))
         dist.barrier()
-        dist.destroy_process_group()
+        end_all()
+
+
+def end_all():
+    """End all groups after all models: see ``train`` of examples/train_ddp.py."""
+    groups = list(dist.distributed_c10d._world.pg_map)
+    gc.collect()
+    dist.destroy_process_group()
+    groups.clear()
 
 
 if __name__ == "__main__":

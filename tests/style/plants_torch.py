@@ -175,7 +175,7 @@ ROWS = (
     (
         "src/fanfold/torch/__init__.py",
         "from fanfold.torch.seat import FanfoldOptions\n\nNAME",
-        "import torch  # isort: skip\nfrom fanfold.torch.seat import FanfoldOptions\n\nNAME",
+        "import torch\nfrom fanfold.torch.seat import FanfoldOptions\n\nNAME",
         MEETING + "test_fanfold_may_be_imported_before_pytorch",
     ),
     ("src/fanfold/torch/runner.py", "self._tellers.tell(tell)", "tell()", CALLBACK),
@@ -222,6 +222,24 @@ ROWS = (
         "    if root:\n",
         "    if root < 0:\n",
         GROUP + "test_a_group_of_one_copies",
+    ),
+    (
+        "src/fanfold/torch/seat.py",
+        "if place < 0:",
+        "if place < -1:",
+        MEETING + "test_where_fabric_and_host_are_looked_for",
+    ),
+    (
+        "src/fanfold/torch/__init__.py",
+        "own is None or isinstance(own, FanfoldOptions)",
+        "own is None or own",
+        MEETING + "test_options_of_another_backend_are_refused_at_once",
+    ),
+    (
+        "src/fanfold/group/session.py",
+        "LEAVING = 1",
+        "LEAVING = 0",
+        "tests/live/test_torch_live.py::test_who_differs_sleeps_or_dies_is_named_on_every_rank",
     ),
 )
 PLANTS: tuple[tuple[str, str, str, str], ...] = ROWS if find_spec("torch") else ()

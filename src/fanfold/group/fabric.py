@@ -12,7 +12,7 @@ from fanfold.errors import ConfigError
 from fanfold.group import layout
 from fanfold.group.communicator import Array, GroupError, Op, Work
 from fanfold.group.rules import PATIENCE_PS, WAIT, Inside, Rules, check_rules
-from fanfold.group.session import Ask, Session
+from fanfold.group.session import LEAVING, Ask, Session
 from fanfold.group.values import (
     MOVED,
     WIDENED,
@@ -449,7 +449,8 @@ class FabricCommunicator:
             pair.close()
         is_over = self._session.broken is not None
         if self._session.n_operations and not is_over:
-            work = self.barrier(timeout_ps=CLOSE_PS)
+            told = Moved("barrier", 0, NO_BYTES.dtype)
+            work = self._move(told, NO_BYTES, NO_BYTES, [], CLOSE_PS, LEAVING)
             with suppress(GroupError):  # somebody left without closing: the BFRs forget in time
                 work.wait(2 * CLOSE_PS)
                 is_over = True

@@ -45,6 +45,8 @@ AS_WIDER = tuple(f"{kind} as {wide}" for kind, wide in WIDENED.items())
 OP_NAMES = ("sum", "product", "min", "max", "move", "avg")
 ROOTED = ("reduce", "broadcast", "gather", "scatter")
 OF_ALL = ("all_gather", "gather", "scatter", "all_to_all")
+LEAVING = 1
+"""Root of the barrier that a rank leaves by: it is no barrier of a program, which has 0."""
 N_FIELDS = 8
 LEAST = -(2**31)
 MAX_CLIMB = 3
@@ -96,7 +98,7 @@ def text_of(words: Sequence[int]) -> str:
     """What a rank was asked for, in words."""
     name, kind, op, root, low, high, _, rules = words
     if NAMES[name] == "barrier":
-        return "a barrier, or a call that it refused"
+        return "the end of the group" if root else "a barrier, or a call that it refused"
     how = f", {OP_NAMES[op]}" if OP_NAMES[op] != "move" else ""
     whose = f", root {root}" if NAMES[name] in ROOTED else ""
     late = f", {said_rules(rules)}" if rules else ""

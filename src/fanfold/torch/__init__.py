@@ -14,6 +14,7 @@ from datetime import timedelta
 from hashlib import blake2b
 from typing import Any
 
+from fanfold.errors import ConfigError
 from fanfold.torch.seat import FanfoldOptions
 
 NAME = "fanfold"
@@ -42,9 +43,13 @@ def counters(group: Any = None) -> dict[str, int]:
     return found
 
 
-def _create(options: Any, own: FanfoldOptions | None) -> Any:
+def _create(options: Any, own: object) -> Any:
     from fanfold.torch.group import create_group  # noqa: PLC0415 - loads numba; only when used
+    from fanfold.torch.work import as_torch  # noqa: PLC0415
 
+    if not (own is None or isinstance(own, FanfoldOptions)):
+        allowed = "fanfold.torch.FanfoldOptions(...)"
+        raise as_torch(ConfigError("pg_options", type(own).__name__, allowed), "group")
     ranks = list(options.global_ranks_in_group) or list(range(options.group_size))
     timeout = options.timeout or timedelta(minutes=30)
     store = own_store(options.store, ranks)

@@ -89,7 +89,9 @@ def find_host(
             raise ConfigError(HOSTS, env[HOSTS], f"a host for each rank, also for {rank}")
         return listed[rank]
     mine = [name for name in hosts if _is_mine(fabric.by_name[name].address)]
-    place = int(env.get("LOCAL_RANK") or rank)
+    place = int(local) if (local := env.get("LOCAL_RANK") or str(rank)).isdecimal() else -1
+    if place < 0:
+        raise ConfigError("LOCAL_RANK", local, "a whole number, 0 or more")
     if place >= len(mine):
         found = f"{len(mine)} of {len(hosts)} hosts have an address of this machine"
         raise ConfigError(HOST, found, f"one for each local rank, also for {place}")

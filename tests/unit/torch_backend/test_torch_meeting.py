@@ -262,6 +262,15 @@ def test_where_fabric_and_host_are_looked_for(tmp_path):
         find_host(FABRIC, None, {"FANFOLD_HOSTS": "h1"}, 1)
     with pytest.raises(ConfigError, match="FANFOLD_HOST"):
         find_host(FABRIC, None, {}, 5)
+    for text in ("x", "-1"):
+        with pytest.raises(ConfigError, match=f"LOCAL_RANK: got '{text}', allowed: a whole"):
+            find_host(FABRIC, None, {"LOCAL_RANK": text}, 0)
+
+
+def test_options_of_another_backend_are_refused_at_once():
+    words = "group: pg_options: got 'str', allowed: fanfold.torch.FanfoldOptions"
+    with pytest.raises(dist.DistBackendError, match=words):
+        fanfold.torch._create(None, "h1")
 
 
 def test_addresses_of_other_machines_are_nobodys_here():
