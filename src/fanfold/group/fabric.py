@@ -188,7 +188,7 @@ class FabricCommunicator:
                 self._multiply(name, src, dst, wide, cut, until_ps)
             else:
                 segments = cut(src.nbytes)
-                sizes = checksum(segments, self._ids)
+                sizes = layout.checksum(segments, self._ids)
                 ask = Ask(name, form, root, src.nbytes, sizes, given=kind, is_mean=op == Op.AVG)
                 share = 1 / self.size if op == Op.AVG else 1.0
                 raw_dst = NO_BYTES if dst is None else bytes_of(dst, "out")
@@ -372,7 +372,7 @@ class FabricCommunicator:
     ) -> Work:
         until_ps = self._until(timeout_ps)
         name, n_bytes, dtype = told
-        sizes = checksum(segments, self._ids)
+        sizes = layout.checksum(segments, self._ids)
         ask = Ask(name, MOVED, root, n_bytes, sizes, moved_kind(dtype))
 
         def run() -> None:
@@ -490,9 +490,3 @@ def root_without_bfr(fabric: Fabric, members: Sequence[str]) -> str:
             warnings.warn(text, RuntimeWarning, stacklevel=3)
             return members[0]
     return ""
-
-
-def checksum(segments: Sequence[layout.Segment], ids: Sequence[int]) -> int:
-    """What all ranks' layouts have in common, as a number: sizes, in order, and for whom."""
-    text = ",".join(f"{seg.n_bytes}/{seg.scope}/{seg.only}" for seg in segments)
-    return zlib.crc32(f"{text}|{','.join(map(str, ids))}".encode())

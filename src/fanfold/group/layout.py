@@ -5,6 +5,7 @@ block sends an empty array, and a result goes as an array to whom it is meant fo
 header to the rest: all ranks keep step, and all repair is the same.
 """
 
+import zlib
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -146,3 +147,9 @@ def all_to_all(sizes: Sequence[Sequence[int]], rank: int, ids: Sequence[int]) ->
         for i in range(n)
         for j in ((i + step) % n,)
     ]
+
+
+def checksum(segments: Sequence[Segment], ids: Sequence[int]) -> int:
+    """What all ranks' layouts have in common, as a number: sizes, in order, and for whom."""
+    text = ",".join(f"{seg.n_bytes}/{seg.scope}/{seg.only}" for seg in segments)
+    return zlib.crc32(f"{text}|{','.join(map(str, ids))}".encode())
