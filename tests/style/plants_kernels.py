@@ -266,9 +266,21 @@ PLANTS: tuple[tuple[str, str, str, str], ...] = (
         "tests/unit/kernels/test_kernel_mishap.py::test_delay_keeps_the_order",
     ),
     (
-        "src/fanfold/kernels/forward.py",
+        "src/fanfold/kernels/slots.py",
         'min(LAGS * node[0]["lag_ps"], MAX_WAITS * fold_ps)',
         'LAGS * node[0]["lag_ps"]',
+        "tests/unit/kernels/test_kernel_slots.py::test_a_busy_machine_is_given_more_time",
+    ),
+    (
+        "src/fanfold/kernels/slots.py",
+        "OLD_WAITS = 4",
+        "OLD_WAITS = 400",
+        "tests/unit/kernels/test_kernel_slots.py::test_a_busy_machine_is_given_more_time",
+    ),
+    (
+        "src/fanfold/kernels/slots.py",
+        "wait = max(fold_ps, min(",
+        "wait = fold_ps + max(0, min(",
         "tests/unit/kernels/test_kernel_slots.py::test_a_busy_machine_is_given_more_time",
     ),
     (

@@ -45,7 +45,9 @@ from fanfold.kernels.slots import (
     expect,
     find_slot,
     is_complete,
+    note_lag,
     open_slot,
+    set_deadline,
     settle_once,
 )
 from fanfold.kernels.state import (
@@ -58,17 +60,12 @@ from fanfold.kernels.state import (
     Fold,
     Plan,
     Ports,
-    Row,
     Rows,
 )
 from fanfold.kernels.tables import NULL_NBR, Bifts
 
 TTL_AT = 3
 NO_FLOW = -1
-LAGS = 4
-MAX_WAITS = 2
-"""A slot waits LAGS mean lags on top of its shortest deadline, at most that MAX_WAITS times:
-busy is not lost."""
 
 # What packets of one run agree in, by words of their headers; the rest they agree in whole.
 _BUT_TTL = word_of(b"\xff\xff\xff\x00\xff\xff\xff\xff")
@@ -167,20 +164,6 @@ def arm_slot(fold: Fold, bift_id: int, bfir_id: int, flow: int, block: int, last
         if slot != NO_SLOT:
             fold.rows[slot]["armed_ps"] = -1
     return slot
-
-
-@kernel
-def set_deadline(row: Row, node: Rows, n_hops: int, now_ps: int) -> None:
-    """Let a slot wait from now on; ``n_hops`` below the BFIR is first_ttl - ttl.
-
-    Deadlines grow with height above the leaves, so children flush before their parent.
-    """
-    height = min(max(node[0]["depth"] - n_hops, 1), node[0]["depth"])
-    fold_ps = node[0]["fold_ps"]
-    wait = fold_ps + min(LAGS * node[0]["lag_ps"], MAX_WAITS * fold_ps)
-    row["armed_ps"] = now_ps
-    row["deadline_ps"] = now_ps + wait * height
-    node[0]["next_ps"] = min(node[0]["next_ps"], row["deadline_ps"])
 
 
 @kernel
@@ -475,8 +458,7 @@ def fold_in(
         drops[-2 - folded] += 1
     elif is_complete(fold, folded - 2, fold.rows[folded - 2]["n_words"]):
         settle_once(fold, folded - 2)
-        lag = now_ps - fold.rows[folded - 2]["armed_ps"]
-        node[0]["lag_ps"] += (lag - node[0]["lag_ps"]) // 8
+        note_lag(node, now_ps - fold.rows[folded - 2]["armed_ps"], now_ps)
     return True
 
 

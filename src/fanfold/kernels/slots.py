@@ -16,12 +16,19 @@ from fanfold.kernels.codes import (
 from fanfold.kernels.jit import i64, kernel
 from fanfold.kernels.octets import ONE, ZERO, times
 from fanfold.kernels.replicate import bit
-from fanfold.kernels.state import A_BM, DONE_BM, FIRST_ROW, P_BM, U64, Fold
+from fanfold.kernels.state import A_BM, DONE_BM, FIRST_ROW, P_BM, U64, Fold, Row, Rows
 
 NO_SLOT = -1
 PROBES = 16
 """Places a key may stand in; when all are taken the packet passes unfolded."""
 NEVER_PS = 2**63 - 1
+LAGS = 4
+MAX_WAITS = 3
+"""A slot waits its shortest deadline, or LAGS mean lags up to MAX_WAITS times that: busy is not
+lost. A sender asks later than the slots of four levels flush (core/pace.py), so that it knows
+whom to ask."""
+OLD_WAITS = 4
+"""Shortest deadlines after which a lag says nothing of now."""
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT = np.uint64(29)
@@ -80,6 +87,29 @@ def open_slot(fold: Fold, bfir_id: int, flow: int, block: int, bift_id: int) -> 
             return at
     fold.events[FOLD_FULL] += 1
     return NO_SLOT
+
+
+@kernel
+def set_deadline(row: Row, node: Rows, n_hops: int, now_ps: int) -> None:
+    """Let a slot wait from now on; ``n_hops`` below the BFIR is first_ttl - ttl.
+
+    Deadlines grow with height above the leaves, so children flush before their parent.
+    """
+    height = min(max(node[0]["depth"] - n_hops, 1), node[0]["depth"])
+    fold_ps = node[0]["fold_ps"]
+    if now_ps - node[0]["lag_at_ps"] > OLD_WAITS * fold_ps:
+        node[0]["lag_ps"] = 0
+    wait = max(fold_ps, min(LAGS * node[0]["lag_ps"], MAX_WAITS * fold_ps))
+    row["armed_ps"] = now_ps
+    row["deadline_ps"] = now_ps + wait * height
+    node[0]["next_ps"] = min(node[0]["next_ps"], row["deadline_ps"])
+
+
+@kernel
+def note_lag(node: Rows, lag_ps: int, now_ps: int) -> None:
+    """A slot is complete this long after its last data packet."""
+    node[0]["lag_ps"] += (lag_ps - node[0]["lag_ps"]) // 8
+    node[0]["lag_at_ps"] = now_ps
 
 
 @kernel

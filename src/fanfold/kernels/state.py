@@ -61,6 +61,7 @@ NODE_ROW = np.dtype(
         ("is_end", np.int64),  # 1 where nothing that came in goes out again: a host
         ("fold_ps", np.int64),  # shortest deadline of a slot just above the leaves
         ("lag_ps", np.int64),  # mean time from the last data packet to a complete slot
+        ("lag_at_ps", np.int64),  # when that was measured last
         ("depth", np.int64),  # hops from the farthest BFIR to the leaves, at most
         ("mtu", np.int64),
         ("queue", np.int64),  # fill of the receive queue, 0..255

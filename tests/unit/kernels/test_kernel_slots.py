@@ -244,7 +244,11 @@ def test_a_repair_does_not_hold_back_what_was_heard():
 
 @pytest.mark.parametrize(
     ("late", "low", "high"),
-    [(400, FOLD_PS + 4 * 380, FOLD_PS + 4 * 400), (800, 3 * FOLD_PS - 1, 3 * FOLD_PS)],
+    [
+        (200, FOLD_PS - 1, FOLD_PS),
+        (400, 4 * 380, 4 * 400),
+        (800, 3 * FOLD_PS - 1, 3 * FOLD_PS),
+    ],
 )
 def test_a_busy_machine_is_given_more_time(late, low, high):
     """Deadlines grow with the mean time from the last data packet to a complete slot.
@@ -254,7 +258,7 @@ def test_a_busy_machine_is_given_more_time(late, low, high):
     node = plain_node(depth=2)
     waits = []
     for block in range(60):
-        now = 10**6 * block
+        now = 2 * FOLD_PS * block
         node.forward([data(0b10, block=block)], port=2, now_ps=now)
         waits.append(node.expire(0) - now)
         give_late = feedback(word(0b10), (BFIR, 7, block))
@@ -263,6 +267,9 @@ def test_a_busy_machine_is_given_more_time(late, low, high):
     assert waits == sorted(waits)
     assert waits[0] == FOLD_PS
     assert low < waits[-1] <= high
+    now += late + 4 * FOLD_PS + 1  # what was slow then need not be so now
+    node.forward([data(0b10, block=60)], port=2, now_ps=now)
+    assert node.expire(0) - now == FOLD_PS
 
 
 def test_a_repair_arms_again_for_those_it_goes_to():

@@ -20,12 +20,12 @@ from fanfold.kernels.collect import (
     report_at,
 )
 from fanfold.kernels.feedback import NOT_TOLD, own_report, whole_block, write_feedback
-from fanfold.kernels.forward import arm_slot, fold_in, set_deadline
+from fanfold.kernels.forward import arm_slot, fold_in
 from fanfold.kernels.jit import i64, kernel
 from fanfold.kernels.layout import MAX_PSN
 from fanfold.kernels.octets import ZERO
 from fanfold.kernels.replicate import bit, n_bits, replicate
-from fanfold.kernels.slots import NEVER_PS, NO_SLOT, expect, expire
+from fanfold.kernels.slots import NEVER_PS, NO_SLOT, expect, expire, set_deadline
 from fanfold.kernels.state import DONE_BM, I64, U8, U64, Fold
 from fanfold.kernels.tables import NULL_NBR
 from fanfold.sim.loop.events import push
