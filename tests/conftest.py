@@ -1,4 +1,9 @@
-"""Puts tests/ on the import path, for ``naive``, and sets the profiles of hypothesis."""
+"""Puts tests/ on the import path, for ``naive``, and sets the profiles of hypothesis.
+
+Started in the background tests would ignore Ctrl-C, and so would all that they start.
+"""
+
+import signal
 
 from hypothesis import HealthCheck, settings
 
@@ -16,3 +21,6 @@ settings.register_profile(
     "hunt", max_examples=1_000, deadline=None, suppress_health_check=SLOW_MACHINE
 )
 settings.load_profile("gate")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
