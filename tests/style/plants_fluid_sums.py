@@ -11,6 +11,18 @@ Y = "tests/unit/study/test_study_allreduce.py::"
 
 PLANTS = (
     (
+        SLOTS,
+        "if 0 < settings.group_slots < least:",
+        "if 0 < settings.group_slots < 0:",
+        T + "test_slots_are_granted_in_halves_down_to_eight",
+    ),
+    (
+        SLOTS,
+        "_refused(a, 1, settings)",
+        "_refused(a, 2 * LEAST_WINDOW, settings)",
+        T + "test_installed_trees_take_a_slot_for_each_block_under_way",
+    ),
+    (
         SUMS,
         "rest_ps = int(up.max()) - pace_ps + down",
         "rest_ps = int(up.max()) + down",

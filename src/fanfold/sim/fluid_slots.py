@@ -73,7 +73,7 @@ def _granted(
             has_room = free[nodes] >= 2 * window
             free[nodes[has_room]] -= 2 * window
             return tree._replace(window=window, passing=nodes[~has_room], n_arms=n_arms)
-    raise _refused(a)
+    raise _refused(a, 2 * LEAST_WINDOW, settings)
 
 
 def _installed(net: Net, settings: Settings, a: int, tree: SumTree, free: I64) -> SumTree:
@@ -82,11 +82,16 @@ def _installed(net: Net, settings: Settings, a: int, tree: SumTree, free: I64) -
     most = settings.group_slots or settings.array_slots
     window = min(tree.window, int(free[nodes].min()), most)
     if window < 1:
-        raise _refused(a)
+        raise _refused(a, 1, settings)
     free[nodes] -= window
     return tree._replace(window=window)
 
 
-def _refused(a: int) -> ConfigError:
+def _refused(a: int, least: int, settings: Settings) -> ConfigError:
     got = f"sum {a}, which no switch has slots left for"
-    return ConfigError("workload.kind", got, f"{2 * LEAST_WINDOW} slots or more for each sum")
+    knob = "settings.array_slots (of a study: slots)"
+    if 0 < settings.group_slots < least:
+        knob = "settings.group_slots"
+    return ConfigError(
+        "workload.kind", got, f"{least} or more slots for each sum: raise {knob}"
+    )

@@ -98,6 +98,10 @@ def test_slots_are_granted_in_halves_down_to_eight():
     assert run(sums(ten), Settings(array_slots=8)).end_ps > few.end_ps
     with pytest.raises(ConfigError, match="sum 0, which no switch has slots left for"):
         run(sums(ten), Settings(array_slots=7))
+    with pytest.raises(ConfigError, match=r"8 or more slots .*: raise settings\.array_slots"):
+        run(sums(ten), Settings(array_slots=7))
+    with pytest.raises(ConfigError, match=r"8 or more slots .*: raise settings\.group_slots"):
+        run(sums(ten), Settings(group_slots=7))
 
 
 def test_sums_compete_for_slots_in_the_order_in_which_they_start():
@@ -170,6 +174,8 @@ def test_installed_trees_take_a_slot_for_each_block_under_way():
     # two blocks a round of 2 x (full + 1 us), the last two without waiting
     assert alone.end_ps == 4 * 2 * (full + US) + full + 2 * (full + US)
     with pytest.raises(ConfigError, match="sum 1, which no switch has slots left for"):
+        run(program, Settings(array_slots=8))
+    with pytest.raises(ConfigError, match="allowed: 1 or more slots for each sum: raise"):
         run(program, Settings(array_slots=8))
 
 
