@@ -1,8 +1,7 @@
-"""Seeds of the command line: as wide as the column that results keep them in."""
+"""Seeds of the command line."""
 
 from fanfold.errors import ConfigError
-
-MAX_SEED = (1 << 63) - 1
+from fanfold.streams import MAX_SEED
 
 
 def checked_seed(seed: int | None) -> int | None:

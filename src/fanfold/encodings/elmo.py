@@ -12,6 +12,7 @@ always does); the tunnel header gives way to ``fixed_part.py``.
 
 from typing import NamedTuple
 
+from fanfold.core.flight import members_of
 from fanfold.encodings.bit_field import NO_BITS, BitReader, Bits
 from fanfold.encodings.clos import clos_of
 from fanfold.encodings.elmo_rules import SHARED, Rules, cluster
@@ -104,7 +105,7 @@ class Elmo(Encoder):
             bitmap, n_lookups = self._ruled(node, tier, body)
         below = with_body(head, body.rest() if tier > 1 else b"")
         links = clos.down_links(node)
-        copies = [Copy(links[at], below) for at in _ones(bitmap) if at in links]
+        copies = [Copy(links[at], below) for at in members_of(bitmap) if at in links]
         if up.is_up:
             copies.append(Copy(clos.up_links(node)[0], with_body(head, rise)))
         return Turn(copies, n_lookups)
@@ -197,13 +198,3 @@ def _read(body: BitReader, form: _List, name: int) -> tuple[int | None, int]:
             has_id = body.take(1)
         has_rules = body.take(1)
     return matched, body.take(form.n_ports) if has_default else 0
-
-
-def _ones(bitmap: int) -> list[int]:
-    """Places of the bits that are set, rising."""
-    found = []
-    while bitmap:
-        low = bitmap & -bitmap
-        found.append(low.bit_length() - 1)
-        bitmap ^= low
-    return found

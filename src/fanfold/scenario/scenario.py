@@ -21,8 +21,10 @@ from blake3 import blake3
 from msgspec import Meta
 
 from fanfold.errors import ConfigError
+from fanfold.input_file import read_input
 from fanfold.scenario.settings import Settings
 from fanfold.scenario.width import AUTO, WIDTHS
+from fanfold.streams import MAX_SEED
 from fanfold.toml_table import read_table, write_table
 from fanfold.trees.settings import TreeSettings
 from fanfold.work.collective import Kind
@@ -32,7 +34,6 @@ Fidelity = Literal["auto", "packet", "train", "flow"]
 """packet: exact. train: runs of packets as one record. flow: shares of links, no packets."""
 Order = Literal["packed", "spread", "shuffled"]
 """packed: the first hosts in order. spread: evenly over all hosts. shuffled: drawn by seed."""
-MAX_SEED = 2**63 - 1
 MAX_BYTES = 2**55
 ALL = "all"
 MATRIX_SCHEME = "matrix"
@@ -157,15 +158,15 @@ def bundle(scenario: Scenario, scheme: str) -> Bundle:
     changes: dict[str, Any] = {}
     if scenario.matrix:
         changes["matrix"] = _MATRIX
-        files[_MATRIX] = _content(Path(scenario.matrix))
+        files[_MATRIX] = read_input(Path(scenario.matrix))
     if scenario.trace is not None:
         name, held = bundle_trace(scenario.trace.form, Path(scenario.trace.path), _TRACE)
         changes["trace"] = msgspec.structs.replace(scenario.trace, path=name)
-        files |= {file: _content(at) for file, at in held.items()}
+        files |= {file: read_input(at) for file, at in held.items()}
     if (imported := _imported(scenario.topology)) is not None:
         path, tail = imported
         changes["topology"] = f"{_IMPORT}{_NET}{path.suffix}{tail}"
-        files[f"{_NET}{path.suffix}"] = _content(path)
+        files[f"{_NET}{path.suffix}"] = read_input(path)
     schemes = (ALL,) if scenario.matrix else (scheme,)
     alone = msgspec.structs.replace(scenario, name="", schemes=schemes, **changes)
     return Bundle(alone, files)
@@ -202,10 +203,3 @@ def _imported(topology: str) -> tuple[Path, str] | None:
         return None
     file, *tail = re.split(r"(?=,(?:rate|delay)=)", topology.removeprefix(_IMPORT), maxsplit=1)
     return Path(file), "".join(tail)
-
-
-def _content(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as err:
-        raise ConfigError(str(path), err.strerror, "a file that can be read") from err

@@ -17,6 +17,7 @@ import msgspec
 import numpy as np
 
 from fanfold.errors import ConfigError
+from fanfold.input_file import read_input
 from fanfold.topo.net import Cables, Net, Stands, build_net
 from fanfold.topo.net_rules import check_net, tiers_of
 from fanfold.topo.sketch import MAX_CABLES, MAX_HOSTS, Line
@@ -61,7 +62,7 @@ def load_node_link(path: Path, line: Line) -> Net:
         ConfigError: no such file, no node-link JSON, or no usable net; with its place.
     """
     try:
-        table = msgspec.json.decode(_read(path), type=_NodeLink)
+        table = msgspec.json.decode(read_input(path), type=_NodeLink)
     except msgspec.DecodeError as err:
         raise ConfigError(str(path), str(err), "node-link JSON: nodes, links") from err
     nodes: dict[str, Attrs] = {}
@@ -85,7 +86,7 @@ def load_graphml(path: Path, line: Line) -> Net:
         ConfigError: no such file, no GraphML, or no usable net; with its place.
     """
     try:
-        root = ElementTree.fromstring(_read(path))  # noqa: S314 - expat bounds what entities grow to
+        root = ElementTree.fromstring(read_input(path))  # noqa: S314 - expat bounds what entities grow to
     except ElementTree.ParseError as err:
         raise ConfigError(str(path), str(err), "GraphML") from err
     space = root.tag.removesuffix("graphml")
@@ -104,13 +105,6 @@ def load_graphml(path: Path, line: Line) -> Net:
         edges.append(Edge(a, b, _data(item, keys, where), where))
     is_directed = graph.get("edgedefault") == "directed"
     return _net_of(_Graph(nodes, edges, is_directed), line, str(path))
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as err:
-        raise ConfigError(str(path), err.strerror, "a file that can be read") from err
 
 
 def _text(value: object, field: str) -> str:

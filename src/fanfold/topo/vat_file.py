@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from fanfold.errors import ConfigError
+from fanfold.input_file import read_input
 from fanfold.topo.net import Net
 from fanfold.topo.vat import NONE, Vat, VatNode, hosts_of, mask_of
 
@@ -55,9 +56,7 @@ def load_vat_file(path: Path) -> VatFile:
         ConfigError: it cannot be read, or is not of this form.
     """
     try:
-        return msgspec.json.decode(path.read_bytes(), type=VatFile)
-    except OSError as error:
-        raise ConfigError(str(path), error.strerror, "a file that can be read") from error
+        return msgspec.json.decode(read_input(path), type=VatFile)
     except msgspec.DecodeError as error:
         raise ConfigError(str(path), str(error), "JSON: topology, slots, jobs") from error
 

@@ -29,6 +29,7 @@ import msgspec
 from google.protobuf.message import DecodeError
 
 from fanfold.errors import ConfigError
+from fanfold.input_file import read_input
 from fanfold.units import PS_PER_SECOND, PS_PER_US
 from fanfold.work.chakra_schema import (
     COLLECTIVE_TYPES,
@@ -98,7 +99,7 @@ def load_chakra(path: Path, wish: Wish = STRICT) -> Trace:
     ops = []
     for rank, file in enumerate(files):
         reader = _Reader(rank, len(files), wish, dict(groups), skipped)
-        ops.append(reader.read(_content(file), str(file)))
+        ops.append(reader.read(read_input(file), str(file)))
     return join_ops(ops, skipped)
 
 
@@ -145,9 +146,7 @@ def load_groups(file: Path | None, n_ranks: int) -> dict[str, tuple[int, ...]]:
     if file is None:
         return {}
     try:
-        table = msgspec.json.decode(file.read_bytes(), type=dict[str, list[int]])
-    except OSError as err:
-        raise ConfigError(str(file), err.strerror, "a file that can be read") from err
+        table = msgspec.json.decode(read_input(file), type=dict[str, list[int]])
     except (msgspec.DecodeError, UnicodeDecodeError) as err:
         raise ConfigError(str(file), str(err), "an object of groups, name to ranks") from err
     for name, ranks in table.items():
@@ -405,13 +404,6 @@ def _is_group(ranks: list[Any], n_ranks: int) -> bool:
         and min(ranks) >= 0
         and max(ranks) < n_ranks
     )
-
-
-def _content(file: Path) -> bytes:
-    try:
-        return file.read_bytes()
-    except OSError as err:
-        raise ConfigError(str(file), err.strerror, "a file that can be read") from err
 
 
 def _unpacked(data: bytes, name: str) -> bytes:

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from fanfold.errors import ConfigError
+from fanfold.input_file import read_input
 from fanfold.work.config_fields import Fields
 from fanfold.work.model import Dtype, Model
 from fanfold.work.model_families import FAMILIES
@@ -62,9 +63,7 @@ def load_places(path: Path) -> dict[str, str]:
 
 def _table(file: Path) -> dict[str, Any]:
     try:
-        return msgspec.json.decode(file.read_bytes(), type=dict[str, Any])
-    except OSError as err:
-        raise ConfigError(str(file), err.strerror, "a file that can be read") from err
+        return msgspec.json.decode(read_input(file), type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError) as err:
         raise ConfigError(str(file), str(err), "a JSON object") from err
 
