@@ -5,6 +5,7 @@ FOLD 24 (docs/wire/fold.md).
 """
 
 import numpy as np
+from census import take_census
 from validation_world import BYTE_PS, NO_EDGES, US, fabric
 
 from fanfold.core.effects import VatEvent
@@ -37,7 +38,7 @@ def played(sim):
     """The same run at its end; the outcome."""
     while sim.step():
         pass
-    assert sim.census() == []
+    assert take_census(sim) == []
     return sim.outcome()
 
 

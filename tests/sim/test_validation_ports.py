@@ -135,6 +135,12 @@ def test_marks_at_ports_that_can_be_paused():
     assert sum(kind == r.PK_DATA for kind, _, _ in found) == 13
 
 
+def run_past(sim, stop_ps):
+    """Work through all events up to a time, and the next one."""
+    while sim.progress().now_ps <= stop_ps and sim.step(1):
+        pass
+
+
 def test_a_full_queue_drops_what_comes_and_all_of_it_is_sent_again():
     n, limit = 20, 5
     net = build_named_net("star:hosts=3")
@@ -142,13 +148,10 @@ def test_a_full_queue_drops_what_comes_and_all_of_it_is_sent_again():
     down = down_link(net)
     until = US + n * FULL  # the last pair comes
     first = simulation(net, crowd(n), settings)
-    first.stop_at(until)
-    while first.step():
-        pass
+    run_past(first, until)
     expected = sum(not fits for _, fits in backlogs(n, limit))
     assert first.outcome().link_drops[down] == first.outcome().link_drops.sum() == expected > 0
     assert first.outcome().link_peak_bytes[down] == limit * 4160
-    assert first.outcome().reason.startswith("stop time reached")
     out = alone(net, crowd(n), settings)
     assert out.got_bytes.tolist() == out.due_bytes.tolist()
     assert out.stuck == ()
@@ -171,11 +174,8 @@ def test_a_full_queue_cuts_packets_to_headers():
 def test_a_sender_waits_for_pulls_after_its_first_window():
     net = build_named_net("star:hosts=3")
     sim = simulation(net, crowd(16), Settings(transport="ndp", window_pkts=8))
-    sim.stop_at(4 * US)  # the first pull comes after 2 packets and 4 flights
-    while sim.step():
-        pass
+    run_past(sim, 4 * US)  # the first pull comes after 2 packets and 4 flights
     assert sim.outcome().link_pkts[net.first_out[1:3], 0].tolist() == [8, 8]
-    sim.stop_at(2**62)
     while sim.step():
         pass
     out = sim.outcome()

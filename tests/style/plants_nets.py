@@ -29,9 +29,9 @@ PLANTS = (
     ),
     (
         "src/fanfold/topo/routes.py",
-        "if (best >= FAR).any():",
-        "if (best > FAR).any():",
-        ROUTES + "test_hosts_without_a_way_to_each_other_are_named",
+        "np.full((n_routers, n_groups), FAR, np.int16)",
+        "np.full((n_routers, n_groups), FAR - 1, np.int16)",
+        ROUTES + "test_hosts_without_a_way_over_routers_stay_far",
     ),
     (
         "src/fanfold/topo/search.py",

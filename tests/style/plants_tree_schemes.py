@@ -69,7 +69,7 @@ PLANTS = (
     ),
     (
         "src/fanfold/sim/simulate.py",
-        "elif self.code == r.LATE and self.change_ps < self._stop_ps:",
+        "elif self.code == r.LATE:",
         "elif self.code == r.LATE and self.change_ps < 0:",
         WAITS,
     ),

@@ -12,7 +12,6 @@ from fanfold.scenario.settings import Settings
 from fanfold.schemes.program import NO_TREE, Program, expand
 from fanfold.sim import build as b
 from fanfold.sim.by_hand import push
-from fanfold.sim.census import take_census
 from fanfold.sim.fans import Fans
 from fanfold.sim.loop import rows as r
 from fanfold.sim.loop.fans import Bier, Receivers
@@ -32,7 +31,6 @@ MAX_STUCK = 20
 WHY = {
     r.DONE: "every item is done",
     r.EMPTY: "no event left",
-    r.LATE: "stop time reached",
 }
 
 
@@ -112,7 +110,7 @@ class Simulation:
         b.sort_deps(self.world.deps, b.start_ranks(items, streams))
         b.push_starts(q, items, streams)
         self._push_failures()
-        self._stop_ps = self.change_ps = int(NEVER)
+        self.change_ps = int(NEVER)
         self._change_trees()
         self.code = r.TURN
 
@@ -139,16 +137,11 @@ class Simulation:
                 what = (2 * link + int(failure.up)) * r.N_KINDS + r.EV_CABLE
                 push(self.q, failure.at_ps, what)
 
-    def stop_at(self, stop_ps: int) -> None:
-        """Look no further than a time."""
-        self._stop_ps = stop_ps
-        self.q[r.STOP_PS] = min(stop_ps, self.change_ps)
-
     def _change_trees(self) -> None:
         """Trees as they stand from now on; the loop comes back when the next one changes."""
         now = max(int(self.q[r.NOW]), self.change_ps if self.change_ps < NEVER else 0)
         self.change_ps = self.fans.write_trees(now)
-        self.q[r.STOP_PS] = min(self._stop_ps, self.change_ps)
+        self.q[r.STOP_PS] = self.change_ps
 
     def parts_of(self, item: int) -> int:
         """Parts of a fan: its source sends one through each link that leads to receivers."""
@@ -185,7 +178,7 @@ class Simulation:
                 self.fans.deliver(self)
             elif self.code == r.FULL:
                 self._enlarge()
-            elif self.code == r.LATE and self.change_ps < self._stop_ps:
+            elif self.code == r.LATE:
                 self._change_trees()
             elif self.code != r.TURN:
                 return False
@@ -219,10 +212,6 @@ class Simulation:
         q = self.q
         fields = (r.NOW, r.N_EVENTS, r.N_HOPS, r.N_DONE, r.N_ITEMS)
         return Progress(*(int(q[f]) for f in fields))
-
-    def census(self) -> list[str]:
-        """What does not add up just now, a line each; empty when all does."""
-        return take_census(self)
 
     def hops(self) -> list[Hop]:
         """Time line of the traced packet, of its copies and of what answered it."""

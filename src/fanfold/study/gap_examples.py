@@ -40,7 +40,6 @@ REGIONS = Scenario(
     fidelity="flow",
     workload=Workload("broadcast", 500 * 10**9),
 )
-SCENARIOS = (THOUSAND, IMPLOSION, REGIONS)
 
 
 class Told(NamedTuple):

@@ -1,7 +1,7 @@
 """Bit Index Routing Table of one node, RFC 8279 section 6.3.
 
-One row for each BFER of the sub-domain: where its bit is, its BFR-prefix, and all BFR-NBRs on
-shortest paths to it. Every node of a fabric is a BFR, so the BFR-NBR is the next hop (6.2).
+One row for each BFER of the sub-domain: where its bit is, and all BFR-NBRs on shortest paths to
+it. Every node of a fabric is a BFR, so the BFR-NBR is the next hop (6.2).
 """
 
 from typing import NamedTuple
@@ -17,7 +17,6 @@ class BirtRow(NamedTuple):
     bfr_id: int
     si: int
     bit_position: int
-    bfr_prefix: str
     n_hops: int
     """Links on a shortest path; 0 for the node itself and where there is no path."""
     nbrs: tuple[int, ...]
@@ -36,5 +35,5 @@ def build_birt(paths: Paths, name: str) -> tuple[BirtRow, ...]:
         nbrs = tuple(fabric.port_to(name, n) for n in near)
         if bfer.name == name:
             nbrs = (SELF_NBR,)
-        rows.append(BirtRow(bfr_id, si, bit_position, bfer.address, n_hops, nbrs))
+        rows.append(BirtRow(bfr_id, si, bit_position, n_hops, nbrs))
     return tuple(rows)

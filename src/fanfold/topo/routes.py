@@ -85,19 +85,6 @@ def build_routes(net: Net) -> Routes:
     return Routes(group, hops, ecmp, first, link[sets.arc[: first[-1]]])
 
 
-def check_reach(net: Net, routes: Routes) -> None:
-    """Raise ConfigError where a host has no path to another."""
-    hangs = routes.hops == 1
-    for g in range(routes.n_groups):
-        best = routes.hops[hangs[:, g]].min(axis=0)
-        if (best >= FAR).any():
-            far = int(np.argmax(best >= FAR))
-            a, b = (net.node_name(int(np.argmax(routes.group == i))) for i in (g, far))
-            raise ConfigError(
-                "topology", f"no path from {a} to {b}", "hosts that are connected"
-            )
-
-
 def _build_groups(net: Net) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     """Group of each host, and the routers of each group as rows (G, D), -1 beyond the last."""
     n_hosts = net.n_hosts

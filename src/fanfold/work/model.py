@@ -171,17 +171,6 @@ def active_params(model: Model) -> int:
     return total_params(model) - count_params(model)["experts"] // n * (n - k)
 
 
-def mtp_params(model: Model) -> int:
-    """Parameters of the modules for further tokens, beside the embeddings and head they share.
-
-    Each is a layer of the last kind, a projection of 2 h to h and three norms.
-    """
-    own = model.attention.n_params(model.hidden) + model.attention.n_norm_params()
-    mlp = sum(_moe_params(model)) if model.experts else _mlp(model, model.inner)
-    norms = (model.n_norms + 3) * model.hidden * (1 + int(model.has_norm_bias))
-    return model.n_mtp * (own + mlp + norms + 2 * model.hidden**2)
-
-
 def bytes_of(n_values: int, dtype: Dtype) -> int:
     """Bytes of so many values, rounded up to a whole byte."""
     return -(-n_values * DTYPE_BITS[dtype] // 8)

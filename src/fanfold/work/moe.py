@@ -213,13 +213,5 @@ def count_copies(
     )
 
 
-def rank_traffic(made: Dispatch) -> I64:
-    """(R, R) copies from rank to rank, one for each rank that a token goes to elsewhere."""
-    row, member = members_of(made.far_bits)
-    pairs = made.token_rank[row] * made.n_ranks + member
-    flat = np.bincount(pairs, minlength=made.n_ranks**2)
-    return flat.reshape(made.n_ranks, made.n_ranks).astype(np.int64)
-
-
 def _popcount(words: U64) -> int:
     return int(np.bitwise_count(words).sum())

@@ -103,15 +103,6 @@ def busy_ps(trace: Trace) -> list[int]:
     return total
 
 
-def bytes_by_kind(trace: Trace) -> dict[PhaseKind, tuple[int, int]]:
-    """Phases of each kind, and their bytes."""
-    found: dict[PhaseKind, tuple[int, int]] = {}
-    for phase in trace.phases:
-        n, n_bytes = found.get(phase.kind, (0, 0))
-        found[phase.kind] = (n + 1, n_bytes + phase.n_bytes)
-    return found
-
-
 def closed_form(rate_bps: int, latency_ps: int) -> Callable[[Phase], int]:
     """Time of a phase alone: links of one rate, a latency for each step, rings for collectives.
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from fanfold.errors import ConfigError
 from fanfold.work import chakra_schema
 from fanfold.work.chakra import MISSING, Wish, load_chakra
-from fanfold.work.trace import busy_ps, bytes_by_kind
+from fanfold.work.trace import busy_ps
+from fanfold.work.trace_rows import rows_of
 
 OURS = SimpleNamespace(
     GlobalMetadata=chakra_schema.GlobalMetadata,
@@ -67,7 +68,8 @@ def test_a_pipeline_by_send_and_recv():
 
 
 def test_every_type_of_collective_is_taken():
-    by_kind = bytes_by_kind(load_chakra(FOLDER / "collectives"))
+    rows = rows_of(load_chakra(FOLDER / "collectives"))
+    by_kind = {row["kind"]: (row["phases"], row["all_bytes"]) for row in rows}
     n = 65_536
     assert by_kind == {
         "compute": (8, 0),

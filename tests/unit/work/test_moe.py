@@ -16,7 +16,6 @@ from fanfold.work.moe import (
     members_of,
     place_experts,
     place_tokens,
-    rank_traffic,
 )
 from fanfold.work.presets import preset_of
 
@@ -143,7 +142,6 @@ def test_four_tokens_counted_by_hand():
     assert counts.packets == 2
     assert counts.header_bytes == 2 * (12 + 8)
     assert counts.header_share_ppb == 40 * 10**9 // 240
-    assert rank_traffic(made).tolist() == [[0] * 4, [1, 0, 0, 0], [1, 1, 0, 0], [0] * 4]
 
 
 def test_nine_of_256_experts_have_the_header_share_of_the_drafts():
@@ -210,9 +208,6 @@ def test_no_destination_is_lost_and_none_is_made_up(seed, gate, ranks, per_node,
     assert counts.copies_by_node <= counts.copies_by_rank <= counts.copies_by_expert
     assert counts.copies_multicast == counts.n_far_tokens <= counts.copies_by_rank
     assert counts.inside_copies + counts.copies_by_node == counts.copies_by_rank
-    traffic = rank_traffic(made)
-    assert traffic.sum() == counts.copies_by_rank
-    assert np.trace(traffic) == 0
 
 
 @given(st.lists(st.sets(st.integers(0, 199), min_size=3, max_size=3), min_size=1, max_size=9))

@@ -1,11 +1,11 @@
 """A census between two steps: every packet is somewhere, once, and every link's sums hold.
 
-Letters: P = packet rows, L = links, F = streams. Looks only; for tests and for doubts. Where
+Letters: P = packet rows, L = links, F = streams. Looks only. Where
 packets may be lost, or several words go up for one slot, sums that would need a count of their
 own are left out.
 """
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +14,7 @@ from fanfold.kernels.codes import FOLD_MERGED, FOLD_UNFOLDED
 from fanfold.sim.loop import rows as r
 from fanfold.sim.loop.sum_rows import R_HERE, bytes_of_block
 from fanfold.sim.loop.words import SIZE
-
-if TYPE_CHECKING:
-    from fanfold.sim.simulate import Simulation
+from fanfold.sim.simulate import Simulation
 
 I64 = NDArray[np.int64]
 MAX_LINES = 20
@@ -40,7 +38,7 @@ class Places(NamedTuple):
     n_rows: int
 
 
-def take_census(sim: "Simulation") -> list[str]:
+def take_census(sim: Simulation) -> list[str]:
     """What does not add up, a line each; empty when all does."""
     places = _find(sim)
     wrong = [*_rows(sim, places), *_links(sim, places), *_routers(sim, places)]
@@ -56,7 +54,7 @@ def _chain(first: int, following: list[int], most: int) -> list[int]:
     return found
 
 
-def _find(sim: "Simulation") -> Places:
+def _find(sim: Simulation) -> Places:
     q, links, pkts = sim.q, sim.world.links, sim.world.pkts
     following: list[int] = pkts["next"].tolist()
     free = _chain(int(q[r.FREE_PKT]), following, pkts.size)
@@ -105,7 +103,7 @@ def _listed(q: I64, following: list[int]) -> tuple[list[int], int]:
     return found, n_rows
 
 
-def _rows(sim: "Simulation", places: Places) -> list[str]:
+def _rows(sim: Simulation, places: Places) -> list[str]:
     """Every row of packets, events and words is free or in use, once."""
     q, pkts = sim.q, sim.world.pkts
     used = np.concatenate([places.under_way, places.queued, places.posted])
@@ -132,7 +130,7 @@ def _rows(sim: "Simulation", places: Places) -> list[str]:
     return wrong
 
 
-def _links(sim: "Simulation", places: Places) -> list[str]:
+def _links(sim: Simulation, places: Places) -> list[str]:
     """What went onto a link has arrived, was lost, or is on it."""
     links, pkts = sim.world.links, sim.world.pkts
     on_it = _sum_by(pkts["link"][places.under_way], pkts["n"][places.under_way], links.size)
@@ -145,7 +143,7 @@ def _links(sim: "Simulation", places: Places) -> list[str]:
     ]
 
 
-def _routers(sim: "Simulation", places: Places) -> list[str]:
+def _routers(sim: Simulation, places: Places) -> list[str]:
     """What came to a router left it, was refused, waits, led nowhere, or was folded."""
     net, links, pkts, nodes = sim.net, sim.world.links, sim.world.pkts, sim.world.nodes
     came = _sum_by(net.dst, links["arrived"], net.n_nodes)
@@ -161,7 +159,7 @@ def _routers(sim: "Simulation", places: Places) -> list[str]:
     ]
 
 
-def _folds(sim: "Simulation", places: Places) -> list[str]:
+def _folds(sim: Simulation, places: Places) -> list[str]:
     """Words that came to a BFR were folded or passed on, where none was lost on the way."""
     net, links, pkts = sim.net, sim.world.links, sim.world.pkts
     if not sim.program.folds:
@@ -180,7 +178,7 @@ def _folds(sim: "Simulation", places: Places) -> list[str]:
     ]
 
 
-def _ports(sim: "Simulation", places: Places) -> list[str]:
+def _ports(sim: Simulation, places: Places) -> list[str]:
     """Bytes that wait at queued ports, and those that PFC holds against a link."""
     q, links, pkts = sim.q, sim.world.links, sim.world.pkts
     is_data = np.ones(places.queued.size, np.bool_)
@@ -205,7 +203,7 @@ def _ports(sim: "Simulation", places: Places) -> list[str]:
     return wrong
 
 
-def _streams(sim: "Simulation", places: Places) -> list[str]:
+def _streams(sim: Simulation, places: Places) -> list[str]:
     """Where nothing was lost, trimmed or sent again: what was sent has come or is under way."""
     q, links, pkts = sim.q, sim.world.links, sim.world.pkts
     if (links["lost"] + links["drops"] + links["trims"]).any() or q[r.REPAIR_PKTS]:
@@ -229,7 +227,7 @@ def _streams(sim: "Simulation", places: Places) -> list[str]:
     return wrong
 
 
-def _hosts(sim: "Simulation") -> list[str]:
+def _hosts(sim: Simulation) -> list[str]:
     """Bytes that a host got are those of records and packets that it marked as received."""
     net, senders = sim.net, sim.senders
     got = np.zeros(net.n_hosts, np.int64)
@@ -261,7 +259,7 @@ def _hosts(sim: "Simulation") -> list[str]:
     ]
 
 
-def _add_sums(sim: "Simulation", got: I64) -> None:
+def _add_sums(sim: Simulation, got: I64) -> None:
     """Add blocks of sums that ranks have marked as here."""
     ranks = sim.fans.ranks
     for rank in ranks.rows[ranks.rows["keeps"] != 0]:
@@ -283,6 +281,6 @@ def _sum_by(keys: NDArray[np.int64], values: NDArray[np.int64], n: int) -> I64:
     return found
 
 
-def _name(sim: "Simulation", at: int) -> str:
+def _name(sim: Simulation, at: int) -> str:
     net = sim.net
     return f"{net.node_name(int(net.src[at]))} > {net.node_name(int(net.dst[at]))}"
