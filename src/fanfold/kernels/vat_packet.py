@@ -109,7 +109,7 @@ def take_fold(
         vats.events[VAT_UNKNOWN] += 1
     elif is_down or what == WHAT_CLOSE:
         if what == WHAT_HEARD and vat >= 0 and vats.rows[vat]["n_slots"] > 0:
-            overhear(buf, at, n_words, now_ps, node, vats, vat, scratch[1])
+            overhear(buf, at, n_words, now_ps, vats, vat, scratch[1])
         take_down(buf, at, size, n_words, node, vats, vat, drops)
     elif vat < 0 or vats.rows[vat]["n_slots"] == 0:
         r = vat if vat >= 0 else -2 - vat
@@ -223,7 +223,7 @@ def end_heard(vats: Vats, n: int, n_words: int) -> None:
 
 @kernel
 def overhear(
-    buf: U8, at: int, n_words: int, now_ps: int, node: Rows, vats: Vats, vat: int, above: U64
+    buf: U8, at: int, n_words: int, now_ps: int, vats: Vats, vat: int, above: U64
 ) -> None:
     """A HEARD on its way down: send an array again that did not arrive, add what is here."""
     head = fold_at(n_words) + FOLD_BYTES

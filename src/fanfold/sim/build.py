@@ -18,7 +18,7 @@ from fanfold.sim.loop.events import RADIX
 from fanfold.streams import stream_key
 from fanfold.topo.net import Net
 from fanfold.topo.routes import FAR, Routes
-from fanfold.units import NEVER
+from fanfold.units import NEVER, PS_PER_SECOND
 
 I64 = NDArray[np.int64]
 Rows = NDArray[np.void]
@@ -28,6 +28,8 @@ SPRAY_REORDER = 64
 """Records that a later one may overtake on other paths before they count as lost."""
 PATH_REORDER = 2
 FULL_BYTES = 4160
+BYTE_BIT_PS = 8 * PS_PER_SECOND
+"""What a byte takes at one bit a second."""
 SAMPLE = 16
 ROUNDS = 3
 """A retransmit timer never runs for less than so many round trips."""
@@ -105,7 +107,7 @@ def enlarge_queue(q: I64) -> I64:
 
 def byte_times(net: Net) -> I64:
     """(L,) picoseconds a byte, rounded down (docs/simulator.md 1)."""
-    return 8 * 10**12 // net.bps
+    return BYTE_BIT_PS // net.bps
 
 
 def lines(n: int, dtype: np.dtype[np.void]) -> Rows:
@@ -131,7 +133,7 @@ def _round(net: Net, routes: Routes, source: int, host: int) -> int:
     at = int(net.first_out[source])
     total = 0
     for _ in range(FAR):
-        total += 2 * int(net.prop_ps[at]) + FULL_BYTES * (8 * 10**12 // int(net.bps[at]))
+        total += 2 * int(net.prop_ps[at]) + FULL_BYTES * (BYTE_BIT_PS // int(net.bps[at]))
         router = int(net.dst[at]) - net.n_hosts
         if router < 0 or routes.hops[router, group] >= FAR:
             break

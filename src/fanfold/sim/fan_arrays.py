@@ -22,7 +22,7 @@ from fanfold.kernels.state import NODE_ROW, SLOT_PLANES, SLOT_ROW, build_fold
 from fanfold.kernels.vat import MAX_TODO, VAT_ABSORBED, VAT_PARTIAL, VAT_PASSED
 from fanfold.scenario.settings import Settings
 from fanfold.schemes.program import NO_TREE, Fan, Phase, Program, order_of, with_entropy
-from fanfold.sim.build import Streams, round_trip
+from fanfold.sim.build import Streams, byte_times, round_trip
 from fanfold.sim.fan_sizes import fan_head_bytes, feedback_bytes, with_room
 from fanfold.sim.fan_trees import phase_at, write_tree, write_words
 from fanfold.sim.loop import rows as r
@@ -360,7 +360,7 @@ class FanArrays:
 
     def _idle(self) -> int:
         """When a receiver takes a block that stopped coming for lost: fans take turns there."""
-        full = self.settings.payload_bytes * int((8 * 10**12 // self.net.bps).max())
+        full = self.settings.payload_bytes * int(byte_times(self.net).max())
         return IDLE_PS // self.quick + 4 * full * len(self.parts)
 
     def _count_slots(self) -> int:
@@ -378,7 +378,7 @@ class FanArrays:
         if len(self.parts) < 2:
             return 0
         down = self.net.reverse[self.net.first_out[: self.net.n_hosts]]
-        return int((inbound * (8 * 10**12 // self.net.bps[down])).max())
+        return int((inbound * byte_times(self.net)[down]).max())
 
     def _implosion(self) -> int:
         """How long the ACKs of all packets under way take the busiest source's link, in ps."""
@@ -389,7 +389,7 @@ class FanArrays:
                 n_pkts = min(-(-part.fan.n_bytes // self.settings.payload_bytes), most)
                 word = feedback_bytes(self.settings, is_tree=part.fan.tree != NO_TREE)
                 inbound[part.nic] += n_pkts * len(part.fan.receivers) * word
-        return int((inbound * (8 * 10**12 // self.net.bps)).max(initial=0))
+        return int((inbound * byte_times(self.net)).max(initial=0))
 
     def enlarge(self, senders: r.Senders, n_pkts: int) -> r.Senders:
         """Room for BitStrings and FEEDBACK of ``n_pkts`` packets."""

@@ -26,6 +26,7 @@ from fanfold.kernels.layout import (
 from fanfold.kernels.slots import NEVER_PS
 from fanfold.scenario.settings import Settings
 from fanfold.schemes.program import NO_TREE, Fan, Program
+from fanfold.sim.build import BYTE_BIT_PS
 from fanfold.sim.by_hand import finish, free, join, push, wake
 from fanfold.sim.fan_arrays import LANES, FanArrays
 from fanfold.sim.loop import rows as r
@@ -136,7 +137,7 @@ class Fans(FanArrays):
         cap = max(int(self.net.bps[self.parts[m].nic]) // self.speed, 1)
         machine = self._machine(2 * m + 1, fan, shape, bits, cap)
         pace = machine.lanes[MAIN].pace
-        bytes_under_way = cap * self.speed * self.rtt_ps // (8 * 10**12)
+        bytes_under_way = cap * self.speed * self.rtt_ps // BYTE_BIT_PS
         pace.window_bytes = max(pace.window_bytes, 2 * bytes_under_way)
         self.machines[m] = machine
         self._wake_ps[m] = NEVER_PS
@@ -260,7 +261,7 @@ class Fans(FanArrays):
         s = self.lanes_at + m * LANES + job.lane
         st = streams[s]
         rate = max(machine.lane_rate_bps(job.lane) * self.speed, 1)
-        st["gap_ps"] = 8 * 10**12 // rate
+        st["gap_ps"] = BYTE_BIT_PS // rate
         at = int(st["first_job"])
         if at == r.NONE:
             st["first_job"] = j

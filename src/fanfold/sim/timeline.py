@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 from fanfold.scenario.settings import Settings
 from fanfold.schemes.program import Program
+from fanfold.sim.build import BYTE_BIT_PS
 from fanfold.sim.simulate import Hop
 from fanfold.topo.net import Net
 
-BYTE_BIT_PS = 8 * 10**12
 BLOCK_BITS = 64
 
 

@@ -30,7 +30,6 @@ TOKEN_BYTES = 7392
 """A token of DeepSeek-V3: 7,168 values of one octet and 224 octets of scales."""
 FAR_TOPOLOGY = "fat-tree:k=64"
 """65,536 hosts, the most that BFR-ids of one sub-domain name but one."""
-SECOND_PS = 10**12
 PPM = 10**6
 
 

@@ -11,7 +11,6 @@ import msgspec
 
 from fanfold.scenario.settings import Settings
 from fanfold.study.gap_ground import (
-    SECOND_PS,
     SOURCE,
     TOKEN_BYTES,
     Ground,
@@ -29,11 +28,12 @@ from fanfold.study.gap_sim import (
 from fanfold.study.gap_table import NEVER_HERE
 from fanfold.trees.happenings import Happening, HappeningRow
 from fanfold.trees.tree_run import TreeRun, build_tree
+from fanfold.units import PS_PER_SECOND
 
 N_CHANGES = 8
 N_GROUPS = 64
 """Tokens, each to a group of its own, that a source sends one after the other."""
-CHANGE_GAP_PS = 10 * SECOND_PS
+CHANGE_GAP_PS = 10 * PS_PER_SECOND
 STEADY = Happening(0, "send", n=20, gap_ps=10**9)
 """Packets from the start on: PIM's routers change to the source's tree by the first ones."""
 SETTINGS = Settings()

@@ -17,7 +17,6 @@ from fanfold.sim.simulate import Simulation
 from fanfold.study.bier_domain import BierDomain
 from fanfold.study.gap_ground import (
     PPM,
-    SECOND_PS,
     SOURCE,
     Ground,
     Numbers,
@@ -33,11 +32,12 @@ from fanfold.trees.settings import TreeSettings
 from fanfold.trees.tree import Tree
 from fanfold.trees.tree_run import build_tree
 from fanfold.trees.world import World
+from fanfold.units import PS_PER_SECOND
 
-FAULT_PS = 20 * SECOND_PS
-LOOK_PS = SECOND_PS // 4000
+FAULT_PS = 20 * PS_PER_SECOND
+LOOK_PS = PS_PER_SECOND // 4000
 """Between two looks at a tree that is being mended."""
-FAR_LOOK_PS = SECOND_PS // 100
+FAR_LOOK_PS = PS_PER_SECOND // 100
 N_LOOKS = 80
 TURNS = 256
 """Events between two looks at whom a source has given up."""

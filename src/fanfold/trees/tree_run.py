@@ -30,14 +30,13 @@ from fanfold.trees.machine import Machine
 from fanfold.trees.settings import IGMP_BYTES, TreeSettings
 from fanfold.trees.tree import Tree
 from fanfold.trees.world import Packet, World
+from fanfold.units import PPB_ONE, PS_PER_SECOND
 
 LEAST_PS, MOST_PS = 0, 2**60
 DEFAULTS = TreeSettings()
 REPORT, QUERY = "membership report", "membership query"
 SHARED = frozenset({"*,G"})
 """Keys of state that a group has once, however many sources it has."""
-PPB = 10**9
-PS_PER_S = 10**12
 
 
 class TreeRun(NamedTuple):
@@ -307,7 +306,7 @@ def _told(row: TreeRow, world: World, group: _Group) -> TreeRun:
         tuple(states),
         world.peak_entries,
         tuple(map(_packet_row, group.packets)),
-        sum(n * PPB * PS_PER_S // period for n, period in refresh),
+        sum(n * PPB_ONE * PS_PER_SECOND // period for n, period in refresh),
         world.n_no_state,
         max(world.now_ps, 0),
         tuple(sorted(world.sent)),

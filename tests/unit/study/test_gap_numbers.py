@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from fanfold.results.outcome import DATA, NOT_DONE
-from fanfold.study.gap_ground import ROWS, SECOND_PS, SchemeRow, build_ground
+from fanfold.study.gap_ground import ROWS, SchemeRow, build_ground
 from fanfold.study.gap_sim import play, program_of, settings_of
 from fanfold.study.gap_table import NEVER_HERE
 from fanfold.study.measure_dynamics import measure_dynamics
@@ -15,8 +15,9 @@ from fanfold.study.measure_loss import measure_loss, on_ways
 from fanfold.study.measure_simplicity import measure_simplicity, spread_ppm
 from fanfold.study.measure_sparseness import build_sparse, measure_sparseness
 from fanfold.trees.settings import TreeSettings
+from fanfold.units import PS_PER_SECOND
 
-MS = SECOND_PS // 1000
+MS = PS_PER_SECOND // 1000
 SMALL = "leaf-spine:leaves=4,spines=2,hosts=16,rate=400Gbps,delay=500ns"
 GROUND = build_ground(
     SMALL, n_members=3, message_bytes=16 * 4096, far_topology="fat-tree:k=4", loss_ppb=10**6
@@ -111,7 +112,7 @@ def test_leaving_takes_two_queries_unless_routers_know_each_member():
     asked, known = (
         measure_dynamics(GROUND, of(name)) for name in ("pim-sm", "pim-sm+tracking")
     )
-    assert 2 * SECOND_PS < asked["leave_ps"] < 2 * SECOND_PS + 10 * MS
+    assert 2 * PS_PER_SECOND < asked["leave_ps"] < 2 * PS_PER_SECOND + 10 * MS
     assert known["leave_ps"] < 10 * MS
     assert asked["join_ps"] == known["join_ps"]
     assert asked["change_msgs"] > known["change_msgs"]
@@ -121,7 +122,7 @@ def test_a_controller_computes_before_a_new_leaf_is_reached():
     plain = measure_dynamics(GROUND, of("sr-p2mp"))
     assert TreeSettings().compute_ps < plain["setup_ps"]
     assert plain["leave_ps"] < 100 * MS
-    assert measure_dynamics(GROUND, of("sr-p2mp+igmp"))["leave_ps"] > 2 * SECOND_PS
+    assert measure_dynamics(GROUND, of("sr-p2mp+igmp"))["leave_ps"] > 2 * PS_PER_SECOND
 
 
 def test_two_trees_take_twice_the_messages():
@@ -189,7 +190,7 @@ def test_goodput_is_kept_where_nothing_was_lost():
     base = base_of("fanfold")
     numbers = measure_loss(GROUND, of("fanfold"), base, [base])
     assert (numbers["goodput_ppm"], numbers["drops"], numbers["repair_bytes"]) == (10**6, 0, 0)
-    assert numbers["goodput_bps"] == 8 * 16 * 4096 * SECOND_PS // base.end_ps
+    assert numbers["goodput_bps"] == 8 * 16 * 4096 * PS_PER_SECOND // base.end_ps
 
 
 def test_half_the_goodput_is_left_when_it_takes_twice_as_long():

@@ -9,6 +9,7 @@ packet) are one for the rates; each keeps its own time.
 import numpy as np
 
 from fanfold.kernels.jit import i64, kernel
+from fanfold.kernels.slots import NEVER_PS
 from fanfold.sim.loop.maxmin import (
     AT_HAND,
     DIRTY,
@@ -28,7 +29,6 @@ from fanfold.sim.loop.maxmin import (
     work_out,
 )
 
-NEVER_PS = 2**63 - 1
 WINDOW_SHIFT = 10
 FRESH = -1
 """A flow that has begun and has no rate yet."""

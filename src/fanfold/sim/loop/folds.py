@@ -15,6 +15,7 @@ from fanfold.kernels.jit import kernel
 from fanfold.kernels.layout import BITS_AT, FOLD_BYTES
 from fanfold.kernels.octets import ZERO, copy_octets, read_bits, read_u16, read_u32, write_bits
 from fanfold.kernels.replicate import bit, replicate
+from fanfold.kernels.slots import NEVER_PS
 from fanfold.kernels.state import I64, U8, Rows
 from fanfold.kernels.vat import (
     DO_PASS,
@@ -45,7 +46,6 @@ from fanfold.sim.loop.rows import (
 from fanfold.sim.loop.sum_rows import Sums, clock_of, ports_of, time_of, vats_of
 from fanfold.sim.loop.words import take_body
 
-NEVER_PS = 2**63 - 1
 REST_PS = 1_000_000_000
 """Between two looks at all slots of a BFR."""
 

@@ -10,6 +10,7 @@ import numpy as np
 from fanfold.kernels.jit import i64, kernel
 from fanfold.kernels.octets import ONE, ZERO
 from fanfold.kernels.replicate import bit, lowest_bit, n_bits
+from fanfold.kernels.slots import NEVER_PS
 from fanfold.sim.loop.blocks import build_array, may_send_block
 from fanfold.sim.loop.events import push
 from fanfold.sim.loop.mail import mail
@@ -41,8 +42,6 @@ from fanfold.sim.loop.rows import (
     Rows,
     Senders,
 )
-
-NEVER_PS = 2**63 - 1
 
 
 @kernel

@@ -20,6 +20,7 @@ from fanfold.kernels.jit import kernel
 from fanfold.kernels.layout import FOLD_BYTES
 from fanfold.kernels.octets import ZERO, read_u16, read_u32, read_word
 from fanfold.kernels.replicate import bit
+from fanfold.kernels.slots import NEVER_PS
 from fanfold.kernels.state import I64, U8, Rows
 from fanfold.sim.loop.blocks import array_pkt, may_send_block, told_pkt
 from fanfold.sim.loop.events import push
@@ -54,7 +55,6 @@ from fanfold.sim.loop.sum_rows import (
     time_of,
 )
 
-NEVER_PS = 2**63 - 1
 LEAST_WINDOW = 4
 MAX_CLIMB = 3
 FIRST_CWND = 16

@@ -1,6 +1,7 @@
 """The loop: take the next event, do what it says, until something stops it."""
 
 from fanfold.kernels.jit import i64, kernel
+from fanfold.kernels.slots import NEVER_PS
 from fanfold.sim.loop.events import heap_pop, next_bucket, push_pkt
 from fanfold.sim.loop.fans import (
     Bier,
@@ -86,8 +87,6 @@ from fanfold.sim.loop.unicast import (
     start_item,
 )
 from fanfold.sim.loop.words import echo, on_word_home
-
-NEVER_PS = 2**63 - 1
 
 
 @kernel
@@ -394,7 +393,7 @@ def turn_to_port(
     """What only nets of queued ports know: pulls, ports that are free, pauses."""
     links, pkts = world.links, world.pkts
     if kind == EV_PULL:
-        a = on_pull(q, links, world.nodes, pkts, senders.streams, i)
+        a = on_pull(q, world.nodes, pkts, senders.streams, i)
         if a != NONE:
             post(q, links, pkts, senders, pkts[a]["link"], a)
     elif kind == EV_PORT:

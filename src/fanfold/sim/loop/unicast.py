@@ -322,7 +322,7 @@ def want_pull(q: I64, nodes: Rows, streams: Rows, s: int) -> None:
 
 
 @kernel
-def on_pull(q: I64, links: Rows, nodes: Rows, pkts: Rows, streams: Rows, h: int) -> int:
+def on_pull(q: I64, nodes: Rows, pkts: Rows, streams: Rows, h: int) -> int:
     """A receiver's next pull is due: one packet to the stream whose turn it is.
 
     Returns:
