@@ -5,9 +5,23 @@
 
 LOOP = "src/fanfold/live/rank_loop.py"
 WORDS = "src/fanfold/live/rank_words.py"
+TIMERS = "src/fanfold/kernels/rank_timers.py"
+TIMED = "tests/unit/kernels/test_kernel_rank_timers.py"
 TESTS = "tests/unit/live/test_rank_repair.py"
 
 PLANTS: tuple[tuple[str, str, str, str], ...] = (
+    (
+        TIMERS,
+        'row["srtt_ps"]) - row["var_ps"]) // 4',
+        'row["srtt_ps"]) - row["var_ps"]) // 8',
+        f"{TIMED}::test_a_later_one_counts_an_eighth_and_its_distance_a_quarter",
+    ),
+    (
+        TIMERS,
+        'min(rto << row["patience"], RTO_MOST_PS)',
+        'rto << row["patience"]',
+        f"{TIMED}::test_a_timeout_is_twice_the_mean_and_four_deviations_within_bounds",
+    ),
     (
         WORDS,
         '["patience"] = min(row["patience"] + 1, MOST_PATIENCE)',

@@ -22,6 +22,7 @@ from fanfold.kernels.codes import N_DROPS
 from fanfold.kernels.jit import cache_dir
 from fanfold.kernels.layout import BITS_AT, FOLD_BYTES, INNER_BYTES, UNDERLAY_BYTES
 from fanfold.kernels.mishap import build_mishaps
+from fanfold.kernels.rank_timers import FIRST_CWND
 from fanfold.kernels.reduce import KIND_F16, KIND_F32, OP_SUM, build_pow2
 from fanfold.kernels.state import I64, U8
 from fanfold.kernels.words import unmark_block
@@ -46,7 +47,6 @@ BLOCK_BYTES = 8192
 """Words in a packet at most; fewer where the MTU is smaller."""
 WINDOW = 256
 LEAST_WINDOW = loop.LEAST_SLOTS // 2
-FIRST_CWND = 16
 WIDE_BYTES = 4 * BLOCK_BYTES
 TTL = 64
 PORT_BASE = 20_000

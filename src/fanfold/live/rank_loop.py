@@ -3,6 +3,7 @@
 One operation at a time. Block i goes out when the result of block i - w is here, w the window,
 so a slot in the network is free before it is used again (docs/wire/fold.md rule 6). The result
 also brings the exponent that block i is to be sent with. Every wait ends in this rank's timers.
+sim/loop/ranks.py simulates this; tests/parity/test_parity_sums.py holds the packets equal.
 
 Letters: N = blocks of the operation, w = window, W = words of a BitString.
 """
@@ -25,6 +26,7 @@ from fanfold.kernels.jit import i64, kernel
 from fanfold.kernels.layout import FOLD_BYTES, KIND_SPREAD
 from fanfold.kernels.mishap import Mishaps, impair, release
 from fanfold.kernels.octets import ZERO, read_bits, read_u16, read_u32
+from fanfold.kernels.rank_timers import MOST_LOST, QUEUE_PS, REORDER_PS, note_round
 from fanfold.kernels.replicate import bit
 from fanfold.kernels.state import I64, U8
 from fanfold.kernels.vat import BLOCK_MASK, copy_words
@@ -51,7 +53,6 @@ from fanfold.live.rank_state import (
     write_block,
 )
 from fanfold.live.rank_words import (
-    REORDER_PS,
     arm_due,
     ask_due,
     hops_of,
@@ -79,15 +80,11 @@ GONE = 4
 LEAST_SLOTS = 8
 """Rank 0 asks for fewer slots down to so many; then, at BFRs further up, no more."""
 
-QUEUE_PS = 25_000_000_000
-"""Waiting in queues aimed at, beyond twice the least round trip: it bridges busy processors."""
 REPAIR_QUEUE_PS = 10_000_000_000
-"""The same while more than one block in FEW_ASKED is asked for: repairs wait in that queue."""
+"""As QUEUE_PS, while more than one block in FEW_ASKED is asked for: repairs wait there."""
 FEW_ASKED = 64
 ENOUGH = 32
 """Blocks under way, however long round trips are."""
-MOST_LOST = 8
-"""The congestion window halves when more than one block in so many had to be sent again."""
 
 
 @kernel
@@ -197,11 +194,7 @@ def measure(rank: RankState, i: int, when: int) -> None:
         row["patience"] = 0
         row["least_ps"] = min(row["least_ps"], rtt)
         job["fresh_ps"] = max(job["fresh_ps"], rank.ring[R_SENT, slot])
-        if row["srtt_ps"] == 0:
-            row["srtt_ps"], row["var_ps"] = rtt, rtt // 2
-        else:
-            row["var_ps"] += (abs(rtt - row["srtt_ps"]) - row["var_ps"]) // 4
-            row["srtt_ps"] += (rtt - row["srtt_ps"]) // 8
+        note_round(row, rtt)
     row["epoch_end"] -= 1
     if row["epoch_end"] <= 0:
         if row["epoch_lost"] * MOST_LOST > row["cwnd"] and row["epoch_lost"] > 1:

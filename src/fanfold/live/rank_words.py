@@ -32,6 +32,15 @@ from fanfold.kernels.layout import (
     VERSION,
 )
 from fanfold.kernels.octets import copy_octets, read_u16, write_u16, write_u32
+from fanfold.kernels.rank_timers import (
+    ARM_AGAIN_PS,
+    ARM_FIRST_PS,
+    MOST_ASKED,
+    MOST_PATIENCE,
+    REORDER_PS,
+    RTO_MOST_PS,
+    rto_of,
+)
 from fanfold.kernels.slots import NEVER_PS
 from fanfold.kernels.state import U8
 from fanfold.kernels.vat import BLOCK_MASK
@@ -47,15 +56,6 @@ from fanfold.live.rank_state import (
 )
 from fanfold.live.sock import GSO, Sock, aim, send_iov
 
-RTO_LEAST_PS = 10_000_000_000
-RTO_MOST_PS = 1_000_000_000_000
-ARM_FIRST_PS = 20_000_000_000
-ARM_AGAIN_PS = 500_000_000_000
-MOST_PATIENCE = 6
-"""Doublings of the timeout while only what was asked for comes: round trips have grown."""
-REORDER_PS = 1_000_000_000
-MOST_ASKED = 8
-"""Blocks asked for by timeout at once: one tells as much as all."""
 STALL_PS = 500_000_000_000
 """A rank probes when nothing has moved for so long."""
 PROBE_PS = 250_000_000_000
@@ -104,18 +104,10 @@ def send_word(sock: Sock, rank: RankState, what: int, block: int) -> None:
 
 
 @kernel
-def rto_of(rank: RankState) -> int:
-    """How long a block waits before it is asked for."""
-    row = rank.row[0]
-    rto = max(2 * row["srtt_ps"] + 4 * row["var_ps"], RTO_LEAST_PS)
-    return min(rto << row["patience"], RTO_MOST_PS)
-
-
-@kernel
 def ask_due(sock: Sock, rank: RankState, when: int) -> int:
     """Ask for results that are overdue; when to look again."""
     row, job = rank.row[0], rank.job[0]
-    rto = rto_of(rank)
+    rto = rto_of(row)
     reorder = max(row["srtt_ps"] // 4, REORDER_PS)
     n_late = 0
     nearest = NEVER_PS

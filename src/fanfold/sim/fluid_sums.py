@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fanfold.errors import ConfigError
+from fanfold.kernels.rank_timers import FIRST_CWND
 from fanfold.results.outcome import ACK, DATA
 from fanfold.scenario.settings import Settings
 from fanfold.schemes.program import MIDDLE, NO_TREE, Program, Sum
@@ -30,8 +31,6 @@ I32 = NDArray[np.int32]
 
 
 NOBODY = np.zeros(0, np.int64)
-FIRST_BLOCKS = 16
-"""Congestion window of a rank that begins (live/rank.py); it grows by half each window."""
 
 
 class SumTree(NamedTuple):
@@ -224,7 +223,7 @@ def _ready_ps(net: Net, settings: Settings, tree: SumTree) -> int:
 def _span_ps(tree: SumTree, pace_ps: int, round_ps: int) -> int:
     """How long a rank that is alone sends, by windows that grow up to its own."""
     most, left = tree.window, tree.sizes.n_blocks
-    window = most if tree.is_installed else min(FIRST_BLOCKS, most)
+    window = most if tree.is_installed else min(FIRST_CWND, most)
     at_ps = 0
     while left > window and window < most and window * pace_ps < round_ps:
         at_ps += round_ps

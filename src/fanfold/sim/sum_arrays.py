@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from fanfold.errors import ConfigError
 from fanfold.kernels.layout import BITS_AT, FOLD_BYTES, INNER_BYTES
+from fanfold.kernels.rank_timers import FIRST_CWND
 from fanfold.kernels.slots import NEVER_PS
 from fanfold.kernels.tables import Bifts
 from fanfold.kernels.vat import N_VAT_EVENTS, WAIT_PS, build_vats
 from fanfold.scenario.settings import Settings
 from fanfold.schemes.program import MIDDLE, Program, Sum
-from fanfold.sim.loop import ranks as rules
 from fanfold.sim.loop import rows as r
 from fanfold.sim.loop import sum_rows as s
 from fanfold.sim.loop.fans import Bier
@@ -24,6 +24,7 @@ from fanfold.sim.sum_links import sum_links
 from fanfold.sim.sum_sizes import AGREED_WORDS, sum_window
 from fanfold.topo.net import Net
 from fanfold.topo.routes import FAR, Routes
+from fanfold.units import PS_PER_SECOND
 from fanfold.wire import bitstring
 from fanfold.wire.bier import BierHeader
 from fanfold.wire.fold import Fold
@@ -36,7 +37,7 @@ Rows = NDArray[np.void]
 WAYS = 4
 """Rows of a group at one BFR at most: ways toward its root."""
 LIVE_ROUND_PS = 4_000_000_000
-"""Round trip that the waits of live/rank_loop.py suit."""
+"""Round trip that the waits of kernels/rank_timers.py suit."""
 MAX_SPEED = 10_000
 GROUP_PORT = 20_000
 MAX_RINGS = 2**24
@@ -109,7 +110,7 @@ class SumBuilder:
         hosts = np.array([h for one in program.sums for h in one.hosts], np.int64)
         rows["stream"], rows["host"] = first + np.arange(total), hosts
         rows["bit"] = (self.bfr_ids[hosts] - 1) % self.n_bits
-        rows["least_ps"], rows["timer_ps"] = 10**12, NEVER_PS
+        rows["least_ps"], rows["timer_ps"] = PS_PER_SECOND, NEVER_PS
         own = _own_words(total)
         want = np.zeros((len(counts), s.N_STAND_IN), np.int64)
         head = BITS_AT + 8 * self.n_words + INNER_BYTES + FOLD_BYTES
@@ -144,7 +145,7 @@ class SumBuilder:
     def _fill_ranks(self, rows: Rows, a: int, one: Sum, ring_at: int) -> None:
         window = self.windows[a]
         rows["sum"], rows["most_window"], rows["window"] = a, window, window
-        rows["cwnd"] = rows["epoch_end"] = min(rules.FIRST_CWND, window)
+        rows["cwnd"] = rows["epoch_end"] = min(FIRST_CWND, window)
         rows["climb"], rows["keeps"] = self._climb(one), int(one.to_all)
         rows["ring_at"] = ring_at + window * np.arange(len(one.hosts))
         rows[0]["is_first"], rows[0]["keeps"] = 1, 1

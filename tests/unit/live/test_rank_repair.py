@@ -9,6 +9,7 @@ from fanfold.group.layout import Segment, build_blocks
 from fanfold.kernels.absorb import fold_at
 from fanfold.kernels.layout import FOLD_BYTES
 from fanfold.kernels.octets import write_bits, write_u32
+from fanfold.kernels.rank_timers import rto_of
 from fanfold.kernels.reduce import KIND_I32, OP_SUM
 from fanfold.live import rank_loop as loop
 from fanfold.live import rank_state as st
@@ -66,7 +67,7 @@ def test_longer_round_trips_than_ever_are_not_taken_for_loss(end: RankEnd) -> No
     assert ask(end, 4 * STEP + 24 * MS - 1) == 0
     loop.measure(end.state, 59, 60 * STEP + 25 * MS)  # it came by itself: that long it takes
     assert end.state.row[0]["patience"] == 0
-    assert words.rto_of(end.state) > 30 * MS
+    assert rto_of(end.state.row[0]) > 30 * MS
 
 
 def test_what_left_later_and_is_here_shows_a_loss_again_and_again(end: RankEnd) -> None:

@@ -1,8 +1,13 @@
 """Ranks of sums: blocks out, results in, and what was lost asked for (docs/wire/fold.md).
 
-The rules of live/rank_loop.py, on rows: a block a window ahead goes when its slot is free, a
-congestion window, a REQUEST for what is overdue, ARM and fewer slots by rank 0. Times are those
-of the rank's clock (``clock_of``), so waits keep their proportion to the round trip.
+As a live rank (live/rank_loop.py), on rows: a block a window ahead goes when its slot is free,
+a congestion window, a REQUEST for what is overdue, ARM and fewer slots by rank 0. Times are
+those of the rank's clock (``clock_of``), so waits keep their proportion to the round trip.
+
+Where nothing is lost both send the same packets over each link, held by
+tests/parity/test_parity_sums.py; timers are one, kernels/rank_timers.py. What follows a loss is
+simpler here: what was asked for is not asked for again because later blocks came, and the
+congestion window grows and shrinks by steps, where a live one aims at a round trip.
 """
 
 import numpy as np
@@ -19,6 +24,18 @@ from fanfold.kernels.absorb import (
 from fanfold.kernels.jit import kernel
 from fanfold.kernels.layout import FOLD_BYTES
 from fanfold.kernels.octets import ZERO, read_u16, read_u32, read_word
+from fanfold.kernels.rank_timers import (
+    ARM_AGAIN_PS,
+    ARM_FIRST_PS,
+    MOST_ASKED,
+    MOST_LOST,
+    MOST_PATIENCE,
+    QUEUE_PS,
+    REORDER_PS,
+    RTO_MOST_PS,
+    note_round,
+    rto_of,
+)
 from fanfold.kernels.replicate import bit
 from fanfold.kernels.slots import NEVER_PS
 from fanfold.kernels.state import I64, U8, Rows
@@ -57,18 +74,9 @@ from fanfold.sim.loop.sum_rows import (
 
 LEAST_WINDOW = 4
 MAX_CLIMB = 3
-FIRST_CWND = 16
-RTO_LEAST_PS = 10_000_000_000
-RTO_MOST_PS = 1_000_000_000_000
-ARM_FIRST_PS = 20_000_000_000
-ARM_AGAIN_PS = 500_000_000_000
-REORDER_PS = 1_000_000_000
-QUEUE_PS = 25_000_000_000
-MOST_PATIENCE = 6
-MOST_ASKED = 8
+"""Both as live/rank.py and group/session.py have them."""
 ENOUGH = 96
-MOST_LOST = 8
-"""As live/rank_loop.py and group/session.py have them."""
+"""A congestion window that long round trips do not make smaller."""
 GIVE_UP_PS = 60_000_000_000_000
 """Deadline of an operation when nothing comes, group/fabric.py."""
 
@@ -253,12 +261,9 @@ def measure(ranks: Ranks, rank: Row, i: int, when: int) -> None:
         rtt = max(when - sent, 1)
         rank["least_ps"] = min(rank["least_ps"], rtt)
         rank["fresh_ps"] = max(rank["fresh_ps"], sent)
-        if rank["srtt_ps"] == 0:
-            rank["srtt_ps"], rank["var_ps"] = rtt, rtt // 2
-        else:
+        if rank["srtt_ps"] != 0:
             rank["patience"] = 0
-            rank["var_ps"] += (abs(rtt - rank["srtt_ps"]) - rank["var_ps"]) // 4
-            rank["srtt_ps"] += (rtt - rank["srtt_ps"]) // 8
+        note_round(rank, rtt)
     rank["epoch_end"] -= 1
     if rank["epoch_end"] <= 0:
         if rank["epoch_lost"] * MOST_LOST > rank["cwnd"] and rank["epoch_lost"] > 1:
@@ -331,13 +336,6 @@ def is_gap(ranks: Ranks, m: int) -> bool:
     at = rank["ring_at"] + rank["floor"] % rank["window"]
     late = ranks.ring[at, R_SENT] + max(rank["srtt_ps"] // 4, REORDER_PS)
     return ranks.ring[at, R_ASKED] == 0 and rank["fresh_ps"] > late
-
-
-@kernel
-def rto_of(rank: Row) -> int:
-    """How long a block waits before it is asked for."""
-    rto = max(2 * rank["srtt_ps"] + 4 * rank["var_ps"], RTO_LEAST_PS)
-    return min(rto << rank["patience"], RTO_MOST_PS)
 
 
 @kernel
