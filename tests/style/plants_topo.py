@@ -2,6 +2,7 @@
 
 BIFT = "tests/unit/topo/test_bift.py::"
 LAWS = "tests/property/test_tables.py::"
+FILES = "tests/unit/topo/test_net_files.py::"
 
 PLANTS = (
     (
@@ -81,6 +82,18 @@ PLANTS = (
         "row.bit_position - 1] = nbr",
         "row.bit_position % n_bits] = nbr",
         BIFT + "test_worked_example_of_rfc_8279",
+    ),
+    (
+        "src/fanfold/topo/fabric_net.py",
+        "    check_net(net, str(path))\n",
+        "",
+        FILES + "test_a_fabric_without_hosts_or_with_hosts_side_by_side_is_refused",
+    ),
+    (
+        "src/fanfold/topo/fabric_net.py",
+        "net = fabric_net(fabric, line)",
+        "net = fabric_net(fabric)",
+        FILES + "test_a_lab_s_fabric_is_the_net_of_its_ports",
     ),
     (
         "src/fanfold/topo/birt.py",

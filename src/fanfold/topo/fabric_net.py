@@ -1,16 +1,33 @@
-"""The net of a fabric file: what a live fabric is, as the simulator sees it.
+"""The net of a fabric file, ``import:FILE.toml``: a live fabric as the simulator sees it.
 
 Hosts in the order of the file, then BFRs in the order of the file. Links of a node are in the
 order of its ports: port p is link ``first_out[n] + p - 1``. A BFR that is a BFER as well only
 forwards here.
 """
 
+from pathlib import Path
+
 import numpy as np
 
-from fanfold.topo.fabric import Fabric
+from fanfold.errors import ConfigError
+from fanfold.topo.fabric import Fabric, load_fabric
 from fanfold.topo.net import Cables, Net, Stands, build_net
-from fanfold.topo.net_rules import tiers_of
+from fanfold.topo.net_rules import check_net, tiers_of
 from fanfold.topo.sketch import LINE, Line
+
+
+def load_fabric_net(path: Path, line: Line) -> Net:
+    """Net of a fabric file; ``line`` for all links.
+
+    Raises:
+        ConfigError: as ``load_fabric``, no host, or a link between hosts.
+    """
+    fabric = load_fabric(path)
+    if all(node.role != "host" for node in fabric.nodes):
+        raise ConfigError(str(path), "no node of role host", "hosts beside the BFRs")
+    net = fabric_net(fabric, line)
+    check_net(net, str(path))
+    return net
 
 
 def fabric_net(fabric: Fabric, line: Line = LINE) -> Net:

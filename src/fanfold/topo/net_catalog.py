@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 
 from fanfold.topo.clustered import clustered
 from fanfold.topo.dragonfly import dragonfly
+from fanfold.topo.fabric_net import load_fabric_net
 from fanfold.topo.fat_tree import MAX_K, fat_tree
 from fanfold.topo.full_mesh import full_mesh
 from fanfold.topo.graph_file import load_graphml, load_node_link
@@ -182,4 +183,5 @@ FILE_CATALOG: tuple[FileRow, ...] = (
     FileRow(".json", load_node_link, "node-link JSON, as graph libraries write it"),
     FileRow(".graphml", load_graphml, "GraphML"),
     FileRow(".topo", load_htsim_topo, "fat tree or leaf-spine in csg-htsim's form"),
+    FileRow(".toml", load_fabric_net, "fabric of a lab, as `fanfold lab up --config` takes it"),
 )

@@ -2,11 +2,16 @@ import json
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from reach import no_path
 
 from fanfold.errors import ConfigError
+from fanfold.topo.clos import leaf_spine
+from fanfold.topo.fabric import Fabric, Link, Node, save_fabric
+from fanfold.topo.fabric_net import fabric_net
 from fanfold.topo.nets import build_named_net
 from fanfold.topo.routes import build_routes
+from fanfold.topo.sketch import Line
 
 GRAPHML = """<?xml version="1.0"?>
 <graphml xmlns="http://graphml.graphdrawing.org/xmlns">
@@ -242,3 +247,29 @@ def test_faults_of_an_htsim_file_are_named(tmp_path, old, new, what):
     with pytest.raises(ConfigError) as caught:
         build_named_net(f"import:{path}")
     assert what in str(caught.value)
+
+
+def test_a_lab_s_fabric_is_the_net_of_its_ports(tmp_path):
+    fabric = leaf_spine(3, 2, 6)
+    save_fabric(fabric, tmp_path / "lab.toml")
+    net = build_named_net(f"import:{tmp_path}/lab.toml,rate=5Gbps,delay=3us")
+    due = fabric_net(fabric, Line(5 * 10**9, 3 * 10**6))
+    assert (net.n_hosts, net.n_nodes) == (7, 12)
+    assert [net.node_name(n) for n in range(12)] == [due.node_name(n) for n in range(12)]
+    for mine, other in zip(net, due, strict=True):
+        if isinstance(other, np.ndarray):
+            assert mine.tolist() == other.tolist()
+    assert no_path(net, build_routes(net)) is None
+
+
+def test_a_fabric_without_hosts_or_with_hosts_side_by_side_is_refused(tmp_path):
+    path = tmp_path / "lab.toml"
+    nodes = (Node("a", "127.0.0.1", "bfr", 1), Node("b", "127.0.0.2", "bfr", 2))
+    fabric = Fabric(name="pair", nodes=nodes, links=(Link("a", "b"),))
+    save_fabric(fabric, path)
+    with pytest.raises(ConfigError, match=r"lab\.toml: got 'no node of role host'"):
+        build_named_net(f"import:{path}")
+    hosts = tuple(replace(node, role="host") for node in nodes)
+    save_fabric(replace(fabric, nodes=hosts), path)
+    with pytest.raises(ConfigError, match="a link from host a to host b"):
+        build_named_net(f"import:{path}")
