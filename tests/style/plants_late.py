@@ -7,10 +7,8 @@ LATE = "src/fanfold/kernels/late.py"
 ABSORB = "src/fanfold/kernels/absorb.py"
 PACKET = "src/fanfold/kernels/vat_packet.py"
 VAT = "src/fanfold/kernels/vat.py"
-SEAT = "src/fanfold/torch/seat.py"
 STEPS = "tests/unit/kernels/test_kernel_late.py"
 LAWS = "tests/property/test_late_laws.py"
-RULES = "tests/unit/torch_backend/test_torch_rules.py"
 
 PLANTS: tuple[tuple[str, str, str, str], ...] = (
     (
@@ -84,11 +82,5 @@ PLANTS: tuple[tuple[str, str, str, str], ...] = (
         '+ slot["n_bytes"], n_words, vats.words[s, HEARD_BM])',
         '+ slot["n_bytes"], n_words, vats.words[s, FLUSHED_BM])',
         f"{LAWS}::test_a_block_has_one_result_and_says_whose_arrays_are_inside",
-    ),
-    (
-        SEAT,
-        "env.get(STRAGGLERS) or WAIT",
-        "WAIT",
-        f"{RULES}::test_rules_are_those_of_the_options_then_of_the_environment",
     ),
 )

@@ -5,6 +5,7 @@ from importlib.util import find_spec
 GROUP = "tests/unit/torch_backend/test_torch_group.py::"
 LIFE = "tests/unit/torch_backend/test_torch_life.py::"
 MEETING = "tests/unit/torch_backend/test_torch_meeting.py::"
+RULES = "tests/unit/torch_backend/test_torch_rules.py::"
 UNEVEN = GROUP + "test_uneven_sizes"
 MOVES = GROUP + "test_moves_between_ranks"
 ODD = GROUP + "test_tensors_that_are_not_contiguous_or_empty_or_need_gradients"
@@ -240,6 +241,12 @@ ROWS = (
         "LEAVING = 1",
         "LEAVING = 0",
         "tests/live/test_torch_live.py::test_who_differs_sleeps_or_dies_is_named_on_every_rank",
+    ),
+    (
+        "src/fanfold/torch/seat.py",
+        "env.get(STRAGGLERS) or WAIT",
+        "WAIT",
+        RULES + "test_rules_are_those_of_the_options_then_of_the_environment",
     ),
 )
 PLANTS: tuple[tuple[str, str, str, str], ...] = ROWS if find_spec("torch") else ()
