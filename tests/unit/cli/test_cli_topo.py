@@ -35,7 +35,7 @@ def test_without_a_name_all_are_listed(capsys):
     rows = json.loads(capsys.readouterr().out)
     assert [row["name"].partition(":")[0] for row in rows] == [
         *(row.name for row in NET_CATALOG),
-        *["import"] * 3,
+        *["import"] * 4,
     ]
     assert run(["topo"]) == 0
     assert "fat-tree:k=4" in capsys.readouterr().out
