@@ -3,6 +3,7 @@
 import pickle
 from itertools import pairwise
 
+import msgspec
 import naive
 import pytest
 from hypothesis import given, settings
@@ -26,7 +27,7 @@ from fanfold.core.effects import BlockDone, ReceiverLost, ReceiverSplit, SendBlo
 from fanfold.core.flight import Shape
 from fanfold.core.pace import CALM, HEAVY_LOSS_PER_MILLE, HIGH, MAX_BLOCKS, Pace
 from fanfold.units import NEVER, PS_PER_SECOND
-from fanfold.wire.feedback import NOT_TOLD
+from fanfold.wire.feedback import NOT_TOLD, FeedbackFlag
 
 LOST_BOUND_PS = 6 * PS_PER_SECOND
 """From silence to being given up, at most: asked twice, then LOST_PS."""
@@ -250,10 +251,52 @@ def test_a_silent_receiver_is_asked_again_and_again():
     world.receivers[0].silent_ps = 0
     assert world.run(10 * PS_PER_SECOND)
     times = world.checked.times[:-1]  # the last effect gives it up
-    first, *waits = [b - a for a, b in pairwise(times)]
+    first, second, *waits = [b - a for a, b in pairwise(times)]
     assert len(waits) >= 2
     assert s.WAIT_PS <= first <= s.WAIT_PS + s.TICK_PS
+    assert s.ASK_PS // 2 <= second <= s.ASK_PS // 2 + s.TICK_PS
     assert all(s.ASK_PS <= wait <= s.MAX_ASK_PS + s.TICK_PS for wait in waits)
+
+
+def partial_word(heard, round_=255):
+    said = naive.Word(BIFT_ID, N_PSN, heard, heard, {}, round=round_)
+    return msgspec.structs.replace(feedback_of(0, said), flags=FeedbackFlag.PARTIAL)
+
+
+@pytest.mark.parametrize("is_partial", [True, False])
+def test_a_word_that_a_slot_held_is_no_round_trip(is_partial):
+    """It came when the slot's deadline was over, however short the way is."""
+    checked = machine_with_block(n=1)
+    said = partial_word(1) if is_partial else word(1, 1, round_=255)
+    checked.call("on_feedback", 200 * MS, said)
+    assert checked.machine.is_done()
+    assert checked.machine.lanes[0].pace.srtt_ps == (0 if is_partial else 200 * MS)
+
+
+def test_who_is_missing_in_a_partial_word_is_asked_at_once():
+    """The slots gave up on the word: the sender knows it before its own wait is over."""
+    checked = machine_with_block()
+    assert jobs(checked.call("on_timer", 100 * MS)) == []
+    checked.call("on_feedback", 110 * MS, partial_word(0b011))
+    out = jobs(checked.call("on_timer", 110 * MS + s.TICK_PS))
+    assert out == [(1 << N_PSN - 1, (0b100,), 1)]
+
+
+@pytest.mark.parametrize("all_has_left", [True, False])
+def test_a_nudge_counts_where_all_has_left(all_has_left):
+    """Who is nudged for gets the last packet, and nobody else: it asks for a word."""
+    checked = machine_with_block()
+    now = s.QUIET_PS if all_has_left else s.QUIET_PS - 1
+    assert checked.machine.is_quiet(now) == all_has_left
+    checked.call("nudge", now, 1)
+    out = jobs(checked.call("on_timer", now + s.TICK_PS))
+    assert out == ([(1 << N_PSN - 1, (0b010,), 1)] if all_has_left else [])
+    assert jobs(checked.call("on_timer", now + 2 * s.TICK_PS)) == []
+
+
+def test_a_fan_with_blocks_to_send_is_not_quiet():
+    checked = machine_with_block(n_blocks=9)
+    assert not checked.machine.is_quiet(PS_PER_SECOND)
 
 
 # Minorities.
@@ -273,6 +316,28 @@ def test_a_lossy_minority_is_split_off_and_the_others_go_on(cap_bps, reasons):
     assert splits[0].reason in reasons
     assert all(r.is_complete() for r in world.receivers.values())
     assert lossy.done_ps > max(r.done_ps for r in world.receivers.values() if r != lossy)
+
+
+def test_repairs_without_end_hold_the_others_back_as_well():
+    """Something moves all the time, but for one of them, whose link is slow."""
+    checked = machine_with_block(n=3, n_blocks=9)
+    (job,) = checked.call("fill", 0)
+    checked.call("on_sent", 0, job)
+    for block in (0, 1):
+        said = naive.Word(BIFT_ID, N_PSN, 0b011, 0b011, {}, round=255)
+        checked.call("on_feedback", MS, feedback_of(block, said))
+    flight = checked.machine.lanes[0].flights[0]
+    splits = []
+    now = 0
+    while not splits and now < 2 * PS_PER_SECOND:
+        now += 10 * MS
+        out = checked.call("on_feedback", now, word(0b100, 0, {0: 0b100}, flight.round))
+        for job in out:
+            checked.call("on_sent", now, job)
+        splits = [e for e in checked.call("on_timer", now) if isinstance(e, ReceiverSplit)]
+    assert splits == [ReceiverSplit(2, "late")]
+    share_ps = s.SPLIT_PERIOD_PS * s.SPLIT_SHARE_PER_MILLE // 1000
+    assert s.HELD_PS + share_ps <= now <= s.HELD_PS + share_ps + 3 * s.TICK_PS
 
 
 def test_the_silent_hold_the_others_back_for_half_a_second_only():

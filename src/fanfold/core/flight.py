@@ -2,6 +2,7 @@
 
 from fanfold.core.pace import Pace
 from fanfold.units import NEVER
+from fanfold.wire.feedback import Feedback
 
 
 class Shape:
@@ -59,6 +60,28 @@ class Flight:
         """All of it left, and the wait for word of it is over."""
         return self.n_queued == 0 and now_ps - self.sent_ps >= self.wait_ps
 
+    def note_repair(self, psn: int, to: int) -> None:
+        """Remember who got a packet in this round; earlier rounds to them no longer count."""
+        earlier = [(r, bits & ~to) for r, bits in self.repaired.get(psn, ()) if bits & ~to]
+        self.repaired[psn] = [*earlier, (self.round, to)]
+
+    def fresh_gaps(self, now_ps: int, feedback: Feedback, guard_ps: int) -> dict[int, int]:
+        """Gaps not already repaired in a later round than the feedback knows.
+
+        When the last repair left longer ago than the guard, a receiver that still knows no
+        later round has lost it.
+        """
+        is_young = self.n_queued > 0 or now_ps - self.sent_ps < guard_ps
+        gaps: dict[int, int] = {}
+        for row in feedback.rows:
+            bits = row.lacking & self.need
+            for sent_round, sent_to in self.repaired.get(row.psn, ()):
+                if sent_round > feedback.round and is_young:
+                    bits &= ~sent_to
+            if bits:
+                gaps[row.psn] = bits
+        return gaps
+
 
 class Lane:
     """Receivers that go at one pace; blocks from ``cursor`` to ``end`` are still to be sent."""
@@ -70,23 +93,10 @@ class Lane:
         self.end = end
         self.flights: dict[int, Flight] = {}
 
-
-class Lives:
-    """Receivers that joined again, whose words from before may still be on the way."""
-
-    def __init__(self) -> None:
-        self._again: dict[int, tuple[int, int]] = {}
-
-    def begin(self, bit: int, until_ps: int, cursor: int) -> None:
-        """Doubt a receiver's word on blocks before ``cursor`` until then."""
-        self._again[bit] = (until_ps, cursor)
-
-    def trusted(self, now_ps: int, block: int, heard: int) -> int:
-        """Those of ``heard`` whose word on a block is of this life."""
-        for k, (until_ps, cursor) in self._again.items():
-            if now_ps < until_ps and block < cursor:
-                heard &= ~(1 << k)
-        return heard
+    def left_ps(self) -> int:
+        """When the last packet of what is in flight left; NEVER while some are queued."""
+        left = (NEVER if f.n_queued else f.sent_ps for f in self.flights.values())
+        return max(left, default=0)
 
 
 def members_of(bits: int) -> list[int]:

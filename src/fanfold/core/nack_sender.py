@@ -72,7 +72,7 @@ class NackSender(TreeSender):
 
     def _settle(self, block: int, done: int, out: list[Effect]) -> None:
         """A block set aside has reached some; it is done when it has reached all."""
-        self._gained |= done & self.need[block]
+        self._signs.gained |= done & self.need[block]
         self._clear(block, done)
         self._aside[block].need &= self.need[block]
         if self.need[block] == 0:

@@ -9,25 +9,31 @@ Python integers, bit k = bit index k.
 from collections.abc import Callable, Sequence
 
 from fanfold.core.effects import BlockDone, Effect, ReceiverLost, ReceiverSplit, SendBlock
-from fanfold.core.flight import Flight, Lane, Lives, Shape, members_of
+from fanfold.core.flight import Flight, Lane, Shape, members_of
+from fanfold.core.losses import Losses
 from fanfold.core.pace import MIN_RATE_BPS, Pace
+from fanfold.core.signs import Lives, Signs
 from fanfold.units import NEVER
-from fanfold.wire.feedback import NOT_TOLD, Feedback
+from fanfold.wire.feedback import NOT_TOLD, Feedback, FeedbackFlag
 
 WAIT_PS = 300_000_000_000
 """Shortest wait for word of a block: above the fold deadlines of a four-level fabric."""
 ASK_PS = 120_000_000_000
 MAX_ASK_PS = 600_000_000_000
-"""Between two questions about one block: often enough that lost answers are no silence."""
+"""Between two questions about one block, half of it before the second: often enough that lost
+answers are no silence."""
 MAX_ASKS = 4
 """Blocks of a lane asked about in one tick, oldest first."""
 TICK_PS = 10_000_000_000
+QUIET_PS = 60_000_000_000
+"""A fan that has sent everything waits this long, and four round trips, before it is quiet."""
 SPLIT_PERIOD_PS = 1_000_000_000_000
 SPLIT_SHARE_PER_MILLE = 400
 """A minority that holds a full window back for this share of a period gets its own lane."""
+HELD_PS = 200_000_000_000
+"""Repairs of one block that take this long hold a window back as well, whatever moves."""
 MAX_SPLITS = 2
 """A receiver split off this often stays in its own lane even when it catches up."""
-SPLIT_LOSS_PER_MILLE = 380
 SILENT_PS = 450_000_000_000
 """Silence, in spite of being asked, after which a minority no longer holds the others back."""
 LOST_PS = 1_800_000_000_000
@@ -36,7 +42,6 @@ STALE_PS = 1_000_000_000_000
 """A word is no longer than this on its way, slots that wait for their deadlines included."""
 MIN_SAMPLE = 16
 """Packets sent in one go from which the share that was lost means something."""
-LOSSY_PERIOD_PS = 250_000_000_000
 STALL_PS = 20_000_000_000_000
 """Answers without one more finished block for this long: given up as well."""
 MAIN = 0
@@ -67,16 +72,12 @@ class FanSender:
             k: sum(b >> k & 1 for b in self.need) for k in members_of(self.everyone)
         }
         """Blocks each receiver still lacks, by bit."""
-        self._recent = 0
+        self._nudged = 0  # who told a quiet fan that it lacks something
         self._lives = Lives()
-        self._heard_ps: dict[int, int] = {}
-        self._gained: int = 0  # who finished a block since the last tick
-        self._gained_ps: dict[int, int] = {}
-        self._lacked: dict[int, int] = {}  # receiver's missing packets, decaying
-        self._offered = 0
+        self._signs = Signs()
+        self._losses = Losses(4 * shape.n_psn)
         self._held_ps: dict[int, int] = {}  # how long each receiver held the main lane back
         self._period_ps = 0
-        self._lossy_ps = 0
         self._n_splits: dict[int, int] = {}
         self._tick_ps = 0
         self._left = sum(1 for bits in self.need if bits)
@@ -131,7 +132,7 @@ class FanSender:
             lane.flights[block] = Flight(now_ps, need, lane.pace.timeout_ps(WAIT_PS))
             lane.pace.on_sent(self.shape.bytes(block))
             n_psn = self.shape.psns(block)
-            self._offered += n_psn
+            self._losses.offered += n_psn
             out.append(self._send(block, (1 << n_psn) - 1, (need,), lane.flights[block], index))
 
     def on_sent(self, now_ps: int, job: SendBlock) -> None:
@@ -147,11 +148,11 @@ class FanSender:
         block = feedback.block
         if block >= self.shape.n_blocks or feedback.n_psn != self.shape.psns(block):
             return
-        self._recent |= feedback.heard & self.everyone
+        self._signs.heard |= feedback.heard & self.everyone
         heard = self._lives.trusted(now_ps, block, feedback.heard)
         done = feedback.done & heard & self.need[block]
         if done:
-            self._gained |= done
+            self._signs.gained |= done
             self._clear(block, done)
         if feedback.behind < NOT_TOLD:
             self._clear_before(block - feedback.behind, heard, out)
@@ -168,12 +169,10 @@ class FanSender:
             return
         passed_ps = min(now_ps - self._tick_ps + TICK_PS, 4 * TICK_PS)
         self._tick_ps = now_ps + TICK_PS
-        for k in members_of(self._recent):
-            self._heard_ps[k] = now_ps
-        for k in members_of(self._gained):
-            self._gained_ps[k] = now_ps
-        self._recent = self._gained = 0
+        self._signs.settle(now_ps)
+        nudged, self._nudged = self._nudged, 0
         for index, lane in enumerate(self.lanes):
+            self._repeat_last(now_ps, index, nudged, out)
             due = [b for b, f in lane.flights.items() if f.is_due(now_ps)]
             for block in due[:MAX_ASKS]:
                 self._ask_again(now_ps, index, block, out)
@@ -206,8 +205,7 @@ class FanSender:
             self.n_lacking[bit] += 1
         if has_missed:
             self._to_own_lane(mask, main.cursor)
-        self._heard_ps[bit] = now_ps
-        self._gained_ps[bit] = now_ps
+        self._signs.begin(now_ps, bit)
 
     def remove(self, mask: int) -> None:
         """Forget receivers: nothing is sent to them or waited for from them any more."""
@@ -254,7 +252,7 @@ class FanSender:
             for block in [b for b, f in lane.flights.items() if b < floor and f.need & heard]:
                 flight = lane.flights[block]
                 done = heard & self.need[block]
-                self._gained |= done
+                self._signs.gained |= done
                 self._clear(block, done)
                 self._reduce(lane, block, flight, heard)
                 if done and self.need[block] == 0:
@@ -272,40 +270,30 @@ class FanSender:
         lane = self.lanes[index]
         flight.need &= self.need[block]
         pressure = max(feedback.queue, 255 - feedback.room)
-        if not flight.clean and feedback.round == flight.round and flight.n_queued == 0:
-            lane.pace.on_rtt(now_ps - flight.sent_ps)  # the round says which sending it answers
+        waited_ps = now_ps - flight.sent_ps
+        is_partial = bool(feedback.flags & FeedbackFlag.PARTIAL)  # a slot waited for others
+        answers = flight.n_queued == 0 and feedback.round == flight.round  # of this sending
+        if answers and not flight.clean and not is_partial:
+            lane.pace.on_rtt(waited_ps)
         if flight.need == 0:
-            is_timed = flight.clean and flight.n_queued == 0
-            rtt = now_ps - flight.sent_ps if is_timed else 0
+            is_timed = flight.clean and flight.n_queued == 0 and not is_partial
+            rtt = waited_ps if is_timed else 0
             lane.pace.on_gone(self.shape.bytes(block))
             lane.pace.on_done(now_ps, rtt, pressure, self.shape.bytes(block))
             del lane.flights[block]
             return
+        if is_partial and flight.n_queued == 0 and feedback.round >= flight.round:
+            flight.wait_ps = min(flight.wait_ps, lane.pace.timeout_ps(waited_ps))
         gaps = self._fresh_gaps(now_ps, lane, flight, feedback)
         if gaps:
-            if flight.n_queued == 0 and feedback.round == flight.round:  # of that job
+            if answers:
                 self._note_loss(now_ps, lane, flight, gaps)
             self._repair(now_ps, index, block, flight, gaps, out)
 
     def _fresh_gaps(
         self, now_ps: int, lane: Lane, flight: Flight, feedback: Feedback
     ) -> dict[int, int]:
-        """Gaps not already repaired in a later round than the feedback knows.
-
-        When the last repair left more than two round trips ago, a receiver that still knows no
-        later round has lost it.
-        """
-        guard = 2 * lane.pace.srtt_ps + TICK_PS
-        is_young = flight.n_queued > 0 or now_ps - flight.sent_ps < guard
-        gaps: dict[int, int] = {}
-        for row in feedback.rows:
-            bits = row.lacking & flight.need
-            for sent_round, sent_to in flight.repaired.get(row.psn, ()):
-                if sent_round > feedback.round and is_young:
-                    bits &= ~sent_to
-            if bits:
-                gaps[row.psn] = bits
-        return gaps
+        return flight.fresh_gaps(now_ps, feedback, 2 * lane.pace.srtt_ps + TICK_PS)
 
     def _repair(
         self,
@@ -323,14 +311,9 @@ class FanSender:
         psns = 0
         for psn, bits in gaps.items():
             psns |= 1 << psn
-            self._note_repair(flight, psn, bits)
+            flight.note_repair(psn, bits)
         self.n_repairs += len(gaps)
         out.append(self._send(block, psns, tuple(gaps[p] for p in sorted(gaps)), flight, index))
-
-    def _note_repair(self, flight: Flight, psn: int, to: int) -> None:
-        """Remember who got a packet in this round; earlier rounds to them no longer count."""
-        earlier = [(r, bits & ~to) for r, bits in flight.repaired.get(psn, ()) if bits & ~to]
-        flight.repaired[psn] = [*earlier, (flight.round, to)]
 
     def _note_loss(self, now_ps: int, lane: Lane, flight: Flight, gaps: dict[int, int]) -> None:
         worst: dict[int, int] = {}
@@ -339,7 +322,7 @@ class FanSender:
                 worst[k] = worst.get(k, 0) + 1
         if flight.round == 0:
             for k, n in worst.items():
-                self._lacked[k] = self._lacked.get(k, 0) + n
+                self._losses.lack(k, n)
         if flight.n_sent >= MIN_SAMPLE:
             share = max(worst.values()) * 1000 // flight.n_sent
             lane.pace.on_loss(now_ps, share, flight.queued_ps)
@@ -352,20 +335,30 @@ class FanSender:
         flight.round = min(flight.round + 1, MAX_ROUND)
         flight.clean = False
         flight.sent_ps = now_ps
-        flight.wait_ps = min(max(ASK_PS, 3 * lane.pace.srtt_ps), MAX_ASK_PS)
+        ask_ps = ASK_PS // 2 if flight.tries == 1 else ASK_PS
+        flight.wait_ps = min(max(ask_ps, 3 * lane.pace.srtt_ps), MAX_ASK_PS)
         if flight.tries == 1:
             lane.pace.on_silence(now_ps)
         last = self.shape.psns(block) - 1
-        self._note_repair(flight, last, flight.need)
+        flight.note_repair(last, flight.need)
         self.n_repairs += 1
         out.append(self._send(block, 1 << last, (flight.need,), flight, index))
 
+    def _repeat_last(self, now_ps: int, index: int, nudged: int, out: list[Effect]) -> None:
+        """Send the last packet of the oldest blocks to those who said that they lack some."""
+        flights = self.lanes[index].flights
+        for block in [b for b, f in flights.items() if f.need & nudged][:MAX_ASKS]:
+            flight = flights[block]
+            last = self.shape.psns(block) - 1
+            self._repair(now_ps, index, block, flight, {last: flight.need & nudged}, out)
+
     def _give_up_silent(self, now_ps: int, out: list[Effect]) -> None:
         owing = self._owing(now_ps, self.lanes, 2)
-        is_deaf = self._is_deaf(now_ps)  # nobody is heard: a BFR, or a starved machine
+        # Nobody is heard: a BFR, or a starved machine.
+        is_deaf = self._signs.deaf_ps(now_ps) >= LOST_PS // 2
         for k, since_ps in sorted(owing.items()):
-            silent = now_ps - max(self._heard_ps.get(k, 0), since_ps)
-            stalled = now_ps - max(self._gained_ps.get(k, 0), since_ps)
+            silent = self._signs.silent_ps(now_ps, k, since_ps)
+            stalled = self._signs.stalled_ps(now_ps, k, since_ps)
             if silent >= (2 * LOST_PS if is_deaf else LOST_PS):
                 self.remove(1 << k)
                 out.append(ReceiverLost(k, "silent", silent))
@@ -383,19 +376,34 @@ class FanSender:
                     owing[k] = min(owing.get(k, NEVER), flight.first_ps)
         return owing
 
+    def is_quiet(self, now_ps: int) -> bool:
+        """All of it left long ago, and somebody lacks some: a packet or a word was lost."""
+        for lane in self.lanes:
+            if now_ps - lane.left_ps() < max(QUIET_PS, 4 * lane.pace.srtt_ps):
+                return False
+            if any(self.need[b] & lane.members for b in range(lane.cursor, lane.end)):
+                return False
+        return self._left > 0
+
+    def nudge(self, now_ps: int, bit: int) -> None:
+        """A receiver, asked by other means, says that it lacks something."""
+        if self.is_quiet(now_ps):
+            self._nudged |= 1 << bit
+
     def hear(self, now_ps: int, bit: int) -> None:
         """A receiver gave a sign of life that is not feedback."""
-        self._heard_ps[bit] = max(self._heard_ps.get(bit, 0), now_ps)
+        self._signs.hear(now_ps, bit)
 
-    def _is_deaf(self, now_ps: int) -> bool:
-        return now_ps - max(self._heard_ps.values(), default=now_ps) >= LOST_PS // 2
+    def _unheard(self, now_ps: int) -> int:
+        silent = (k for k in self._held_ps if self._signs.silent_ps(now_ps, k, 0) > HELD_PS)
+        return sum(1 << k for k in silent)
 
     def _split_silent(self, now_ps: int, out: list[Effect]) -> bool:
         """The dead fill a window long before they are given up: the others go on at once."""
         main = self.lanes[MAIN]
         silent = 0
         for k, since_ps in self._owing(now_ps, (main,), 1).items():
-            if now_ps - max(self._heard_ps.get(k, 0), since_ps) >= SILENT_PS:
+            if self._signs.silent_ps(now_ps, k, since_ps) >= SILENT_PS:
                 silent |= 1 << k
         silent &= main.members
         if not silent or silent.bit_count() * 2 > main.members.bit_count():
@@ -412,15 +420,16 @@ class FanSender:
         oldest = next(iter(lane.flights.values()), None)
         if oldest is not None and not lane.pace.can_send():
             guard = 4 * lane.pace.min_rtt_ps + 2 * TICK_PS  # srtt grows with the slow one
-            waits = now_ps - oldest.sent_ps > guard
+            waits = now_ps - oldest.sent_ps > guard or now_ps - oldest.first_ps > HELD_PS
             n_late = oldest.need.bit_count()
             if waits and n_late * 2 <= n_members:
                 for k in members_of(oldest.need):
                     self._held_ps[k] = self._held_ps.get(k, 0) + passed_ps // n_late
-        if now_ps - self._period_ps < SPLIT_PERIOD_PS:
-            return
         limit = SPLIT_PERIOD_PS * SPLIT_SHARE_PER_MILLE // 1000
         late = sum(1 << k for k, held in self._held_ps.items() if held >= limit) & lane.members
+        late &= ~self._unheard(now_ps)  # of the silent another rule takes care
+        if not late and now_ps - self._period_ps < SPLIT_PERIOD_PS:
+            return
         self._held_ps, self._period_ps = {}, now_ps
         if late and late.bit_count() * 2 <= n_members:
             self._split(late, "late", out)
@@ -441,20 +450,13 @@ class FanSender:
                 lane.members = 0
 
     def _split_lossy(self, now_ps: int, out: list[Effect]) -> None:
-        lane = self.lanes[MAIN]
-        is_early = now_ps - self._lossy_ps < LOSSY_PERIOD_PS
-        if is_early or self._offered < 4 * self.shape.n_psn:
+        if not self._losses.is_due(now_ps):
             return
-        self._lossy_ps = now_ps
-        lossy = 0
-        for k, lacked in self._lacked.items():
-            if lacked * 1000 >= self._offered * SPLIT_LOSS_PER_MILLE:
-                lossy |= 1 << k
-        lossy &= lane.members
-        if lossy and lossy.bit_count() * 2 <= lane.members.bit_count():
+        members = self.lanes[MAIN].members
+        lossy = self._losses.lossy() & members
+        if lossy and lossy.bit_count() * 2 <= members.bit_count():
             self._split(lossy, "lossy", out)
-        self._offered //= 2
-        self._lacked = {k: n // 2 for k, n in self._lacked.items() if n > 1}
+        self._losses.fade(now_ps)
 
     def _split(self, mask: int, reason: str, out: list[Effect]) -> None:
         main = self.lanes[MAIN]
@@ -463,17 +465,11 @@ class FanSender:
             self._reduce(main, block, main.flights[block], mask)
         for k in members_of(mask):
             self._n_splits[k] = self._n_splits.get(k, 0) + 1
-        limit_bps = main.pace.limit_bps or self._passing_bps(mask)
+        limit_bps = main.pace.limit_bps or self._losses.passed(mask, main.pace.rate_bps())
         main.pace.limit_bps = 0  # it was theirs
+        limit_bps = max(limit_bps, MIN_RATE_BPS) if limit_bps else 0
         self._to_own_lane(mask, self.shape.n_blocks, limit_bps)
         out.extend(ReceiverSplit(k, reason) for k in members_of(mask))
-
-    def _passing_bps(self, mask: int) -> int:
-        """What gets through to those who lose most of what they are sent; 0: they do not."""
-        worst = max(self._lacked.get(k, 0) for k in members_of(mask))
-        lost = min(worst * 1000 // max(self._offered, 1), 900)
-        rate = self.lanes[MAIN].pace.rate_bps() * (1000 - lost) // 1000
-        return max(rate, MIN_RATE_BPS) if lost >= SPLIT_LOSS_PER_MILLE else 0
 
     def _to_own_lane(self, mask: int, end: int, limit_bps: int = 0) -> None:
         for lane in self.lanes[1:]:

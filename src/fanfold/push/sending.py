@@ -22,6 +22,8 @@ from fanfold.wire.report import Report, ReportError, ReportState
 
 ASK_PS = 150_000_000_000
 """How often receivers that owe a word on the push are asked."""
+FIRST_ASK_PS = 40_000_000_000
+"""When they are asked first, and again; then after twice as long each time, up to ASK_PS."""
 QUIET_PS = 400_000_000_000
 """A receiver not heard for this long is asked for a sign of life."""
 SILENT_PS = 2_000_000_000_000
@@ -103,7 +105,9 @@ class PushSender:
         self.n_reports = 0
         self._ready: dict[int, Sequence[int]] = {}
         self._first_ready_ps: int = NEVER
-        self._ask_ps = now_ps + ASK_PS
+        self._ask_gap_ps = 0
+        self._ask_ps = now_ps + FIRST_ASK_PS
+        self._is_whole = False  # nobody lacks data
         self._nonce = 0
 
     def fans(self) -> list[FanSender]:
@@ -115,7 +119,9 @@ class PushSender:
         return all(p.state in (State.VERIFIED, State.FAILED) for p in self.peers.values())
 
     def deadline_ps(self) -> int:
-        """Next time ``on_timer`` has something to do."""
+        """Next time ``on_timer`` has something to do; 0 is now."""
+        if self._is_whole != self._lacks_nobody():
+            return 0
         return min([self._ask_ps] + [fan.deadline_ps() for fan in self.fans()])
 
     def fill(
@@ -162,6 +168,7 @@ class PushSender:
                 if peer.state in (State.WAITING, State.FAILED):
                     peer.state, peer.error = State.CHECKING, ""
             case ReportState.READY:
+                self.manifest_fan.remove(1 << bit)  # it has it, though word of that may be lost
                 self._on_ready(now_ps, bit, peer, report, out)
             case ReportState.DONE:
                 self._on_end(bit, peer, State.VERIFIED, "")
@@ -179,9 +186,11 @@ class PushSender:
             fan.on_timer(now_ps, effects)
         self._pass_on(effects, out)
         self._start_data(now_ps)
+        if self._is_whole != self._lacks_nobody():
+            self._is_whole, self._ask_gap_ps, self._ask_ps = not self._is_whole, 0, now_ps
         if now_ps >= self._ask_ps:
-            self._ask_ps = now_ps + ASK_PS
             self._ask(now_ps, out)
+            self._ask_ps = now_ps + max(self._ask_gap_ps, FIRST_ASK_PS)
 
     def close(self, *, is_aborted: bool) -> SendControl:
         """The last message of the push."""
@@ -214,6 +223,7 @@ class PushSender:
     def _on_unknown(self, now_ps: int, bit: int, peer: Peer) -> None:
         """A receiver that came late, or came back: it gets the manifest again."""
         if self.manifest_fan.lacking() >> bit & 1:
+            self.manifest_fan.nudge(now_ps, bit)
             return
         peer.n_restarts += 1
         if peer.n_restarts > MAX_RESTARTS:
@@ -231,6 +241,8 @@ class PushSender:
     ) -> None:
         peer.n_have = report.n_have
         if peer.state not in (State.WAITING, State.CHECKING):
+            if self.data_fan is not None and report.n_have < self.data_shape.n_blocks:
+                self.data_fan.nudge(now_ps, bit)
             return
         lacks = self._lacks(peer, report)
         if lacks is None:
@@ -241,6 +253,7 @@ class PushSender:
         self._first_ready_ps = min(self._first_ready_ps, now_ps)
         if self.data_fan is None:
             self._ready[bit] = lacks
+            self._start_data(now_ps)
         else:
             self.data_fan.add(now_ps, bit, lacks)
 
@@ -278,6 +291,9 @@ class PushSender:
         self.data_start_ps = now_ps
         self.data_fan = FanSender(self.flow | 1, self.data_shape, need, self.cap_bps)
 
+    def _lacks_nobody(self) -> bool:
+        return self.data_fan is not None and self.data_fan.is_done()
+
     def _is_stuck(self, now_ps: int, bit: int, peer: Peer, lacking: int) -> bool:
         """Give up a receiver that lacks nothing, says so, and never ends."""
         if peer.state != State.RECEIVING or lacking >> bit & 1 or bit in self._ready:
@@ -295,9 +311,10 @@ class PushSender:
 
     def _ask(self, now_ps: int, out: list[PushEffect]) -> None:
         """Ask all who owe a word; give up who has been silent too long."""
-        lacking = self.manifest_fan.lacking()
-        if self.data_fan is not None:
-            lacking |= self.data_fan.lacking()
+        lacking = quiet = 0
+        for fan in self.fans():
+            lacking |= fan.lacking()
+            quiet |= fan.lacking() if fan.is_quiet(now_ps) else 0
         asked = 0
         for bit, peer in self.peers.items():
             if peer.state in (State.VERIFIED, State.FAILED):
@@ -308,8 +325,10 @@ class PushSender:
                 continue
             if self._is_stuck(now_ps, bit, peer, lacking):
                 continue
-            owes_word = not lacking >> bit & 1 and bit not in self._ready
+            owes_word = (quiet | ~lacking) >> bit & 1 and bit not in self._ready
             if owes_word or now_ps - peer.heard_ps >= QUIET_PS:
                 asked |= 1 << bit
         if asked:
             out.append(SendControl(self._question(0), asked))
+        gap_ps = min(max(2 * self._ask_gap_ps, FIRST_ASK_PS), ASK_PS)
+        self._ask_gap_ps = gap_ps if asked else 0

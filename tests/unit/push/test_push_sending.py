@@ -1,7 +1,11 @@
 """The sending machine of a push against receivers that never come to an end."""
 
+from itertools import pairwise
+
 import pytest
 
+from fanfold.core import sender as sender_machine
+from fanfold.core.effects import SendBlock
 from fanfold.core.flight import Shape
 from fanfold.push import sending
 from fanfold.push.sending import MAX_RESTARTS, STALL_PS, PushSender, SendControl, State
@@ -96,3 +100,110 @@ def test_a_slice_longer_than_it_may_be_is_cut(monkeypatch, extra):
     sender.machine.on_timer(MS * 2000, [])
     lacks = [bool(need & 1) for need in sender.machine.data_fan.need]
     assert [i for i in range(20) if not lacks[i]] == [0, 1, 19]
+
+
+# Words that were lost.
+
+
+def asked(out):
+    """BitStrings of the questions among effects."""
+    return [e.bits for e in out if isinstance(e, SendControl)]
+
+
+def sent(out):
+    """(flow, BitStrings) of the blocks among effects."""
+    return [(e.flow, e.bits) for e in out if isinstance(e, SendBlock)]
+
+
+def fill_and_send(sender, now):
+    """Everything that the windows allow leaves at once."""
+    out = []
+    while True:
+        more = []
+        sender.machine.fill(now, more)
+        if not more:
+            return out
+        for job in more:
+            fan = next(f for f in sender.machine.fans() if f.flow == job.flow)
+            fan.on_sent(now, job)
+        out += more
+
+
+def test_who_owes_a_word_is_asked_soon_and_then_less_and_less_often():
+    sender = Sender()
+    sender.has_manifest(0)
+    times = []
+    for ms in range(0, 1000, 5):
+        sender.machine.peers[0].heard_ps = sender.machine.peers[1].heard_ps = ms * MS
+        out = []
+        sender.machine.on_timer(ms * MS, out)
+        times += [ms] * len(asked(out))
+    assert times[:4] == [40, 80, 160, 310]
+    assert {b - a for a, b in pairwise(times[3:])} == {sending.ASK_PS // MS}
+
+
+def test_who_is_ready_has_the_manifest():
+    sender = Sender()
+    sender.report(0, 1, ReportState.READY)
+    assert sender.machine.manifest_fan.lacking() == 0b10
+    sender.report(0, 2, ReportState.CHECKING)  # of a manifest that is on its way
+    assert sender.machine.manifest_fan.lacking() == 0b10
+
+
+def test_data_leave_when_the_last_is_ready():
+    """Not at the next tick: a short push is mostly such waits."""
+    sender = Sender()
+    sender.report(0, 1, ReportState.READY)
+    assert sender.machine.data_fan is None
+    sender.report(0, 2, ReportState.READY)
+    assert sent(fill_and_send(sender, 0)) == [(FLOW | 1, (0b11,))] * 2
+
+
+def test_who_knows_nothing_of_the_push_gets_the_manifest_again():
+    sender = Sender()
+    fill_and_send(sender, 0)
+    out = sender.report(0, 1, ReportState.READY)
+    for ms in range(10, 130, 10):
+        sender.machine.on_timer(ms * MS, out)
+        if asked(out):
+            break
+    assert asked(out) == [0b10]
+    assert ms * MS >= sender_machine.QUIET_PS
+    assert sent(out) == []
+    sender.report(ms * MS, 2, ReportState.UNKNOWN)
+    sender.machine.on_timer((ms + 10) * MS, out)
+    assert sent(out) == [(FLOW, (0b10,))]
+
+
+def test_who_lacks_data_at_the_end_says_so_when_asked_and_gets_it():
+    sender = Sender(2)
+    fill_and_send(sender, 0)
+    sender.report(0, 1, ReportState.READY)
+    sender.report(0, 2, ReportState.READY)
+    fill_and_send(sender, 0)
+    out = []
+    sender.machine.on_timer(40 * MS, out)
+    assert asked(out) == []  # words of them may be on their way
+    sender.machine.on_timer(80 * MS, out)
+    assert asked(out) == [0b11]
+    sender.report(80 * MS, 1, ReportState.DONE)
+    sender.report(80 * MS, 2, ReportState.READY, n_have=1, body=b"\x80")
+    sender.machine.on_timer(90 * MS, out)
+    assert sent(out) == [(FLOW | 1, (0b10,))] * 2
+    assert sender.peer(1).state == State.VERIFIED
+
+
+def test_the_last_words_are_asked_for_when_nobody_lacks_anything():
+    sender = Sender(1)
+    fill_and_send(sender, 0)
+    sender.report(0, 1, ReportState.READY)
+    sender.report(0, 2, ReportState.READY)
+    fill_and_send(sender, 0)
+    sender.machine.on_timer(5 * MS, [])
+    assert sender.machine.deadline_ps() > 7 * MS
+    word = Feedback(0x10000, FLOW | 1, 0, 2, 0b11, 0b11, ())
+    sender.machine.on_feedback(7 * MS, word, [])
+    assert sender.machine.deadline_ps() <= 7 * MS
+    out = []
+    sender.machine.on_timer(7 * MS, out)
+    assert asked(out) == [0b11]

@@ -1,0 +1,45 @@
+"""What share of the packets offered each receiver lacked lately: who is lossy, what passes."""
+
+from fanfold.core.flight import members_of
+
+LOSSY_PER_MILLE = 380
+"""A receiver that lacks this share of what is offered to all is lossy."""
+PERIOD_PS = 250_000_000_000
+
+
+class Losses:
+    """Packets offered, and those that each receiver lacked of them, both decaying.
+
+    least: packets offered from which the shares mean something.
+    """
+
+    def __init__(self, least: int) -> None:
+        self.least = least
+        self.offered = 0
+        self._lacked: dict[int, int] = {}
+        self._looked_ps = 0
+
+    def lack(self, bit: int, n: int) -> None:
+        """A receiver lacked n packets when they were first sent."""
+        self._lacked[bit] = self._lacked.get(bit, 0) + n
+
+    def is_due(self, now_ps: int) -> bool:
+        """It is time to look who is lossy."""
+        return now_ps - self._looked_ps >= PERIOD_PS and self.offered >= self.least
+
+    def lossy(self) -> int:
+        """Who lacked too much of what was offered."""
+        least = self.offered * LOSSY_PER_MILLE
+        return sum(1 << k for k, n in self._lacked.items() if n * 1000 >= least)
+
+    def fade(self, now_ps: int) -> None:
+        """Looked: half of it counts next time."""
+        self._looked_ps = now_ps
+        self.offered //= 2
+        self._lacked = {k: n // 2 for k, n in self._lacked.items() if n > 1}
+
+    def passed(self, mask: int, rate_bps: int) -> int:
+        """What gets through of a rate to those of a lossy group; 0: they are not lossy."""
+        worst = max(self._lacked.get(k, 0) for k in members_of(mask))
+        lost = min(worst * 1000 // max(self.offered, 1), 900)
+        return rate_bps * (1000 - lost) // 1000 if lost >= LOSSY_PER_MILLE else 0
