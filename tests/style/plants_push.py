@@ -181,4 +181,51 @@ PLANTS: tuple[tuple[str, str, str, str], ...] = (
         "if found is not None:",
         "tests/unit/push/test_push_receiving.py::test_a_row_that_changed_hands_claims_no_block",
     ),
+    (
+        "src/fanfold/push/sending.py",
+        "gap_ps = min(max(2 * self._ask_gap_ps, FIRST_ASK_PS), ASK_PS)",
+        "gap_ps = ASK_PS",
+        "tests/unit/push/test_push_sending.py"
+        "::test_who_owes_a_word_is_asked_soon_and_then_less_and_less_often",
+    ),
+    (
+        "src/fanfold/push/sending.py",
+        "self.manifest_fan.remove(1 << bit)  # it has it",
+        "pass  # it has it",
+        "tests/unit/push/test_push_sending.py::test_who_is_ready_has_the_manifest",
+    ),
+    (
+        "src/fanfold/push/sending.py",
+        "            self.manifest_fan.nudge(now_ps, bit)\n",
+        "            pass\n",
+        "tests/unit/push/test_push_sending.py"
+        "::test_who_knows_nothing_of_the_push_gets_the_manifest_again",
+    ),
+    (
+        "src/fanfold/push/sending.py",
+        "                self.data_fan.nudge(now_ps, bit)\n",
+        "                pass\n",
+        "tests/unit/push/test_push_sending.py"
+        "::test_who_lacks_data_at_the_end_says_so_when_asked_and_gets_it",
+    ),
+    (
+        "src/fanfold/push/sending.py",
+        "quiet |= fan.lacking() if fan.is_quiet(now_ps) else 0",
+        "quiet |= fan.lacking()",
+        "tests/unit/push/test_push_sending.py"
+        "::test_who_lacks_data_at_the_end_says_so_when_asked_and_gets_it",
+    ),
+    (
+        "src/fanfold/push/sending.py",
+        "not self._is_whole, 0, now_ps\n",
+        "not self._is_whole, 0, self._ask_ps\n",
+        "tests/unit/push/test_push_sending.py"
+        "::test_the_last_words_are_asked_for_when_nobody_lacks_anything",
+    ),
+    (
+        "src/fanfold/live/warm.py",
+        "        repeat_at(node.collect, 0, 0, 0)\n",
+        "",
+        "tests/unit/live/test_live_warm.py::test_kernels_that_nodes_call_are_loaded_before",
+    ),
 )

@@ -23,7 +23,7 @@ from fanfold.kernels.jit import cache_dir
 from fanfold.kernels.layout import BITS_AT, FOLD_BYTES, INNER_BYTES, UNDERLAY_BYTES
 from fanfold.kernels.mishap import build_mishaps
 from fanfold.kernels.rank_timers import FIRST_CWND
-from fanfold.kernels.reduce import KIND_F16, KIND_F32, OP_SUM, build_pow2
+from fanfold.kernels.reduce import KIND_F16, KIND_F32, OP_SUM, build_pow2, join_floats
 from fanfold.kernels.state import I64, U8
 from fanfold.kernels.words import unmark_block
 from fanfold.live import rank_loop as loop
@@ -156,7 +156,9 @@ class RankEnd:
             fcntl.flock(lock, fcntl.LOCK_EX)  # of several ranks that start, one compiles
             loop.serve_rank(self.io, self.state, self.mishaps, self.drops, 0)
             st.code_first(self.state)
+            fold_at(int(self.state.row[0]["n_words"]))
             unmark_block(KIND_F32, np.zeros(0, np.uint8), np.zeros(0, np.uint8))
+            join_floats(OP_SUM, np.zeros(0), np.zeros(0))
 
     def codes_of(self, batch: Batch) -> I64:
         """Exponent of the first window of blocks, this rank's own; NOT_FINITE may be added."""
