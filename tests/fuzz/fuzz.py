@@ -99,32 +99,52 @@ def make_seeds(name: str, folder: Path) -> None:
 
 
 def hunt(until: float) -> bool:
-    """Property tests at random: each file gets its share of the time, and is cut short then."""
+    """Property tests at random, round after round with new seeds, until the time is over.
+
+    Each file gets its share of what is left of the time, and is cut short then.
+    """
     files = sorted((ROOT / "tests" / "property").glob("test_*.py"))
-    n_whole = 0
-    for i, file in enumerate(files):
-        share = (until - time.monotonic()) / (len(files) - i)
-        seed = f"--hypothesis-seed={time.time_ns() % 2**32}"
-        command = [sys.executable, "-m", "pytest", "-x", str(file)]
-        command += ["--hypothesis-profile=hunt", seed]
-        try:
-            done = subprocess.run(
-                command,
-                cwd=ROOT,
-                env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
-                capture_output=True,
-                text=True,
-                timeout=max(share, 1),
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            continue
-        if done.returncode:
-            print(f"{file.name} {seed}\n{done.stdout[-3000:]}")
-            return False
-        n_whole += 1
-    print(f"property tests: {len(files)} files, {n_whole} to their end; no law fell")
+    n_runs = n_whole = 0
+    while time.monotonic() < until:
+        for i, file in enumerate(files):
+            share = max((until - time.monotonic()) / (len(files) - i), 1)
+            is_whole, found = hunt_in(file, share)
+            if found:
+                print(found)
+                return False
+            n_runs += 1
+            n_whole += is_whole
+    runs = f"{n_runs} runs of {len(files)} files, {n_whole} to their end"
+    print(f"property tests: {runs}; no law fell")
     return True
+
+
+def hunt_in(file: Path, timeout_s: float) -> tuple[bool, str]:
+    """Whether a file came to its end, and what fell."""
+    seed = f"--hypothesis-seed={time.time_ns() % 2**32}"
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-x",
+        str(file),
+        "--hypothesis-profile=hunt",
+        seed,
+    ]
+    env = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+    try:
+        done = subprocess.run(
+            command,
+            cwd=ROOT,
+            env=env,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return False, ""
+    return True, f"{file.name} {seed}\n{done.stdout[-3000:]}" if done.returncode else ""
 
 
 if __name__ == "__main__":
