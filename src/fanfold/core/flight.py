@@ -31,6 +31,7 @@ class Flight:
     __slots__ = (
         "clean",
         "first_ps",
+        "is_nudged",
         "n_queued",
         "n_sent",
         "need",
@@ -53,6 +54,7 @@ class Flight:
         self.round = 0
         self.tries = 0
         self.clean = True
+        self.is_nudged = False  # since its last question
         self.repaired: dict[int, list[tuple[int, int]]] = {}
         """Latest round that each packet went to each receiver: psn -> (round, to whom)."""
 

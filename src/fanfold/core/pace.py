@@ -36,6 +36,7 @@ class Pace:
         self.flying_bytes = 0
         self.srtt_ps = 0
         self.min_rtt_ps = 0
+        self._is_known = False  # by a word that no slot held
         self.is_starting = True
         self.n_cuts = 0
         self._cut_until_ps = 0
@@ -54,10 +55,8 @@ class Pace:
         """A block is no longer waited for."""
         self.flying_bytes = max(self.flying_bytes - n_bytes, 0)
 
-    def on_done(self, now_ps: int, rtt_ps: int, pressure: int, n_bytes: int) -> None:
-        """A block came through. ``rtt_ps`` is 0 when it was sent more than once."""
-        if rtt_ps > 0:
-            self.on_rtt(rtt_ps)
+    def on_done(self, now_ps: int, pressure: int, n_bytes: int) -> None:
+        """A block came through."""
         self.limit_bps += self.limit_bps // 4
         if pressure >= HIGH:
             self._cut(now_ps, 2 if pressure == 255 else 1, 1)
@@ -70,8 +69,16 @@ class Pace:
         gain = n_bytes if self.is_starting else n_bytes * n_bytes // self.window_bytes
         self.window_bytes = min(self.window_bytes + gain, MAX_BLOCKS * self.block_bytes)
 
-    def on_rtt(self, rtt_ps: int) -> None:
-        """Word came this long after the last packet of its round left."""
+    def on_rtt(self, rtt_ps: int, *, is_held: bool = False) -> None:
+        """Word came this long after the last packet of its round left.
+
+        is_held: a slot waited for others until its deadline. That counts while nothing better
+        is known: in a wide network it is all that there is.
+        """
+        if is_held and self._is_known:
+            return
+        if not is_held and not self._is_known:
+            self._is_known, self.srtt_ps = True, 0
         self.min_rtt_ps = min(self.min_rtt_ps or rtt_ps, rtt_ps)
         self.srtt_ps += (rtt_ps - self.srtt_ps) // 8 if self.srtt_ps else rtt_ps
 

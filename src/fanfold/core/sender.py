@@ -273,17 +273,15 @@ class FanSender:
         waited_ps = now_ps - flight.sent_ps
         is_partial = bool(feedback.flags & FeedbackFlag.PARTIAL)  # a slot waited for others
         answers = flight.n_queued == 0 and feedback.round == flight.round  # of this sending
-        if answers and not flight.clean and not is_partial:
-            lane.pace.on_rtt(waited_ps)
+        if answers and not flight.clean:
+            lane.pace.on_rtt(waited_ps, is_held=is_partial)
         if flight.need == 0:
-            is_timed = flight.clean and flight.n_queued == 0 and not is_partial
-            rtt = waited_ps if is_timed else 0
+            if flight.clean and flight.n_queued == 0:
+                lane.pace.on_rtt(waited_ps, is_held=is_partial)
             lane.pace.on_gone(self.shape.bytes(block))
-            lane.pace.on_done(now_ps, rtt, pressure, self.shape.bytes(block))
+            lane.pace.on_done(now_ps, pressure, self.shape.bytes(block))
             del lane.flights[block]
             return
-        if is_partial and flight.n_queued == 0 and feedback.round >= flight.round:
-            flight.wait_ps = min(flight.wait_ps, lane.pace.timeout_ps(waited_ps))
         gaps = self._fresh_gaps(now_ps, lane, flight, feedback)
         if gaps:
             if answers:
@@ -332,6 +330,7 @@ class FanSender:
         lane = self.lanes[index]
         flight = lane.flights[block]
         flight.tries += 1
+        flight.is_nudged = False
         flight.round = min(flight.round + 1, MAX_ROUND)
         flight.clean = False
         flight.sent_ps = now_ps
@@ -347,8 +346,10 @@ class FanSender:
     def _repeat_last(self, now_ps: int, index: int, nudged: int, out: list[Effect]) -> None:
         """Send the last packet of the oldest blocks to those who said that they lack some."""
         flights = self.lanes[index].flights
-        for block in [b for b, f in flights.items() if f.need & nudged][:MAX_ASKS]:
+        due = [b for b, f in flights.items() if f.need & nudged and not f.is_nudged]
+        for block in due[:MAX_ASKS]:
             flight = flights[block]
+            flight.is_nudged = True
             last = self.shape.psns(block) - 1
             self._repair(now_ps, index, block, flight, {last: flight.need & nudged}, out)
 
@@ -394,10 +395,6 @@ class FanSender:
         """A receiver gave a sign of life that is not feedback."""
         self._signs.hear(now_ps, bit)
 
-    def _unheard(self, now_ps: int) -> int:
-        silent = (k for k in self._held_ps if self._signs.silent_ps(now_ps, k, 0) > HELD_PS)
-        return sum(1 << k for k in silent)
-
     def _split_silent(self, now_ps: int, out: list[Effect]) -> bool:
         """The dead fill a window long before they are given up: the others go on at once."""
         main = self.lanes[MAIN]
@@ -420,16 +417,17 @@ class FanSender:
         oldest = next(iter(lane.flights.values()), None)
         if oldest is not None and not lane.pace.can_send():
             guard = 4 * lane.pace.min_rtt_ps + 2 * TICK_PS  # srtt grows with the slow one
-            waits = now_ps - oldest.sent_ps > guard or now_ps - oldest.first_ps > HELD_PS
+            waits = now_ps - oldest.sent_ps > guard
+            is_repaired = oldest.round > oldest.tries  # not only asked about
+            waits |= is_repaired and now_ps - oldest.first_ps > HELD_PS
             n_late = oldest.need.bit_count()
             if waits and n_late * 2 <= n_members:
                 for k in members_of(oldest.need):
                     self._held_ps[k] = self._held_ps.get(k, 0) + passed_ps // n_late
+        if now_ps - self._period_ps < SPLIT_PERIOD_PS:
+            return
         limit = SPLIT_PERIOD_PS * SPLIT_SHARE_PER_MILLE // 1000
         late = sum(1 << k for k, held in self._held_ps.items() if held >= limit) & lane.members
-        late &= ~self._unheard(now_ps)  # of the silent another rule takes care
-        if not late and now_ps - self._period_ps < SPLIT_PERIOD_PS:
-            return
         self._held_ps, self._period_ps = {}, now_ps
         if late and late.bit_count() * 2 <= n_members:
             self._split(late, "late", out)

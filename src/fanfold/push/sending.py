@@ -49,6 +49,9 @@ class State(StrEnum):
     FAILED = "failed"
 
 
+UNREADY = (State.WAITING, State.CHECKING)
+
+
 class SendControl(msgspec.Struct, frozen=True):
     """Send an ASK or CLOSE to a BitString."""
 
@@ -104,6 +107,7 @@ class PushSender:
         self.data_start_ps = 0
         self.n_reports = 0
         self._ready: dict[int, Sequence[int]] = {}
+        self._unready = list(self.peers)
         self._first_ready_ps: int = NEVER
         self._ask_gap_ps = 0
         self._ask_ps = now_ps + FIRST_ASK_PS
@@ -278,9 +282,7 @@ class PushSender:
     def _start_data(self, now_ps: int) -> None:
         if self.data_fan is not None or not self._ready:
             return
-        open_states = (State.WAITING, State.CHECKING)
-        is_late = now_ps - self._first_ready_ps >= JOIN_PS
-        if not is_late and any(p.state in open_states for p in self.peers.values()):
+        if now_ps - self._first_ready_ps < JOIN_PS and self._waits_for_some():
             return
         need = [0] * self.data_shape.n_blocks
         for bit, lacks in self._ready.items():
@@ -290,6 +292,14 @@ class PushSender:
         self._ready = {}
         self.data_start_ps = now_ps
         self.data_fan = FanSender(self.flow | 1, self.data_shape, need, self.cap_bps)
+
+    def _waits_for_some(self) -> bool:
+        """Some have not looked at their disks; all are looked at again when none is left."""
+        while self._unready and self.peers[self._unready[-1]].state not in UNREADY:
+            self._unready.pop()
+        if not self._unready:
+            self._unready = [k for k, p in self.peers.items() if p.state in UNREADY]
+        return bool(self._unready)
 
     def _lacks_nobody(self) -> bool:
         return self.data_fan is not None and self.data_fan.is_done()
