@@ -347,7 +347,8 @@ def test_repairs_without_end_hold_the_others_back_as_well():
             checked.call("on_sent", now, job)
         splits = [e for e in checked.call("on_timer", now) if isinstance(e, ReceiverSplit)]
     assert splits == [ReceiverSplit(2, "late")]
-    assert now <= s.SPLIT_PERIOD_PS + 3 * s.TICK_PS
+    share_ps = s.SPLIT_PERIOD_PS * s.SPLIT_SHARE_PER_MILLE // 1000
+    assert s.HELD_PS + share_ps <= now <= s.HELD_PS + share_ps + 3 * s.TICK_PS
 
 
 def test_a_long_way_is_no_reason_to_be_split_off():

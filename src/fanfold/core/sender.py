@@ -424,10 +424,10 @@ class FanSender:
             if waits and n_late * 2 <= n_members:
                 for k in members_of(oldest.need):
                     self._held_ps[k] = self._held_ps.get(k, 0) + passed_ps // n_late
-        if now_ps - self._period_ps < SPLIT_PERIOD_PS:
-            return
         limit = SPLIT_PERIOD_PS * SPLIT_SHARE_PER_MILLE // 1000
         late = sum(1 << k for k, held in self._held_ps.items() if held >= limit) & lane.members
+        if not late and now_ps - self._period_ps < SPLIT_PERIOD_PS:
+            return
         self._held_ps, self._period_ps = {}, now_ps
         if late and late.bit_count() * 2 <= n_members:
             self._split(late, "late", out)
