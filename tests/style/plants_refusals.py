@@ -94,4 +94,10 @@ PLANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (BENCH, "    if rest:\n", "    if rest < 0:\n", PUSHING + "test_sizes_are_whole_values"),
     (REPORT, '[IMPORT, file.rpartition("/")[2], *rates]', "[IMPORT, file, *rates]", NAMED),
+    (
+        VERB,
+        "if allowed == _WORDS[Path] and Path(value).exists():",
+        "if False:",
+        "tests/unit/cli/test_cli_refusals.py::test_what_this_user_may_not_read_is_told",
+    ),
 )

@@ -101,6 +101,8 @@ def _read(option: Any, allowed: str, read: Callable[..., Any], ctx: Any, value: 
     except ClickError as error:
         if value is None:
             raise ConfigError(_shown(option), "nothing", option.help or "a value") from error
+        if allowed == _WORDS[Path] and Path(value).exists():
+            allowed = "a file or folder that this user may read"
         raise _named(ctx, ConfigError(option.name, value, allowed)) from error
 
 

@@ -264,3 +264,13 @@ def test_a_file_of_trees_names_its_topology_from_where_it_lies(
     assert run(["vat", "--topology", "import:net.json,rate=1Gbit/s", "--json"]) == 0
     told = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert told["topology"] == f"import:{tmp_path / 'net.json'},rate=1Gbit/s"
+
+
+def test_what_this_user_may_not_read_is_told(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "closed.bin"
+    file.write_bytes(b"x")
+    monkeypatch.setattr("os.access", lambda *args, **more: False)  # root may read everything
+    said = refused(capsys, "push", str(file))
+    assert said == f"PATH: got '{file}', allowed: a file or folder that this user may read"
