@@ -1,11 +1,11 @@
 # Needs Python 3.11 or newer, make, and a package index. Everything lands in .venv.
 #
 #   make demo    a lab on this machine: one model, one copy on the sender's link
-#   make test    lint, tests without JIT, tests with JIT
+#   make test    lint, tests without JIT, planted faults, tests with JIT
 #   make bench   the measurements of the README
 #   make lint    ruff, mypy, import-linter
 #   make fuzz    any bytes at codecs and kernels, property tests at random; 10 minutes
-#   make plants  planted faults, each of which must turn a test red
+#   make plants  planted faults of the laws, each of which must turn a test red; part of make test
 
 PYTHON ?= python3
 VENV := .venv
@@ -30,7 +30,7 @@ help:
 demo: $(VENV)/.demo
 	$(BIN)/fanfold demo
 
-test: lint nojit jit
+test: lint nojit plants jit
 
 bench: $(VENV)/.demo
 	$(BIN)/python bench/run.py
@@ -53,7 +53,7 @@ fuzz: $(VENV)/.dev
 	$(BIN)/python tests/fuzz/fuzz.py
 
 plants: $(VENV)/.dev
-	$(BIN)/python tests/style/plants.py
+	$(BIN)/python -u tests/style/plants.py
 
 clean:
 	rm -rf $(VENV)

@@ -1,21 +1,25 @@
 """Plant faults, one by one, into a copy of the tree, and demand that a test turns red.
 
-The rows are the PLANTS tuples of plants_*.py: file, old text, faulty text, test that must fail.
+The rows are PLANTS of plants_laws.py: file, old text, faulty text, test that must fail.
 A row whose test does not pass without the fault proves nothing, and is reported.
 
     python tests/style/plants.py [--only TEXT] [--jit] [--timeout SECONDS]
 """
 
 import argparse
-import importlib
 import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from queue import SimpleQueue
 from typing import NamedTuple
+
+from plants_laws import PLANTS
 
 ROOT = Path(__file__).parents[2]
 COPIED = (
@@ -37,10 +41,8 @@ class Plant(NamedTuple):
 
 
 def load_plants() -> list[Plant]:
-    """Rows of all plants_*.py beside this file."""
-    here = Path(__file__).parent
-    names = sorted(path.stem for path in here.glob("plants_*.py"))
-    return [Plant(*row) for name in names for row in importlib.import_module(name).PLANTS]
+    """Rows of plants_laws.py beside this file."""
+    return [Plant(*row) for row in PLANTS]
 
 
 def copy_tree(target: Path) -> None:
@@ -119,19 +121,47 @@ def main() -> int:
     parser.add_argument("--only", default="", help="part of a file name or a test id")
     parser.add_argument("--jit", action="store_true", help="compile the kernels")
     parser.add_argument("--timeout", type=int, default=120, help="seconds for one test")
+    parser.add_argument("--jobs", type=int, default=2, help="copies of the tree at once")
     options = parser.parse_args()
     plants = [p for p in load_plants() if options.only in f"{p.file} {p.test}"]
     n_bad = 0
     with tempfile.TemporaryDirectory(prefix="fanfold-plants-") as folder:
-        copy_tree(Path(folder))
-        bed = Bed(Path(folder), jit=options.jit, timeout_s=options.timeout)
-        passing = bed.passing(plants)
-        for plant in plants:
-            wrong = bed.verdict(plant) if plant.test in passing else "does not pass as it is"
+        beds = make_beds(Path(folder), options)
+        passing = beds[0].passing(plants)
+        for plant, wrong in judge(plants, passing, beds):
             n_bad += bool(wrong)
             print(f"{'BAD' if wrong else 'red'}  {plant.file}  {plant.test}  {wrong}".rstrip())
     print(f"{len(plants) - n_bad} of {len(plants)} planted faults turned a test red")
     return int(n_bad > 0 or not plants)
+
+
+def make_beds(folder: Path, options: argparse.Namespace) -> list[Bed]:
+    """One copy of the tree for each job."""
+    trees = [folder / f"tree{i}" for i in range(max(options.jobs, 1))]
+    for tree in trees:
+        copy_tree(tree)
+    return [Bed(tree, jit=options.jit, timeout_s=options.timeout) for tree in trees]
+
+
+def judge(
+    plants: list[Plant], passing: set[str], beds: list[Bed]
+) -> Iterator[tuple[Plant, str]]:
+    """Each plant and what is wrong with it, in order; as many at once as there are beds."""
+    free: SimpleQueue[Bed] = SimpleQueue()
+    for bed in beds:
+        free.put(bed)
+
+    def verdict(plant: Plant) -> str:
+        if plant.test not in passing:
+            return "does not pass as it is"
+        bed = free.get()
+        try:
+            return bed.verdict(plant)
+        finally:
+            free.put(bed)
+
+    with ThreadPoolExecutor(len(beds)) as pool:
+        yield from zip(plants, pool.map(verdict, plants), strict=True)
 
 
 if __name__ == "__main__":

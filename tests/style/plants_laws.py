@@ -1,0 +1,261 @@
+"""Planted faults of the laws: (file, old text, new text, test that must fail).
+
+`old` stands in the file exactly once. Only faults that end a law of the house stand here: the
+wire, replication, folding, sums, order and seeds. `make test` plants them all.
+"""
+
+PLANTS: tuple[tuple[str, str, str, str], ...] = (
+    (
+        "src/fanfold/core/pace.py",
+        "from fanfold.units import PS_PER_SECOND\n",
+        "from fanfold.live.clock import now_ps\nfrom fanfold.units import PS_PER_SECOND\n",
+        "tests/style/test_layers.py::test_imports_point_down",
+    ),
+    (
+        "src/fanfold/core/sender.py",
+        "MAX_ROUND = 255\n",
+        "MAX_ROUND = int(255.0)\n",
+        "tests/style/test_floats.py::test_no_float[core]",
+    ),
+    (
+        "src/fanfold/kernels/jit.py",
+        '        "live/rank_late.py",\n',
+        "",
+        "tests/unit/kernels/test_kernel_cache.py::test_every_file_with_kernels_is_in_the_digest_of_its_package",
+    ),
+    (
+        "src/fanfold/kernels/replicate.py",
+        "out_bits[at, j] |= bits[j] & f_bm[nbr + 1, j]  # step 7",
+        "out_bits[at, j] |= bits[j]",
+        "tests/property/test_kernels.py::test_replication_is_that_of_sets",
+    ),
+    (
+        "src/fanfold/kernels/replicate.py",
+        "bits[j] &= ~f_bm[nbr + 1, j]  # step 8",
+        "bits[j] &= bits[j]",
+        "tests/property/test_kernels.py::test_replication_is_that_of_sets",
+    ),
+    (
+        "src/fanfold/kernels/forward.py",
+        "ttl -= 1\n",
+        "ttl -= 0\n",
+        "tests/unit/kernels/test_kernel_forward.py::test_ttl_0_is_dropped_and_ttl_1_is_delivered_here_only",
+    ),
+    (
+        "src/fanfold/kernels/forward.py",
+        "for i in range(1, words + 2):",
+        "for i in range(1, words + 1):",
+        "tests/property/test_kernels.py::test_a_block_is_planned_as_its_packets_are_one_by_one",
+    ),
+    (
+        "src/fanfold/kernels/frame.py",
+        "if 1 << (bsl - 1) != n_words[t]:",
+        "if 1 << (bsl - 1) > n_words[t]:",
+        "tests/unit/kernels/test_kernel_frame.py::test_kernel_and_codec_refuse_a_header_for_the_same_reason[256]",
+    ),
+    (
+        "src/fanfold/kernels/frame.py",
+        "if n < BITS_AT + 8 * n_words[t]:",
+        "if n < BITS_AT + 8 * n_words[t] - 1:",
+        "tests/unit/kernels/test_kernel_frame.py::test_a_header_cut_anywhere_is_truncated[64]",
+    ),
+    (
+        "src/fanfold/kernels/slots.py",
+        "fold.words[at, P_BM, w] |= heard[w]",
+        "fold.words[at, P_BM, w] ^= heard[w]",
+        "tests/unit/kernels/test_kernel_slots.py::test_heard_twice_is_heard_once",
+    ),
+    (
+        "src/fanfold/kernels/slots.py",
+        "&= ~fold.words[at, DONE_BM, w]",
+        "&= fold.words[at, P_BM, w]",
+        "tests/unit/kernels/test_kernel_slots.py::test_done_wins_over_gaps_in_whatever_order",
+    ),
+    (
+        "src/fanfold/kernels/slots.py",
+        '        if heard == ZERO:\n            row["armed"] = 0',
+        '        if heard == ZERO:\n            row["armed"] = 1',
+        "tests/unit/kernels/test_kernel_slots.py::test_a_deadline_sends_up_what_was_heard_and_frees_the_silent",
+    ),
+    (
+        "src/fanfold/kernels/slots.py",
+        'row["room"] = min(row["room"], room)',
+        'row["room"] = max(row["room"], room)',
+        "tests/unit/kernels/test_kernel_slots.py::test_the_worst_branch_wins_and_is_named",
+    ),
+    (
+        "src/fanfold/kernels/collect.py",
+        "copy_octets(collect.room[r], psn * stride,",
+        "copy_octets(collect.room[r], psn * size,",
+        "tests/unit/kernels/test_kernel_collect.py::test_blocks_come_together_from_any_order_with_duplicates",
+    ),
+    (
+        "src/fanfold/kernels/mishap.py",
+        'z = plus(row["rng"], _GOLDEN)',
+        "z = plus(_GOLDEN, _GOLDEN)",
+        "tests/unit/kernels/test_kernel_mishap.py::test_a_seed_says_what_happens",
+    ),
+    (
+        "src/fanfold/sim/loop/tables.py",
+        "return (part + node) % n",
+        "return (part + node + 1) % n",
+        "tests/parity/test_parity_bifts.py::test_each_bit_of_each_table_leads_out_of_the_same_port",
+    ),
+    (
+        "src/fanfold/sim/loop/tables.py",
+        "f_bm[table, nbr + 1, k // 64]",
+        "f_bm[table, nbr, k // 64]",
+        "tests/parity/test_parity_bifts.py::test_each_bit_of_each_table_leads_out_of_the_same_port",
+    ),
+    (
+        "src/fanfold/sim/loop/ports.py",
+        '        link["drops"] += pkt["n"]\n        free_pkt(q, pkts, p)\n'
+        '        return\n    if link["mark_ps"]',
+        '        link["drops"] += pkt["n"]\n        return\n    if link["mark_ps"]',
+        "tests/sim/test_census.py::test_all_adds_up_at_every_stop[limits]",
+    ),
+    (
+        "src/fanfold/sim/loop/ports.py",
+        '        link["lost"] += pkt["n"]\n',
+        "",
+        "tests/sim/test_census.py::test_all_adds_up_at_every_stop[plain, 10 of 1000 lost]",
+    ),
+    (
+        "src/fanfold/sim/build.py",
+        "np.lexsort((ranks[waiting], of))",
+        "np.lexsort((waiting, of))",
+        "tests/sim/test_order.py::test_the_order_of_lines_changes_nothing[forks]",
+    ),
+    (
+        "src/fanfold/sim/fan_arrays.py",
+        "for m in order_of(fans):",
+        "for m in range(len(fans)):",
+        "tests/sim/test_order.py::test_the_order_of_lines_changes_nothing[fans]",
+    ),
+    (
+        "src/fanfold/sim/build.py",
+        "np.lexsort((np.arange(src.size), program.n_bytes, program.start_ps, dst, src))",
+        "np.arange(src.size)",
+        "tests/sim/test_order.py::test_the_order_of_lines_changes_nothing[pairs]",
+    ),
+    (
+        "src/fanfold/kernels/reduce.py",
+        "np.int32(i64(v + _MAGIC - _MAGIC))",
+        "np.int32(i64(v))",
+        "tests/unit/kernels/test_kernel_reduce.py::test_a_sum_has_the_same_bits_in_any_order_and_its_error_is_bounded",
+    ),
+    (
+        "src/fanfold/kernels/absorb.py",
+        "    elif meets(bits, heard, n_words) or meets(bits, flushed, n_words):",
+        "    elif meets(bits, flushed, n_words):",
+        "tests/unit/kernels/test_kernel_vat.py::test_a_rank_heard_twice_is_added_once",
+    ),
+    (
+        "src/fanfold/kernels/absorb.py",
+        "    elif meets(bits, heard, n_words) or meets(bits, flushed, n_words):",
+        "    elif is_inside(bits, heard, n_words):",
+        "tests/unit/kernels/test_kernel_vat.py::test_partial_overlap_is_refused_and_counted",
+    ),
+    (
+        "src/fanfold/kernels/vat.py",
+        "    return diff if diff < HALF else diff - BLOCK_MASK - 1",
+        '    return block - slot["block"]',
+        "tests/unit/kernels/test_kernel_vat.py::test_slots_are_used_again_and_old_blocks_are_stale",
+    ),
+    (
+        "src/fanfold/kernels/vat.py",
+        "    empty_slot(vats.slots[at])\n",
+        "",
+        "tests/unit/kernels/test_kernel_vat.py::test_deadline_sends_what_there_is_and_the_parent_finishes",
+    ),
+    (
+        "src/fanfold/core/flight.py",
+        "bits = row.lacking & self.need",
+        "bits = self.need",
+        "tests/property/test_sender_machine.py::test_a_repair_goes_to_each_packets_own_receivers",
+    ),
+    (
+        "src/fanfold/core/sender.py",
+        "if b < floor and",
+        "if b <= floor and",
+        "tests/property/test_sender_machine.py::test_word_of_a_later_block_makes_good_for_what_was_lost_before",
+    ),
+    (
+        "src/fanfold/core/sender.py",
+        "        if not self.need[block] & done:\n            return\n",
+        "",
+        "tests/property/test_sender_joins.py::test_a_word_that_ends_a_block_in_two_lanes_ends_it_once",
+    ),
+    (
+        "src/fanfold/core/sender.py",
+        "done = feedback.done & heard & self.need[block]",
+        "done = feedback.done & self.need[block]",
+        "tests/property/test_sender_joins.py::test_old_words_of_a_receiver_that_restarted_clear_nothing",
+    ),
+    (
+        "src/fanfold/core/sender.py",
+        "self._tick_ps = now_ps + TICK_PS",
+        "self._tick_ps = now_ps",
+        "tests/property/test_sender_machine.py::test_everybody_has_everything_once_the_network_heals",
+    ),
+    (
+        "src/fanfold/sim/loop/nic.py",
+        '    before = streams[last]["back"]\n    st["ring"] = last\n',
+        '    before = streams[last]["ring"]\n    st["ring"] = last\n',
+        "tests/sim/test_validation_ports.py::test_equal_times_keep_the_order_of_items",
+    ),
+    (
+        "src/fanfold/sim/by_hand.py",
+        "if (int(q[up]), int(q[up + 1])) < row[:2]:",
+        "if int(q[up]) < row[0]:",
+        "tests/sim/test_by_hand.py::test_push",
+    ),
+    (
+        "src/fanfold/wire/bitstring.py",
+        "divmod(bfr_id - 1, n_bits)",
+        "divmod(bfr_id, n_bits)",
+        "tests/unit/wire/test_wire_bitstring.py::test_bfr_id_has_one_place",
+    ),
+    (
+        "src/fanfold/wire/bitstring.py",
+        "[bitstring >> (WORD_BITS * word) & WORD_MASK for word in range(n_words)]",
+        "[bitstring >> (WORD_BITS * word) & WORD_MASK for word in reversed(range(n_words))]",
+        "tests/unit/wire/test_wire_bitstring.py::test_word_zero_holds_positions_one_to_64",
+    ),
+    (
+        "src/fanfold/wire/bier.py",
+        "bsl = bs.split_bift_id(bift_id).bsl  # never from the BSL field: RFC 8296 2.1.2",
+        "bsl = second >> 20 & 0xF",
+        "tests/unit/wire/test_wire_headers.py::test_length_comes_from_the_bift_id_even_when_the_field_lies",
+    ),
+    (
+        "src/fanfold/wire/bier.py",
+        "    if len(buf) < end:\n",
+        "    if len(buf) < end - 1:\n",
+        "tests/property/test_codec_laws.py::test_header_cut_at_every_length_is_truncated[bier]",
+    ),
+    (
+        "src/fanfold/wire/bier.py",
+        "first = header.bift_id << 12 | 1 << 8 |",
+        "first = header.bift_id << 12 |",
+        "tests/property/test_codec_laws.py::test_fields_are_the_bits_the_table_says[bier]",
+    ),
+    (
+        "docs/wire/feedback.md",
+        "| 104-111 | queue |",
+        "| 104-112 | queue |",
+        "tests/property/test_codec_laws.py::test_pages_and_docstrings_have_the_same_tables[feedback]",
+    ),
+    (
+        "src/fanfold/push/incoming.py",
+        " or blake3(view).digest() != chunk_hash(self.manifest, i)",
+        "",
+        "tests/unit/push/test_push_store.py::test_wrong_bytes_are_not_written",
+    ),
+    (
+        "src/fanfold/streams.py",
+        'f"{seed}/{name}"',
+        'f"{name}"',
+        "tests/unit/test_streams.py::test_two_seeds_and_two_names_differ",
+    ),
+)
