@@ -5,6 +5,7 @@
 #   make bench   the measurements of the README
 #   make lint    ruff, mypy, import-linter
 #   make fuzz    any bytes at codecs and kernels, property tests at random; 10 minutes
+#   make chaos   300 pushes through a lab whose nodes are stopped, killed and restarted; 20 minutes
 #   make plants  planted faults of the laws, each of which must turn a test red; part of make test
 
 PYTHON ?= python3
@@ -22,7 +23,7 @@ PURE := tests --ignore=tests/live --ignore=tests/style -m "not live"
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test bench lint nojit jit fuzz plants clean
+.PHONY: help demo test bench lint nojit jit fuzz chaos plants clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -51,6 +52,9 @@ jit: $(VENV)/.dev
 
 fuzz: $(VENV)/.dev
 	$(BIN)/python tests/fuzz/fuzz.py
+
+chaos: $(VENV)/.dev
+	$(BIN)/python -u tests/live/chaos.py --pushes $${FANFOLD_CHAOS_PUSHES:-300}
 
 plants: $(VENV)/.dev
 	$(BIN)/python -u tests/style/plants.py
