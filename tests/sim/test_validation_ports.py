@@ -243,6 +243,21 @@ def settings_without(settings):
     return Settings(transport=settings.transport, window_pkts=settings.window_pkts)
 
 
+@pytest.mark.parametrize("transport", ["plain", "roce"])
+def test_progress_ends_the_backoff_and_the_count_of_tries(transport):
+    """A cable that is down for 60 and up for 20 ms, 8 times: some 8 tries each, 64 in all."""
+    failures = []
+    for n in range(8):
+        failures.append(Failure((20_000 + 80_000 * n) * US, "h0", "leaf0"))
+        failures.append(Failure((80_000 + 80_000 * n) * US, "h0", "leaf0", up=True))
+    settings = Settings(transport=transport, window_pkts=1, failures=tuple(failures))
+    net = build_named_net(f"{LEAF},rate=1Gbps")
+    out = alone(net, messages((0, 3, 1200 * PKT)), settings)
+    assert out.stuck == ()
+    assert out.repairs[0] > 32
+    assert out.end_ps > 600_000 * US
+
+
 @pytest.mark.parametrize("transport", ["plain", "roce", "ndp"])
 def test_a_cable_that_stays_down_is_an_end_with_a_name(transport):
     failures = (Failure(DOWN, "h0", "leaf0"),)

@@ -444,3 +444,35 @@ def test_a_word_tells_how_far_back_the_oldest_gap_is():
     assert word_of(said(rx, 60, is_whole=False)).behind == 0
     have[:70] = 1
     assert word_of(said(rx, 60, is_whole=False)).behind == 0
+
+
+@pytest.mark.parametrize("n_at_once", [1, 2])
+def test_two_flows_with_the_same_block_numbers_never_mix(n_at_once):
+    """Also where packets of both come in one pass, so that the last row is a hint."""
+    rx = Receiver(n_blocks=6)
+    other = rx.state.follow[0]
+    other["used"], other["bfir_id"], other["flow"], other["newest"] = 1, BFIR, 8, -1
+    other["map_at"], other["map_len"] = 0, 10
+    flipped = bytes(b ^ 0xFF for b in rx.object)
+    packets = []
+    for psn in range(N_PSN):
+        packets.append(rx.packet(0, psn))
+        at = psn * STRIDE
+        packets.append(rx.packet(0, psn, flow=8, payload=flipped[at : at + STRIDE]))
+    for i in range(0, len(packets), n_at_once):
+        rx.node.forward(packets[i : i + n_at_once])
+        rx.collect_pass()
+    got = {int(rx.state.blocks[r]["follow"]): rx.block_of(r) for _, r, _ in rx.events()}
+    n = N_PSN * STRIDE
+    assert got == {1: rx.object[:n], 0: flipped[:n]}
+    assert rx.node.drops() == {}
+
+
+def test_the_last_block_of_a_map_is_taken_and_the_one_after_it_refused():
+    rx = Receiver(is_known=False)
+    map_len = int(rx.state.follow[1]["map_len"])
+    rx.take(data(ONE, block=map_len - 1, stride=STRIDE))
+    assert rx.node.drops() == {}
+    rx.take(data(ONE, block=map_len, stride=STRIDE))
+    assert rx.node.drops() == {"bad_fan": 1}
+    assert int(rx.state.follow[1]["newest"]) == map_len - 1

@@ -103,6 +103,25 @@ def test_who_was_late_is_not_waited_for_until_it_is_heard(net: VatFabric) -> Non
     assert (last.words, last.n_merged, last.flags) == ((15,), 4, 0)
 
 
+def test_who_was_late_earlier_stays_late_when_another_is(net: VatFabric) -> None:
+    """Each block that ends without somebody adds to who is not waited for."""
+    for block, bits in ((0, (1, 2, 3)), (1, (1, 3, 4))):
+        for i in bits:
+            net.send(f"w{i}", array(1 << (i - 1), block, 1))
+    end_of(net, PATIENCE // 2)
+    end_of(net, PATIENCE)
+    assert [result(p)[2] for p in net.inbox["w1"]] == [W1 | W2 | W3, W1 | W3 | W4]
+    for bit, name in ((W1, "w1"), (W3, "w3")):
+        net.send(name, array(bit, 2, bit), PATIENCE * MS)
+    assert result(net.inbox["w1"][2]) == ((W1 + W3,), 2, W1 | W3)  # at once: both are late
+    net.send("w4", array(W4, 2, 9), PATIENCE * MS)  # one is back, the other is not
+    for bit, name in ((W1, "w1"), (W3, "w3")):
+        net.send(name, array(bit, 3, bit), PATIENCE * MS)
+    assert len(net.inbox["w1"]) == 3
+    net.send("w4", array(W4, 3, W4), PATIENCE * MS)
+    assert result(net.inbox["w1"][3]) == ((13,), 3, W1 | W3 | W4)
+
+
 def test_one_who_waits_makes_all_wait(net: VatFabric) -> None:
     net.send("w1", array(W1, 0, 1))
     net.send("w3", array(W3, 0, 1, now=0))

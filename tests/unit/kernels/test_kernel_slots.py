@@ -200,6 +200,17 @@ def test_a_deadline_sends_up_what_was_heard_and_frees_the_silent():
     assert (node.send_ready(), node.n_armed()) == ([], 0)
 
 
+@pytest.mark.parametrize(
+    ("first_ttl", "ttl", "height"),
+    [(64, 64, 3), (64, 63, 2), (64, 62, 1), (64, 61, 1), (64, 2, 1), (1, 60, 3), (0, 255, 3)],
+)
+def test_a_deadline_is_that_of_a_height_between_one_and_the_depth(first_ttl, ttl, height):
+    """A first_ttl below the TTL says nothing: no deadline is longer than the depth makes it."""
+    node = plain_node(depth=3)
+    node.forward([data(0b10, first_ttl=first_ttl, ttl=ttl)], port=2, now_ps=10)
+    assert node.expire(0) == 10 + height * FOLD_PS
+
+
 def test_a_late_word_after_the_deadline_passes():
     node = armed(0b110)
     give(node, word(0b010))

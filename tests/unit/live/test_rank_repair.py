@@ -9,7 +9,7 @@ from fanfold.group.layout import Segment, build_blocks
 from fanfold.kernels.absorb import fold_at
 from fanfold.kernels.layout import FOLD_BYTES
 from fanfold.kernels.octets import write_bits, write_u32
-from fanfold.kernels.rank_timers import rto_of
+from fanfold.kernels.rank_timers import RTO_MOST_PS, rto_of
 from fanfold.kernels.reduce import KIND_I32, OP_SUM
 from fanfold.live import rank_loop as loop
 from fanfold.live import rank_state as st
@@ -123,3 +123,42 @@ def test_what_is_under_way_follows_the_round_trip(
     assert row["cwnd"] == cwnd
     assert row["epoch_end"] == cwnd
     assert row["epoch_asked"] == 0
+
+
+@pytest.mark.parametrize(
+    ("n_lost", "cwnd", "kept"),
+    [
+        (12, 100, 113),  # one block in eight: the path, not a queue
+        (13, 100, 50),
+        (1, 4, 6),  # one alone says nothing
+        (2, 15, 7),
+        (2, 6, 4),  # no fewer than four
+    ],
+)
+def test_a_window_halves_when_more_than_an_eighth_was_lost(
+    end: RankEnd, n_lost: int, cwnd: int, kept: int
+) -> None:
+    row = end.state.row[0]
+    row["srtt_ps"], row["epoch_end"], row["epoch_lost"], row["cwnd"] = 24 * MS, 1, n_lost, cwnd
+    if cwnd < 10:
+        row["srtt_ps"] = 6 * MS
+    end.state.ring[st.R_ASKED, 0] = 1
+    loop.measure(end.state, 0, 0)
+    assert row["cwnd"] == kept
+    assert row["epoch_lost"] == 0
+
+
+def test_one_block_is_asked_for_at_doubling_distances_up_to_a_bound(end: RankEnd) -> None:
+    row, state = end.state.row[0], end.state
+    end.state.job[0]["next"] = 1
+    row["patient_ps"] = 10**15  # the timeout itself stays as it is
+    rto = rto_of(row)
+    when, gaps = STEP + rto, []
+    for tries in range(12):
+        assert ask(end, when - 1) == 0
+        assert ask(end, when) == 1
+        assert state.ring[st.R_TRIES, 0] == tries + 1
+        gaps.append(min(rto << min(tries, 8), RTO_MOST_PS))
+        when += gaps[-1]
+    assert gaps[:4] == [rto, 2 * rto, 4 * rto, 8 * rto]
+    assert gaps[-1] == RTO_MOST_PS

@@ -320,3 +320,54 @@ def test_a_wrong_name_is_refused(settings, protocol, what):
     with pytest.raises(ConfigError) as error:
         build_tree(protocol, net_of("fat-tree:k=4"), 0, [], settings)
     assert what in str(error.value)
+
+
+@by_every_protocol
+@pytest.mark.parametrize("topology", ["fat-tree:k=4", "ring:hosts=9"])
+def test_who_leaves_and_joins_again_gets_everything_again(topology, protocol):
+    """Nothing of the first time is left that keeps a router from asking again."""
+    net = net_of(topology)
+    happenings = [Happening(0, "join", host) for host in range(1, net.n_hosts, 2)]
+    for turn in range(2):
+        at = 20 * SECOND * turn
+        happenings += [
+            Happening(at + 4 * SECOND, "send", n=10, gap_ps=SECOND // 10),
+            Happening(at + 6 * SECOND, "leave", 1),
+            Happening(at + 12 * SECOND, "send", n=10, gap_ps=SECOND // 10),
+            Happening(at + 16 * SECOND, "join", 1),
+        ]
+    happenings.append(Happening(44 * SECOND, "send", n=10, gap_ps=SECOND // 10))
+    looks = [at * SECOND for at in (5, 13, 25, 33, 45)]
+    run = build_tree(protocol, net, 0, happenings, TreeSettings(), looks=looks)
+    members = dict.fromkeys(range(1, net.n_hosts, 2), 1)
+    without = {host: n for host, n in members.items() if host != 1}
+    assert [tree.hosts for tree in run.trees[:5]] == [
+        members,
+        without,
+        members,
+        without,
+        members,
+    ]
+    moves = [row for row in run.happenings if row.host == 1 and row.at_ps > 0]
+    assert [row.what for row in moves] == ["leave", "join"] * 2
+    assert all(row.took_ps != NOT_DONE for row in moves)
+
+
+def test_an_install_that_is_lost_with_a_cable_is_sent_again():
+    """Cables of the tree, each down while installs are on their way."""
+    net = net_of("fat-tree:k=4")
+    members = range(1, net.n_hosts, 2)
+    base = [Happening(0, "join", host) for host in members]
+    base.append(Happening(3 * SECOND, "send", n=5, gap_ps=SECOND // 100))
+    whole = build_tree("sr-p2mp", net, 0, base, looks=[SECOND])
+    times = sorted(row.sent_ps for row in whole.sent if row.kind == "install")
+    ends = zip(net.src.tolist(), net.dst.tolist(), strict=True)
+    inner = sorted({(min(e), max(e)) for e in ends if min(e) >= net.n_hosts})
+    n_more = 0
+    for nodes in inner[:16]:
+        for at in (times[0], times[len(times) // 2]):
+            cut = [*base, Happening(at + 1, "fail", nodes=nodes)]
+            run = build_tree("sr-p2mp", net, 0, cut)
+            n_more += sum(row.kind == "install" for row in run.sent) > len(times)
+            assert run.trees[-1].hosts == dict.fromkeys(members, 1)
+    assert n_more > 0

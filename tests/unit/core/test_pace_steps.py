@@ -1,0 +1,182 @@
+"""Each step of a window, a rate and a wait by itself, from both sides of its limit."""
+
+import pytest
+
+from fanfold.core.flight import Lane, Shape
+from fanfold.core.pace import (
+    CALM,
+    HEAVY_LOSS_PER_MILLE,
+    HIGH,
+    LOSS_FLOOR,
+    MAX_BLOCKS,
+    MAX_WAIT_PS,
+    MIN_RATE_BPS,
+    MIN_RTT_PS,
+    Pace,
+)
+from fanfold.core.sender import MAIN, FanSender
+from fanfold.units import PS_PER_SECOND
+
+MS = PS_PER_SECOND // 1000
+BLOCK = 1200
+
+
+def grown(n_blocks: int, *, is_starting: bool = False) -> Pace:
+    """A window of so many blocks, all of it under way."""
+    pace = Pace(BLOCK, 0)
+    pace.window_bytes = pace.flying_bytes = n_blocks * BLOCK
+    pace.is_starting = is_starting
+    return pace
+
+
+@pytest.mark.parametrize(
+    ("pressure", "kept"),
+    [(CALM, 24), (HIGH - 1, 24), (HIGH, 18), (254, 18), (255, 16)],
+)
+def test_pressure_cuts_a_quarter_and_a_full_queue_a_third(pressure: int, kept: int) -> None:
+    pace = grown(24)
+    pace.on_done(MS, pressure, BLOCK)
+    assert pace.window_bytes == kept * BLOCK
+    assert pace.n_cuts == (kept < 24)
+
+
+@pytest.mark.parametrize(
+    ("per_mille", "kept"), [(HEAVY_LOSS_PER_MILLE - 1, 24), (HEAVY_LOSS_PER_MILLE, 18)]
+)
+def test_only_heavy_loss_cuts_and_by_a_quarter(per_mille: int, kept: int) -> None:
+    pace = grown(24)
+    pace.on_loss(MS, per_mille, 0)
+    assert pace.window_bytes == kept * BLOCK
+
+
+def test_silence_cuts_a_third() -> None:
+    pace = grown(24)
+    pace.on_silence(MS)
+    assert pace.window_bytes == 16 * BLOCK
+
+
+def test_loss_and_silence_stop_at_their_floor_and_a_full_queue_at_one_block() -> None:
+    for cut in (lambda p, t: p.on_loss(t, 900, 0), lambda p, t: p.on_silence(t)):
+        pace = grown(LOSS_FLOOR + 1)
+        cut(pace, MS)
+        assert pace.window_bytes == LOSS_FLOOR * BLOCK
+        cut(pace, 10 * MS)
+        assert pace.window_bytes == LOSS_FLOOR * BLOCK
+    pace.on_done(20 * MS, 255, BLOCK)
+    assert pace.window_bytes == LOSS_FLOOR * BLOCK * 2 // 3
+    for n in range(10):
+        pace.on_done((30 + 10 * n) * MS, 255, BLOCK)
+    assert pace.window_bytes == BLOCK
+
+
+@pytest.mark.parametrize(("srtt_ms", "again_ms"), [(0, 1), (7, 7)])
+def test_one_congestion_cuts_once_in_a_round_trip(srtt_ms: int, again_ms: int) -> None:
+    pace = grown(24)
+    pace.srtt_ps = pace.min_rtt_ps = srtt_ms * MS
+    pace.on_done(MS, HIGH, BLOCK)
+    pace.on_done((1 + again_ms) * MS - 1, HIGH, BLOCK)
+    assert pace.window_bytes == 18 * BLOCK
+    pace.on_done((1 + again_ms) * MS, HIGH, BLOCK)
+    assert pace.window_bytes == 18 * BLOCK * 3 // 4
+
+
+def test_a_window_doubles_at_first_and_then_grows_by_a_block_a_round_trip() -> None:
+    first, later = grown(10, is_starting=True), grown(10)
+    first.on_done(MS, CALM - 1, BLOCK)
+    later.on_done(MS, CALM - 1, BLOCK)
+    assert first.window_bytes == 11 * BLOCK
+    assert later.window_bytes == 10 * BLOCK + BLOCK // 10
+    full = grown(MAX_BLOCKS)
+    full.on_done(MS, 0, BLOCK)
+    assert full.window_bytes == MAX_BLOCKS * BLOCK
+
+
+def test_a_window_that_is_not_used_does_not_grow() -> None:
+    pace = grown(10)
+    pace.flying_bytes = 8 * BLOCK - 1
+    pace.on_done(MS, 0, BLOCK)
+    assert pace.window_bytes == 10 * BLOCK
+    pace.flying_bytes = 8 * BLOCK
+    pace.on_done(MS, 0, BLOCK)
+    assert pace.window_bytes > 10 * BLOCK
+
+
+def test_a_round_trip_of_six_times_the_least_and_20_ms_is_a_queue() -> None:
+    limit = 6 * MS + 20 * MS
+    for srtt_ps, grows in ((limit, True), (limit + 1, False)):
+        pace = grown(10)
+        pace.min_rtt_ps, pace.srtt_ps = MS, srtt_ps
+        pace.on_done(MS, 0, BLOCK)
+        assert (pace.window_bytes > 10 * BLOCK) is grows
+
+
+def test_a_rate_is_a_little_above_window_by_round_trip() -> None:
+    pace = grown(10)
+    pace.srtt_ps = MIN_RTT_PS * 2
+    bare = 10 * BLOCK * 8 * PS_PER_SECOND // (2 * MIN_RTT_PS)
+    assert pace.rate_bps() == bare * 5 // 4
+    pace.is_starting = True
+    assert pace.rate_bps() == bare * 2
+    pace.srtt_ps = MIN_RTT_PS // 2  # no shorter than this counts
+    assert pace.rate_bps() == 10 * BLOCK * 8 * PS_PER_SECOND // MIN_RTT_PS * 2
+    pace.cap_bps = 1000
+    assert pace.rate_bps() == 1000
+
+
+def test_a_limit_by_loss_rises_by_a_quarter_with_each_block_and_has_a_floor() -> None:
+    pace = grown(10)
+    pace.on_loss(MS, 950, 0)  # no less than a tenth of the rate
+    pace.limit_bps = 8_000_000
+    pace.on_done(2 * MS, 0, BLOCK)
+    assert pace.limit_bps == 10_000_000
+    slow = Pace(BLOCK, 2 * MIN_RATE_BPS)
+    slow.on_loss(MS, 900, 0)
+    assert slow.limit_bps == MIN_RATE_BPS
+
+
+@pytest.mark.parametrize(
+    ("srtt_ps", "floor_ps", "waits_ps"),
+    [
+        (MS, 17 * MS, 17 * MS),
+        (MS, 15 * MS, 16 * MS),
+        (MAX_WAIT_PS // 16 + MS, 0, MAX_WAIT_PS),
+        (MAX_WAIT_PS // 16 - MS, 0, MAX_WAIT_PS - 16 * MS),
+    ],
+)
+def test_a_wait_is_16_round_trips_between_its_bounds(
+    srtt_ps: int, floor_ps: int, waits_ps: int
+) -> None:
+    pace = Pace(BLOCK, 0)
+    pace.srtt_ps = srtt_ps
+    assert pace.timeout_ps(floor_ps) == waits_ps
+
+
+def test_a_round_trip_counts_an_eighth_and_the_first_for_all() -> None:
+    pace = Pace(BLOCK, 0)
+    pace.on_rtt(8 * MS)
+    assert (pace.srtt_ps, pace.min_rtt_ps) == (8 * MS, 8 * MS)
+    pace.on_rtt(16 * MS)
+    assert (pace.srtt_ps, pace.min_rtt_ps) == (9 * MS, 8 * MS)
+    pace.on_rtt(MS)
+    assert (pace.srtt_ps, pace.min_rtt_ps) == (8 * MS, MS)
+
+
+@pytest.mark.parametrize(
+    ("slow_bps", "main_bps"), [(2_000_000, 8_000_000), (7_000_000, 5_000_000)]
+)
+def test_under_a_cap_the_main_lane_uses_what_slow_ones_leave(
+    slow_bps: int, main_bps: int
+) -> None:
+    cap = 10_000_000
+    sender = FanSender(7, Shape(40 * BLOCK, 100, 12), [3], cap)
+    lane = Lane(2, Pace(BLOCK, cap), sender.shape.n_blocks)
+    lane.pace.limit_bps = slow_bps
+    sender.lanes.append(lane)
+    for each in sender.lanes:
+        each.pace.window_bytes = MAX_BLOCKS * BLOCK
+        each.pace.srtt_ps = MIN_RTT_PS
+    assert sender.lane_rate_bps(MAIN) == cap  # nobody else has anything to send
+    sender.fill(MS, [])
+    sender.fill(MS, [])
+    assert sender.lane_rate_bps(1) == min(slow_bps, cap // 2)
+    assert sender.lane_rate_bps(MAIN) == main_bps
