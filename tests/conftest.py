@@ -3,6 +3,7 @@
 Started in the background tests would ignore Ctrl-C, and so would all that they start.
 """
 
+import os
 import signal
 
 from hypothesis import HealthCheck, settings
@@ -21,6 +22,8 @@ settings.register_profile(
     "hunt", max_examples=1_000, deadline=None, suppress_health_check=SLOW_MACHINE
 )
 settings.load_profile("gate")
+
+os.environ.pop("COLUMNS", None)  # tables have the width that a pipe takes
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -77,3 +77,13 @@ def test_links_lead_to_sources_and_nowhere_else() -> None:
 def test_every_module_says_what_it_is() -> None:
     silent = [n for n, m in modules("src/").items() if m.body and not ast.get_docstring(m)]
     assert silent == []
+
+
+def test_only_the_console_of_commands_prints_tables() -> None:
+    """Another one would cut numbers where the screen is narrow."""
+    made = {
+        name
+        for name, text in texts().items()
+        if name.startswith("src/") and re.search(r"rich\.console|rich\.print\b", text)
+    }
+    assert made == {"src/fanfold/cli/console.py"}

@@ -4,9 +4,9 @@ from typing import Annotated, Any
 
 import msgspec
 import typer
-from rich.console import Console
 from rich.table import Table
 
+from fanfold.cli.console import screen
 from fanfold.cli.verb import refuse
 from fanfold.errors import ConfigError
 from fanfold.ids import MAX_BFR_ID
@@ -99,7 +99,7 @@ def _print_headers(headers: list[BierHeader], as_json: bool) -> None:
     for row in rows:
         ids = ",".join(map(str, row["ids"]))
         table.add_row(str(row["si"]), row["bift_id"], ids, row["bitstring"], row["header"])
-    Console().print(table)
+    screen().print(table)
 
 
 def _row(header: BierHeader) -> dict[str, Any]:

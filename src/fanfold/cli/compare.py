@@ -9,10 +9,10 @@ from typing import Annotated
 import typer
 
 from fanfold.cli import first_run
+from fanfold.cli.console import tell_error
 from fanfold.cli.seed import checked_seed
 from fanfold.cli.study_flags import by_flag, results_home, scenario_of
 from fanfold.cli.study_tables import Bar, as_values, show_comparison
-from fanfold.cli.tables import tell_error
 from fanfold.errors import ConfigError, ExitCode
 from fanfold.results import query
 from fanfold.results.store import Store

@@ -5,9 +5,9 @@ from typing import Annotated, Any
 
 import msgspec
 import typer
-from rich.console import Console
 from rich.table import Table
 
+from fanfold.cli.console import screen
 from fanfold.errors import ConfigError, ExitCode
 from fanfold.wire import bitstring as bs
 from fanfold.wire.inner import Inner, address_text
@@ -48,7 +48,7 @@ def _bytes_of(text: str) -> bytes:
 
 def _print(found: Dissection) -> None:
     """Print one table for each layer, then the payload or the refusal."""
-    console = Console()
+    console = screen()
     for layer in found.layers:
         table = Table("field", "value", title=type(layer).__name__, title_justify="left")
         table.columns[1].overflow = "fold"

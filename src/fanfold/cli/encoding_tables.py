@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import msgspec
 from rich.box import SIMPLE
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from fanfold.cli.console import Screen, screen
 from fanfold.encodings.catalog import BASELINE, EncodingKind
 from fanfold.encodings.encoding_row import EncodingRow
 from fanfold.encodings.planner import Plan
@@ -25,7 +25,6 @@ MEANING = (
     "rows read: of tables, per packet and switch; kept: in the fullest switch, for all groups;",
     "of the group: for this one alone, in all switches; spurious: copies at other hosts",
 )
-MAX_WIDTH = 400
 
 
 def show_catalog(kinds: Sequence[EncodingKind], as_json: bool) -> None:
@@ -41,16 +40,16 @@ def show_catalog(kinds: Sequence[EncodingKind], as_json: bool) -> None:
     for kind in kinds:
         lengths = f"-{kind.lengths[0]}" if len(kind.lengths) == 1 else "-64 to -4096"
         table.add_row(kind.name + (lengths if kind.lengths else ""), kind.summary, kind.source)
-    _print_wide(table)
+    screen().print(table)
 
 
 def show_rows(title: str, rows: Sequence[EncodingRow]) -> None:
     """One row for each encoding, then what the columns mean."""
-    console = Console(highlight=False, soft_wrap=True)
+    console = screen()
     payload = max(row.payload_bytes for row in rows)
     if payload:  # some encoding can
         console.print(f"[bold]{escape(title)}[/], {format_size(payload)} each")
-        _print_wide(_rows(rows))
+        screen().print(_rows(rows))
     _tell_refusals(console, rows)
     for line in MEANING:
         console.print(line, style="dim")
@@ -58,7 +57,7 @@ def show_rows(title: str, rows: Sequence[EncodingRow]) -> None:
 
 def show_plan(title: str, plan: Plan) -> None:
     """Candidates, best first, and what spoke against each."""
-    console = Console(highlight=False, soft_wrap=True)
+    console = screen()
     console.print(f"[bold]{escape(title)}[/]")
     best = plan.picked
     placed = f", BFR-ids by {best.placement}" if best.placement else ""
@@ -75,12 +74,12 @@ def show_plan(title: str, plan: Plan) -> None:
             numbers = [f"{row.n_packets:,}", f"{row.header_bytes:,}", size]
             numbers += [f"{row.most_lookups:,}", format_size(row.state_bytes)]
         table.add_row(row.encoding, row.placement, *numbers, escape(candidate.verdict))
-    _print_wide(table)
+    screen().print(table)
 
 
 def show_sweep(title: str, sweep: Sweep) -> None:
     """Bytes on links against unicast copies, by size of the group."""
-    console = Console(highlight=False, soft_wrap=True)
+    console = screen()
     console.print(f"[bold]up to {escape(title)}[/]: bytes on links, unicast copies are 100")
     table = Table("encoding", box=SIMPLE)
     for size_row in sweep.sizes:
@@ -95,22 +94,13 @@ def show_sweep(title: str, sweep: Sweep) -> None:
         least = sweep.beats.get(first.encoding, 0)
         pays = "" if first.encoding == BASELINE else f"{least:,}" if least else "never"
         table.add_row(first.encoding, *cells, pays)
-    _print_wide(table)
+    screen().print(table)
     _tell_refusals(console, sweep.sizes[-1].rows)
     console.print(
         "bold: fewest bytes; pays from: smallest of these sizes from which on it costs no more "
         "than unicast",
         style="dim",
     )
-
-
-def _print_wide(table: Table) -> None:
-    """All of a table, in lines as long as they must be; a narrow screen wraps them."""
-    table.pad_edge = False
-    console = Console(highlight=False)
-    free = console.options.update(max_width=MAX_WIDTH)
-    width = max(console.width, console.measure(table, options=free).maximum)
-    Console(highlight=False, width=width).print(table)
 
 
 def _rows(rows: Sequence[EncodingRow]) -> Table:
@@ -145,7 +135,7 @@ def _ratio(part: int, whole: int) -> str:
     return f"{tenths // 10:,}.{tenths % 10}"
 
 
-def _tell_refusals(console: Console, rows: Sequence[EncodingRow]) -> None:
+def _tell_refusals(console: Screen, rows: Sequence[EncodingRow]) -> None:
     for row in rows:
         if row.refusal:
             console.print(f"{row.encoding}: cannot: {escape(row.refusal)}")

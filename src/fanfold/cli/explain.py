@@ -6,11 +6,11 @@ from typing import Annotated, Any
 
 import typer
 from rich.box import SIMPLE
-from rich.console import Console
 from rich.table import Table
 
+from fanfold.cli.console import screen
 from fanfold.cli.study_flags import results_home
-from fanfold.cli.study_tables import WIDTH, Bar
+from fanfold.cli.study_tables import Bar
 from fanfold.results.store import Store
 from fanfold.run import Story, trace_run
 from fanfold.sim.timeline import Step
@@ -45,10 +45,8 @@ def _values(story: Story, packet: int) -> dict[str, Any]:
 
 
 def _show(story: Story, packet: int) -> None:
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=WIDTH)
-    console.print(f"run {story.run_id}, {story.scheme}: {story.what}", highlight=False)
+    console = screen()
+    console.print(f"run {story.run_id}, {story.scheme}: {story.what}", markup=False)
     train = f", in its train of up to {story.segment_pkts}" if story.segment_pkts > 1 else ""
     table = Table(title=f"packet {packet}{train}", box=SIMPLE, title_justify="left")
     for column in ("at", "what", "link", "bytes", *_TIMES):

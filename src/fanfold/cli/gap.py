@@ -4,9 +4,9 @@ from typing import Annotated
 
 import msgspec
 import typer
-from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn
 
+from fanfold.cli.console import error_screen
 from fanfold.cli.gap_tables import show_gap
 from fanfold.cli.seed import checked_seed
 from fanfold.errors import ConfigError
@@ -37,7 +37,7 @@ def gap(
     """Five requirements by scheme: words, and the measured numbers that make them."""
     loss_ppb = _loss(loss) if loss else LOSS_PPB
     detect_ps = parse_duration(detect, "--detect")
-    console = Console(stderr=True)
+    console = error_screen()
     columns = SpinnerColumn(), TextColumn("{task.description}")
     hidden = as_json or not console.is_terminal
     bar = Progress(*columns, console=console, transient=True, disable=hidden)

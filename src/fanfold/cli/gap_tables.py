@@ -3,26 +3,22 @@
 from collections.abc import Iterator, Sequence
 
 from rich.box import SIMPLE
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from fanfold.cli.console import Screen, screen
 from fanfold.study.amount import amount, format_value
 from fanfold.study.gap import REQUIREMENTS
 from fanfold.study.gap_table import Cell, Example, Gap, Limit, Number, cell_of
 from fanfold.study.metric_catalog import metric_of
 from fanfold.units import PPB_ONE
 
-WIDTH = 150
-"""Of tables where no terminal says otherwise."""
 _COLOURS = {"Good": "green", "Moderate": "yellow", "Poor": "red"}
 
 
 def show_gap(gap: Gap, *, numbers: bool) -> None:
     """Words, deciding numbers and limits; with numbers also all others and what was assumed."""
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(width=WIDTH, highlight=False)
+    console = screen()
     console.print(f"[bold]{escape(_title(gap))}[/]")
     console.print(_words(gap, gap.schemes))
     if gap.variants:
@@ -106,7 +102,7 @@ def _reasons(gap: Gap, names: Sequence[str]) -> Iterator[str]:
                 yield f"  {name}, {requirement}: {cell.word}: {escape(cell.why)}"
 
 
-def _show_numbers(console: Console, gap: Gap) -> None:
+def _show_numbers(console: Screen, gap: Gap) -> None:
     variants = [name for name, _, _ in gap.variants]
     if variants:
         for line in _reasons(gap, variants):
@@ -148,7 +144,7 @@ def _meanings(gap: Gap) -> Table:
     return table
 
 
-def _show_example(console: Console, example: Example) -> None:
+def _show_example(console: Screen, example: Example) -> None:
     names = [name for name, _ in example.lines[0].values]
     table = Table("", box=SIMPLE)
     for name in names:

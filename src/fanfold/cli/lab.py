@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 import msgspec
 import typer
-from rich.console import Console
 from rich.table import Table
 
+from fanfold.cli.console import error_screen, screen
 from fanfold.cli.nodes import make_lab_host
 from fanfold.errors import ConfigError, EnvironmentLack
 from fanfold.live.control import call
@@ -57,7 +57,7 @@ def up(
         raise ConfigError(
             "--name", name, "a lab that is not up; `fanfold lab down` ends this one"
         )
-    console = Console(stderr=True)
+    console = error_screen()
     shape = {"--leaves": leaves, "--spines": spines, "--hosts": hosts, "--mtu": mtu}
     fabric = _fabric_of(name, config, shape)
     if limits:
@@ -217,7 +217,7 @@ def show(report: dict[str, Any]) -> None:
             _words(answer.get("folds", {})),
             _words({k: n for k, n in answer.get("arrays", {}).items() if k in OF_ARRAYS}),
         )
-    Console().print(table)
+    screen().print(table)
 
 
 def _packets(links: Any, way: str) -> int:

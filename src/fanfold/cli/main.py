@@ -12,9 +12,9 @@ import typer
 
 from fanfold import __version__
 from fanfold.cli.bitstring import bitstring
+from fanfold.cli.console import tell_error
 from fanfold.cli.decode import decode
 from fanfold.cli.dissector import dissector
-from fanfold.cli.tables import tell_error
 from fanfold.cli.verb import speak
 from fanfold.errors import ExitCode, FanfoldError
 

@@ -8,11 +8,11 @@ from typing import Annotated, Any
 
 import msgspec
 import typer
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
+from fanfold.cli.console import error_screen, tell_error
 from fanfold.cli.seed import checked_seed
-from fanfold.cli.tables import show_push, tell_error
+from fanfold.cli.tables import show_push
 from fanfold.cli.verb import refuse
 from fanfold.errors import CheckFailed, ConfigError, EnvironmentLack
 from fanfold.ids import expand_nodes
@@ -241,7 +241,7 @@ class _Bars:
     """A bar for each receiver on stderr; nothing when it is not a terminal or not wanted."""
 
     def __init__(self, is_shown: bool) -> None:
-        console = Console(stderr=True)
+        console = error_screen()
         self._bars = Progress(
             TextColumn("{task.description:>8}"),
             BarColumn(40),

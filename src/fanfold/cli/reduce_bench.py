@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 from rich.box import SIMPLE
-from rich.console import Console
 from rich.table import Table
 
+from fanfold.cli.console import screen
 from fanfold.cli.seed import checked_seed
 from fanfold.cli.verb import refuse
 from fanfold.errors import CheckFailed, ConfigError, EnvironmentLack
@@ -220,7 +220,7 @@ def _show(lines: list[Line], members: list[str]) -> None:
             str(line.sent_again),
             str(line.n_wrong) if line.same else f"{line.n_wrong}, bits differ",
         )
-    Console().print(table)
+    screen().print(table)
     note = room_note(lines, members)
     if note:
         print(note)

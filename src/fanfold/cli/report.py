@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn
 
+from fanfold.cli.console import error_screen, screen
 from fanfold.cli.study_flags import results_home
 from fanfold.errors import ConfigError, EnvironmentLack
 from fanfold.results.store import Store
@@ -52,7 +52,7 @@ def report(
     if as_json:
         print(json.dumps(_values(made)))
         return
-    console = Console(highlight=False, soft_wrap=True)
+    console = screen()
     console.print(f"[bold]{made.title}[/]".replace("\n", " "))
     for line in made.verdict:
         console.print(line, markup=False)
@@ -63,7 +63,7 @@ def report(
 
 @contextmanager
 def _bar(*, is_shown: bool) -> Iterator[Callable[[str, int, int], None]]:
-    console = Console(stderr=True)
+    console = error_screen()
     columns = SpinnerColumn(), TextColumn("{task.description}")
     is_on = is_shown and console.is_terminal
     with Progress(*columns, console=console, transient=True, disable=not is_on) as bar:

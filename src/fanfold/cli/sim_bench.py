@@ -9,9 +9,9 @@ from typing import Annotated, NamedTuple
 import numpy as np
 import typer
 from rich.box import SIMPLE
-from rich.console import Console
 from rich.table import Table
 
+from fanfold.cli.console import screen
 from fanfold.cli.seed import checked_seed
 from fanfold.cli.study_tables import format_count
 from fanfold.errors import ConfigError
@@ -107,4 +107,4 @@ def _show(speeds: list[Speed]) -> None:
             *(format_count(s.hops_per_s), format_count(s.heap_per_s)),
             f"{s.of_heap_ppb / 10**7:.0f} %",
         )
-    Console().print(table)
+    screen().print(table)

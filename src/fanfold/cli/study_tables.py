@@ -5,18 +5,16 @@ from types import TracebackType
 from typing import Any
 
 from rich.box import SIMPLE
-from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn
 from rich.table import Table
 
+from fanfold.cli.console import error_screen, screen
 from fanfold.live.clock import now_ps
 from fanfold.results.query import Row
 from fanfold.run import Run
 from fanfold.scenario.fidelity import Choice
 from fanfold.units import PS_PER_SECOND, format_duration, format_size
 
-WIDTH = 110
-"""Of tables where no terminal says otherwise."""
 _COLUMNS = (
     "scheme\nfidelity\nhops/s\nrun",
     "last receiver\np50\np99\nacknowledged",
@@ -33,7 +31,7 @@ class Bar:
     """What runs now, how fast, how long still."""
 
     def __init__(self, *, is_shown: bool) -> None:
-        console = Console(stderr=True)
+        console = error_screen()
         self._bar = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}"),
@@ -86,25 +84,23 @@ def format_count(n: int) -> str:
 
 def show_comparison(rows: Sequence[Row], runs: Sequence[Run]) -> None:
     """One table, and a line for each scheme that was refused or counted its work."""
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=WIDTH)
+    console = screen()
     table = Table(box=SIMPLE, title=_title(rows[0]) if rows else None, title_justify="left")
     table.show_lines = True
     has_trees = any(row["setup_ps"] for row in rows)
     for name in (*_COLUMNS, _SETUP) if has_trees else _COLUMNS:
         is_text = name.startswith("scheme")
-        table.add_column(name, justify="left" if is_text else "right", overflow="fold")
+        table.add_column(name, justify="left" if is_text else "right")
     by_id = {run.run_id: run for run in runs}
     for row in rows:
         cells = _cells(row, by_id[row["run_id"]])
         table.add_row(*cells, *([_setup(row)] if has_trees else []))
     console.print(table)
     for row in rows:
-        console.print(f"{row['scheme']}: {_why(row)}", highlight=False)
+        console.print(f"{row['scheme']}: {_why(row)}", markup=False)
     for run in runs:
         if run.refusal:
-            console.print(f"left out: {run.scheme}: {run.refusal}", highlight=False)
+            console.print(f"left out: {run.scheme}: {run.refusal}", markup=False)
 
 
 def as_values(rows: Sequence[Row], ratios: Sequence[Row], runs: Sequence[Run]) -> Any:

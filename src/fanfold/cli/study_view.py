@@ -5,16 +5,14 @@ from typing import Any
 
 import msgspec
 from rich.box import SIMPLE
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from fanfold.cli.console import error_screen, screen
 from fanfold.report.amounts import format_value, label_of
 from fanfold.study.api import kinds_of
 from fanfold.study.result import Row, Study
 
-WIDTH = 150
-"""Of tables where no terminal says otherwise."""
 MOST_SHOWN = 9
 """Metrics of a table; the rest is in the JSON and in the report."""
 
@@ -23,7 +21,7 @@ class Line:
     """How many runs are done, of how many, and which was the last."""
 
     def __init__(self, *, is_shown: bool) -> None:
-        console = Console(stderr=True)
+        console = error_screen()
         self.n_done = self.n_tasks = 0
         self._bar = Progress(
             TextColumn("{task.fields[what]}"),
@@ -63,22 +61,20 @@ class Line:
 
 def show_study(study: Study) -> None:
     """Title, table, what to choose, what was assumed."""
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=WIDTH)
-    console.print(study.title, style="bold", highlight=False, markup=False)
+    console = screen()
+    console.print(study.title, style="bold", markup=False)
     console.print(_table(study))
     for row in study.rows:
         if row.refusal or row.note:
             where = "".join(f", {key} {value}" for key, value in row.point.items())
             text = f"left out: {row.refusal}" if row.refusal else row.note
-            console.print(f"{row.scheme}{where}: {text}", highlight=False, markup=False)
+            console.print(f"{row.scheme}{where}: {text}", markup=False)
     for line in study.verdict:
-        console.print(f"=> {line}", highlight=False, markup=False)
+        console.print(f"=> {line}", markup=False)
     console.print("assumed, as nobody said otherwise:", style="dim")
     for default in study.defaults:
         text = f"  {default.name}: {default.value} ({default.source})"
-        console.print(text, style="dim", highlight=False, markup=False)
+        console.print(text, style="dim", markup=False)
 
 
 def show_key_rows(kind: str, *, as_json: bool) -> None:
@@ -95,7 +91,7 @@ def show_key_rows(kind: str, *, as_json: bool) -> None:
     for row, key in rows:
         values = ", ".join(key.words) or key.sort
         table.add_row(row.name, key.name, values, key.default or "worked out", key.source)
-    Console().print(table)
+    screen().print(table)
 
 
 def _table(study: Study) -> Table:

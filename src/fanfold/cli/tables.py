@@ -1,28 +1,20 @@
 """Results of a push as tables for people."""
 
 from rich.box import SIMPLE
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
+from fanfold.cli.console import screen
 from fanfold.push.service import LinkResult, PushResult
 from fanfold.units import format_rate, format_size
 
 
-def tell_error(text: str) -> None:
-    """One line on stderr."""
-    line = " ".join(text.split())
-    console = Console(stderr=True, soft_wrap=True, highlight=False)
-    console.print("[bold red]error:[/] " + escape(line))
-
-
 def show_push(result: PushResult) -> None:
     """Links, receivers, and the line of totals."""
-    console = Console()
+    console = screen()
     console.print(_links(result))
     console.print(_receivers(result))
     for line in summary(result):
-        console.print(line, highlight=False)
+        console.print(line, markup=False)
 
 
 def summary(result: PushResult) -> list[str]:

@@ -6,10 +6,10 @@ from typing import Annotated
 import msgspec
 import typer
 from rich.box import SIMPLE
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from fanfold.cli.console import screen
 from fanfold.cli.seed import checked_seed
 from fanfold.cli.verb import refuse_but
 from fanfold.errors import ConfigError
@@ -64,14 +64,13 @@ def _print_catalog(as_json: bool) -> None:
         print(msgspec.json.encode(keys).decode())
         return
     table = Table("NAME", "is", box=SIMPLE)
-    table.columns[0].overflow = "fold"
     for row in rows:
         table.add_row(*row)
-    Console().print(table)
+    screen().print(table)
 
 
 def _show(portrait: Portrait) -> None:
-    console = Console(highlight=False, soft_wrap=True)
+    console = screen()
     console.print(f"[bold]{escape(portrait.name)}[/]")
     for row in _facts(portrait):
         console.print(", ".join(f"{what} {n:,}" for what, n in row.items()))

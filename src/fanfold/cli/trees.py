@@ -5,10 +5,10 @@ from typing import Annotated, Any, get_type_hints
 import msgspec
 import typer
 from rich.box import SIMPLE
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from fanfold.cli.console import screen
 from fanfold.cli.seed import checked_seed
 from fanfold.cli.verb import refuse, refuse_but
 from fanfold.errors import ConfigError
@@ -91,7 +91,7 @@ def _print_catalog(as_json: bool) -> None:
     table = Table("PROTOCOL", "is", box=SIMPLE)
     for row in CATALOG:
         table.add_row(row.name, row.summary)
-    Console().print(table)
+    screen().print(table)
 
 
 def _node(names: dict[str, int], name: str, field: str, below: int) -> int:
@@ -156,7 +156,7 @@ def _settings(pairs: list[str]) -> TreeSettings:
 
 
 def _show(net: Net, run: TreeRun, told: TreeSummary) -> None:
-    console = Console(highlight=False, soft_wrap=True)
+    console = screen()
     title = f"{told.protocol} on {net.name}, {told.n_members} members"
     console.print(f"[bold]{escape(title)}[/]")
     console.print(_facts(told))

@@ -6,10 +6,10 @@ from typing import Annotated
 
 import msgspec
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.tree import Tree
 
+from fanfold.cli.console import screen
 from fanfold.cli.seed import checked_seed
 from fanfold.cli.verb import refuse
 from fanfold.errors import ConfigError, ExitCode
@@ -161,7 +161,7 @@ def _fault_text(net: Net, fault: VatFault) -> dict[str, object]:
 def _show(
     net: Net, vats: Sequence[Vat], told: dict[str, VatFigures], faults: Sequence[VatFault]
 ) -> None:
-    console = Console(highlight=False, soft_wrap=True)
+    console = screen()
     console.print(f"[bold]{escape(net.name)}[/]")
     left = MAX_DRAWN
     for tree in vats:

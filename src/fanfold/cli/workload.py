@@ -5,11 +5,11 @@ from typing import Any
 import msgspec
 import typer
 from rich.box import SIMPLE
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from fanfold.cli import workload_flags as flags
+from fanfold.cli.console import screen
 from fanfold.cli.workload_cells import size_of, table_of
 from fanfold.cli.workload_takes import check_listing, check_of, check_of_trace
 from fanfold.cli.workload_trace import show_trace
@@ -21,9 +21,6 @@ from fanfold.work.parallel import plan_iteration
 from fanfold.work.presets import PRESETS
 from fanfold.work.trace_files import form_of
 from fanfold.work.volumes import Ask, Row, sent_by_parallelism
-
-WIDTH = 110
-"""Of tables where no terminal says otherwise."""
 
 
 def workload(
@@ -111,9 +108,7 @@ def _values(work: Workload, ask: Ask, rows: list[Row]) -> dict[str, Any]:
 
 
 def _show(work: Workload, ask: Ask, rows: list[Row]) -> None:
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(width=WIDTH, highlight=False)
+    console = screen()
     console.print(f"[bold]{escape(ask.model.name)}[/]: {total_params(ask.model):,} parameters")
     if work.name == "training":
         at = ask.degrees
@@ -143,4 +138,4 @@ def _print_catalog(as_json: bool) -> None:
         table = Table(title, "is", box=SIMPLE)
         for row in rows:
             table.add_row(*row)
-        Console().print(table)
+        screen().print(table)

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import msgspec
-from rich.console import Console
 from rich.markup import escape
 
+from fanfold.cli.console import screen
 from fanfold.cli.workload_cells import table_of
 from fanfold.units import PPB_ONE, format_duration, format_rate
 from fanfold.work.trace_files import TraceForm, load_trace
@@ -32,7 +32,7 @@ def show_trace(
     if as_json:
         print(msgspec.json.encode(told).decode())
         return
-    console = Console(highlight=False)
+    console = screen()
     console.print(f"[bold]{escape(str(path))}[/]: {gist.n_ranks:,} ranks")
     console.print(table_of(rows))
     shown = f"{format_rate(rate_bps)} and {format_duration(latency_ps)}"

@@ -40,7 +40,8 @@ def test_gpt_3b_is_told_with_its_volumes(capsys):
 
 @pytest.mark.parametrize("row", CATALOG, ids=lambda row: row.name)
 @pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.name)
-def test_every_workload_prints_every_model_it_can(row, preset, capsys):
+def test_every_workload_prints_every_model_it_can(row, preset, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "110")
     # 128 ranks hold no expert of 8; 8 ranks do, everywhere.
     argv = ["workload", row.name, "--model", preset.name]
     if row.name == "moe-dispatch":
