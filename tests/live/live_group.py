@@ -1,6 +1,6 @@
 """All ranks of a group in the process of the test, and losses on every link of a lab."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -23,11 +23,18 @@ _groups = iter(range(0x5EED0000, 0x5EEE0000))
 class Group:
     """All ranks of one group in this process: each has a thread of its own."""
 
-    def __init__(self, fabric: Fabric, members: list[str], **kwargs: Any) -> None:
+    def __init__(
+        self,
+        fabric: Fabric,
+        members: list[str],
+        told: Mapping[int, list[str]] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """told: other members for some ranks, as a mistaken program gives them."""
         number = next(_groups)
         kwargs = {"timeout_ps": WAIT_PS, **kwargs}
         self.ranks = [
-            FabricCommunicator(fabric, members, r, group=number, **kwargs)
+            FabricCommunicator(fabric, (told or {}).get(r, members), r, group=number, **kwargs)
             for r in range(len(members))
         ]
 

@@ -173,6 +173,18 @@ def test_ranks_that_were_asked_for_different_things_all_hear_it(group: Group) ->
     group.each(lambda c: c.barrier())
 
 
+def test_ranks_given_different_members_are_refused(fabric: Fabric) -> None:
+    """Rank 3 takes h1 and h2 in the other order: roots and parts would be other hosts'."""
+    swapped = [HOSTS[1], HOSTS[0], *HOSTS[2:]]
+    group = Group(fabric, HOSTS, {3: swapped})
+    mine = [np.ones(8, np.float32) for _ in range(N)]
+    found = group.errors(lambda c: c.all_reduce(mine[c.rank]))
+    assert [error.ranks for error in found] == [(3,)] * N
+    assert "other members or sizes" in str(found[0])
+    assert all((m == 1).all() for m in mine)
+    group.close()
+
+
 def test_a_spine_that_starts_anew_is_armed_again(lab: LiveLab, group: Group) -> None:
     mine = [np.full(BLOCK, float(r), np.float32) for r in range(N)]
     group.each(lambda c: c.all_reduce(mine[c.rank]))

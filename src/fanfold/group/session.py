@@ -238,9 +238,15 @@ class Session:
         for r, row in enumerate(rows.tolist()):
             found.setdefault(tuple(row), []).append(r)
         usual = max(found.values(), key=len)
+        texts = [text_of(row) for row in found]
         told = "; ".join(
-            f"rank{'s' if len(ranks) > 1 else ''} {self._numbers(ranks)}: {text_of(row)}"
-            for row, ranks in found.items()
+            f"rank{'s' if len(ranks) > 1 else ''} {self._numbers(ranks)}: {text}"
+            + (
+                " for other members or sizes"
+                if ranks != usual and texts.count(text) > 1
+                else ""
+            )
+            for text, ranks in zip(texts, found.values(), strict=True)
         )
         others = sorted(set(range(self.size)) - set(usual))
         return GroupError(

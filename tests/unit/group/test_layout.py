@@ -131,3 +131,14 @@ def test_members_are_named_by_one_bitstring() -> None:
         with pytest.raises(ConfigError):
             bits_of(fabric, names)
     assert block_bytes_of(fabric) == 8192
+
+
+@pytest.mark.parametrize(
+    ("n_bytes", "ids"),
+    [(16, [11, 3, 7, 5]), (17, [11, 3, 5, 7]), (16, [11, 3, 5]), (16, [11, 3, 5, 8])],
+)
+def test_ranks_of_other_members_or_sizes_do_not_agree(n_bytes: int, ids: list[int]) -> None:
+    """Ranks compare this number before an array moves; order and every member are in it."""
+    mine = layout.checksum([layout.Segment(0, 0, 16)], [11, 3, 5, 7])
+    assert layout.checksum([layout.Segment(8, 4, 16)], [11, 3, 5, 7]) == mine
+    assert layout.checksum([layout.Segment(0, 0, n_bytes)], ids) != mine
