@@ -15,7 +15,7 @@ from fanfold.cli.verb import refuse
 from fanfold.errors import CheckFailed, ConfigError, EnvironmentLack
 from fanfold.group.bench import COLLECTIVES, KINDS, OPS, Line, sweep
 from fanfold.group.expectation import JOINED, Case
-from fanfold.live.clock import unix_ns
+from fanfold.live.chance import draw_group
 from fanfold.live.lab import Lab
 from fanfold.live.rank import WINDOW
 from fanfold.topo.fabric import Fabric
@@ -69,7 +69,7 @@ def reduce_bench(
     ]
     fabric = Lab(lab).fabric()
     members = members_of(fabric, ranks)
-    group = unix_ns() // 1000 & 0xFFFFFFFF
+    group = draw_group()
     tell = _progress(cases)
     lines = sweep(
         fabric,

@@ -37,6 +37,7 @@ class DropReason(StrEnum):
     HELD_FULL = "held_full"
     UNKNOWN_PROTO = "unknown_proto"
     BAD_FOLD = "bad_fold"
+    NOT_BELIEVED = "not_believed"
 
 
 class FoldEvent(StrEnum):

@@ -35,7 +35,8 @@ DROP_BAD_REPORT = 21
 DROP_HELD_FULL = 22
 DROP_UNKNOWN_PROTO = 23
 DROP_BAD_FOLD = 24
-N_DROPS = 25
+DROP_NOT_BELIEVED = 25
+N_DROPS = 26
 
 # Fold events, indices of the fold counters.
 FOLD_ARMED = 0

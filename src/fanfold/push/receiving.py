@@ -7,7 +7,6 @@ acknowledged only after its BLAKE3 held and its bytes were given to the file sys
 from collections.abc import Callable
 
 import numpy as np
-from blake3 import blake3
 
 from fanfold.errors import WireError
 from fanfold.kernels import collect as c
@@ -16,6 +15,7 @@ from fanfold.kernels.layout import MAX_PSN
 from fanfold.kernels.slots import NEVER_PS
 from fanfold.kernels.speak import WHOLE_ROW, speak
 from fanfold.kernels.state import I64, U8, Fold, Rows, build_fold
+from fanfold.push.envelope import NO_NONCE, unwrap
 from fanfold.push.manifest import MAX_MANIFEST_BYTES, Manifest, decode
 from fanfold.push.sending import SLICE_BYTES
 from fanfold.push.store import Incoming, Store, StoreError
@@ -61,6 +61,8 @@ class Session:
         self.n_manifest_bytes = 0
         self.incoming: Incoming | None = None
         self.digest = bytes(32)
+        self.nonce = NO_NONCE
+        self.n_steps = 0  # of work on the disk
         self.is_finishing = False
         self.error = 0
         self.text = ""
@@ -190,7 +192,7 @@ class PushReceiver:
 
     def report_of(self, now_ps: int, session: Session) -> Report:
         """Where a push stands now."""
-        return self._report(now_ps, session, 0, 0)
+        return self._report(now_ps, session, 0, session.nonce)
 
     def _heard_ps(self, session: Session) -> int:
         rows = (f for f in session.follow.values() if f >= 0)
@@ -325,12 +327,9 @@ class PushReceiver:
             return
         whole = b"".join(session.parts[b] for b in sorted(session.parts))
         session.parts = {}
-        if blake3(whole[32:]).digest() != whole[:32]:
-            what = "manifest: its own digest does not match"
-            self._fail(session, StoreError(ReportError.BAD_MANIFEST, what))
-            return
         try:
-            self._open(now_ps, session, decode(whole[32:]))
+            session.nonce, encoded = unwrap(whole)
+            self._open(now_ps, session, decode(encoded))
         except WireError as error:
             self._fail(session, StoreError(ReportError.BAD_MANIFEST, str(error)))
         except StoreError as error:
@@ -371,6 +370,7 @@ class PushReceiver:
     def _check(self, session: Session) -> bool:
         incoming = session.incoming
         assert incoming is not None
+        session.n_steps += 1
         try:
             if session.is_finishing:
                 if not incoming.recheck_some(CHECK_BYTES):
@@ -446,7 +446,9 @@ class PushReceiver:
             body = body.decode("utf-8", "ignore").encode()
         state = session.state
         if state == ReportState.UNKNOWN:
-            state = ReportState.CHECKING  # the manifest is on its way
+            state, cursor = ReportState.CHECKING, 0  # the manifest is on its way
+        elif state == ReportState.CHECKING:
+            cursor = 1 + session.n_steps
         return Report(
             state,
             self.bfr_id,

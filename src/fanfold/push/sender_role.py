@@ -6,6 +6,7 @@ import msgspec
 import numpy as np
 
 from fanfold.core.effects import SendBlock
+from fanfold.kernels.codes import DROP_NOT_BELIEVED
 from fanfold.kernels.slots import NEVER_PS
 from fanfold.live import pump as p
 from fanfold.live.clock import now_ps
@@ -41,7 +42,8 @@ class SenderRole:
                     self.n_merged += packet.message.n_merged
                 self.machine.on_feedback(now, self._widen(packet.message), out)
             case Report():
-                self.machine.on_report(now, packet.message, out)
+                if not self.machine.on_report(now, packet.message, out):
+                    self.station.node.counters.drops[DROP_NOT_BELIEVED] += 1
             case _:
                 return
         self._perform(out)

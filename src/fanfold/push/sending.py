@@ -14,6 +14,7 @@ import numpy as np
 from fanfold.core.effects import Effect, ReceiverLost, ReceiverSplit, SendBlock
 from fanfold.core.flight import Shape, members_of
 from fanfold.core.sender import FanSender
+from fanfold.push.envelope import NO_NONCE, Proof
 from fanfold.units import NEVER, PS_PER_SECOND
 from fanfold.wire.ask import Ask
 from fanfold.wire.close import Close
@@ -33,6 +34,13 @@ JOIN_PS = 1_000_000_000_000
 STALL_PS = 20_000_000_000_000
 """A receiver that has everything, and answers, but never ends: given up as well."""
 STALL_S = STALL_PS // PS_PER_SECOND
+CHECK_PS = 120_000_000_000_000
+CHECK_PS_PER_BYTE = 100_000
+CHECK_PS_PER_FILE = 100_000_000_000
+"""A receiver may work on its disk for this long in all, whatever progress it tells of: two
+minutes, and as long as 10 MB/s and ten files a second take."""
+DOUBT_PS = 300_000_000_000
+"""A receiver whose own words deny for this long what FEEDBACK claimed for it is believed."""
 MAX_RESTARTS = 16
 """A receiver that forgets the push more often than this is given up."""
 SLICE_BYTES = 1024
@@ -76,7 +84,12 @@ class Peer:
         self.is_split = False
         self.is_silent = False
         self.n_restarts = 0
-        self.whole_ps: int = NEVER  # since when it lacks nothing, and has not ended
+        self.is_strange = False  # a word of it lacked the nonce: it is asked
+        self.other = b""  # digest that it was done with, unlike the source's
+        self.denied_ps: int = NEVER  # since when its words deny what FEEDBACK claimed for it
+        self.idle_ps: int = NEVER  # since when nothing is waited for but its own work
+        self.moved_ps: int = NEVER  # when it told of progress in that last
+        self.progress = 0
 
 
 class PushSender:
@@ -95,8 +108,10 @@ class PushSender:
         data_shape: Shape,
         ids: Sequence[int],
         cap_bps: int,
+        proof: Proof,
     ) -> None:
         self.flow = flow
+        self.proof = proof
         self.data_shape = data_shape
         self.peers = {i - 1: Peer(now_ps) for i in ids}
         everyone = sum(1 << k for k in self.peers)
@@ -111,8 +126,8 @@ class PushSender:
         self._first_ready_ps: int = NEVER
         self._ask_gap_ps = 0
         self._ask_ps = now_ps + FIRST_ASK_PS
+        self._asked_ps = now_ps
         self._is_whole = False  # nobody lacks data
-        self._nonce = 0
 
     def fans(self) -> list[FanSender]:
         """Fans that exist now."""
@@ -153,35 +168,36 @@ class PushSender:
                 fan.on_feedback(now_ps, feedback, effects)
         self._pass_on(effects, out)
 
-    def on_report(self, now_ps: int, report: Report, out: list[PushEffect]) -> None:
-        """A receiver reported on the push."""
+    def on_report(self, now_ps: int, report: Report, out: list[PushEffect]) -> bool:
+        """A receiver reported on the push; False when its word does not count."""
         peer = self.peers.get(report.bfr_id - 1)
         if peer is None or report.flow != self.flow:
-            return
+            return False
+        if report.nonce != self.proof.nonce:
+            self._on_strange(now_ps, peer, report)
+            return False
         self.n_reports += 1
         peer.heard_ps = now_ps
-        peer.is_silent = False
+        peer.is_silent = peer.is_strange = False
         bit = report.bfr_id - 1
         for fan in self.fans():
             fan.hear(now_ps, bit)
+        denied_ps, peer.denied_ps = peer.denied_ps, NEVER
         match report.state:
             case ReportState.UNKNOWN:
                 self._on_unknown(now_ps, bit, peer)
             case ReportState.CHECKING:
-                peer.whole_ps = NEVER  # it reads back what it has
-                if peer.state in (State.WAITING, State.FAILED):
-                    peer.state, peer.error = State.CHECKING, ""
+                self._on_checking(now_ps, bit, peer, report, denied_ps)
             case ReportState.READY:
                 self.manifest_fan.remove(1 << bit)  # it has it, though word of that may be lost
-                self._on_ready(now_ps, bit, peer, report, out)
+                self._on_ready(now_ps, bit, peer, report, denied_ps, out)
             case ReportState.DONE:
-                self._on_end(bit, peer, State.VERIFIED, "")
-                peer.digest, peer.done_ps = report.digest, now_ps
-                peer.n_have = self.data_shape.n_blocks
+                return self._on_done(now_ps, bit, peer, report.digest)
             case _:
                 text = report.body.decode("utf-8", "replace")
                 name = ReportError(report.error).name.lower()
                 self._on_end(bit, peer, State.FAILED, f"{name}: {text}" if text else name)
+        return True
 
     def on_timer(self, now_ps: int, out: list[PushEffect]) -> None:
         """Timers of the fans, questions to those who owe a word, the start of the data."""
@@ -193,6 +209,7 @@ class PushSender:
         if self._is_whole != self._lacks_nobody():
             self._is_whole, self._ask_gap_ps, self._ask_ps = not self._is_whole, 0, now_ps
         if now_ps >= self._ask_ps:
+            self._asked_ps = now_ps
             self._ask(now_ps, out)
             self._ask_ps = now_ps + max(self._ask_gap_ps, FIRST_ASK_PS)
 
@@ -235,19 +252,59 @@ class PushSender:
             self._on_end(bit, peer, State.FAILED, what)
             return
         peer.state, peer.error, peer.slices = State.WAITING, "", {}
-        peer.whole_ps = NEVER
+        peer.idle_ps, peer.progress = NEVER, 0
         if self.data_fan is not None:
             self.data_fan.remove(1 << bit)
         self.manifest_fan.add(now_ps, bit, range(self.manifest_fan.shape.n_blocks))
 
+    def _on_done(self, now_ps: int, bit: int, peer: Peer, digest: bytes) -> bool:
+        """It has all, with the source's own BLAKE3; with another one it is not believed."""
+        if digest != self.proof.digest:
+            peer.other = digest
+            return False
+        self._on_end(bit, peer, State.VERIFIED, "")
+        peer.digest, peer.done_ps = digest, now_ps
+        peer.n_have = self.data_shape.n_blocks
+        return True
+
+    def _on_strange(self, now_ps: int, peer: Peer, report: Report) -> None:
+        """A word without the nonce proves nothing; one of nobody's asking may be a joiner's."""
+        if report.nonce == NO_NONCE and not peer.is_strange:
+            peer.is_strange = True
+            self._ask_ps = min(self._ask_ps, max(now_ps, self._asked_ps + FIRST_ASK_PS))
+
+    def _on_checking(
+        self, now_ps: int, bit: int, peer: Peer, report: Report, denied_ps: int
+    ) -> None:
+        """It looks at its disk, or the manifest is not there yet (cursor 0)."""
+        if peer.state in (State.WAITING, State.FAILED):
+            peer.state, peer.error = State.CHECKING, ""
+        if report.cursor + report.n_have > peer.progress:
+            peer.progress, peer.moved_ps = report.cursor + report.n_have, now_ps
+        is_claimed = not self.manifest_fan.lacking() >> bit & 1
+        if report.cursor == 0 and is_claimed and _is_denied(now_ps, peer, denied_ps):
+            self.manifest_fan.add(now_ps, bit, range(self.manifest_fan.shape.n_blocks))
+
     def _on_ready(
-        self, now_ps: int, bit: int, peer: Peer, report: Report, out: list[PushEffect]
+        self,
+        now_ps: int,
+        bit: int,
+        peer: Peer,
+        report: Report,
+        denied_ps: int,
+        out: list[PushEffect],
     ) -> None:
         peer.n_have = report.n_have
+        fan = self.data_fan
         if peer.state not in (State.WAITING, State.CHECKING):
-            if self.data_fan is not None and report.n_have < self.data_shape.n_blocks:
-                self.data_fan.nudge(now_ps, bit)
-            return
+            if fan is None or report.n_have >= self.data_shape.n_blocks:
+                return
+            if fan.n_lacking.get(bit, 0):
+                fan.nudge(now_ps, bit)
+                return
+            if not _is_denied(now_ps, peer, denied_ps):
+                return
+            peer.state, peer.slices = State.CHECKING, {}  # FEEDBACK is a hint, this is its word
         lacks = self._lacks(peer, report)
         if lacks is None:
             cursor = next(c for c in range(self._n_slices()) if c not in peer.slices)
@@ -305,19 +362,31 @@ class PushSender:
         return self.data_fan is not None and self.data_fan.is_done()
 
     def _is_stuck(self, now_ps: int, bit: int, peer: Peer, lacking: int) -> bool:
-        """Give up a receiver that lacks nothing, says so, and never ends."""
-        if peer.state != State.RECEIVING or lacking >> bit & 1 or bit in self._ready:
-            peer.whole_ps = NEVER
+        """Give up a receiver that lacks nothing, says that it lives, and never ends."""
+        if peer.state == State.WAITING or lacking >> bit & 1 or bit in self._ready:
+            peer.idle_ps = NEVER
             return False
-        peer.whole_ps = min(peer.whole_ps, now_ps)
-        if now_ps - peer.whole_ps < STALL_PS:
+        if peer.idle_ps == NEVER:
+            peer.idle_ps = peer.moved_ps = now_ps
+        most_ps = CHECK_PS + self.proof.n_files * CHECK_PS_PER_FILE
+        most_ps += self.data_shape.n_bytes * CHECK_PS_PER_BYTE
+        is_over = now_ps - peer.idle_ps >= most_ps
+        if now_ps - peer.moved_ps < STALL_PS and not is_over:
             return False
-        self._on_end(bit, peer, State.FAILED, f"has everything, not ended in {STALL_S} s")
+        self._on_end(bit, peer, State.FAILED, self._why_stuck(peer, is_over=is_over))
         return True
 
+    def _why_stuck(self, peer: Peer, *, is_over: bool) -> str:
+        if peer.other:
+            got, want = peer.other.hex()[:16], self.proof.digest.hex()[:16]
+            return f"done with BLAKE3 {got}, the source has {want}"
+        if is_over:
+            return "works on its disk without end"
+        what = "looks at its disk" if peer.state == State.CHECKING else "has everything"
+        return f"{what}, not ended in {STALL_S} s"
+
     def _question(self, cursor: int) -> Ask:
-        self._nonce += 1
-        return Ask(flow=self.flow, cursor=cursor, nonce=self._nonce)
+        return Ask(flow=self.flow, cursor=cursor, nonce=self.proof.nonce)
 
     def _ask(self, now_ps: int, out: list[PushEffect]) -> None:
         """Ask all who owe a word; give up who has been silent too long."""
@@ -336,9 +405,21 @@ class PushSender:
             if self._is_stuck(now_ps, bit, peer, lacking):
                 continue
             owes_word = (quiet | ~lacking) >> bit & 1 and bit not in self._ready
-            if owes_word or now_ps - peer.heard_ps >= QUIET_PS:
+            if owes_word or peer.is_strange or now_ps - peer.heard_ps >= QUIET_PS:
                 asked |= 1 << bit
         if asked:
             out.append(SendControl(self._question(0), asked))
         gap_ps = min(max(2 * self._ask_gap_ps, FIRST_ASK_PS), ASK_PS)
         self._ask_gap_ps = gap_ps if asked else 0
+
+
+def _is_denied(now_ps: int, peer: Peer, denied_ps: int) -> bool:
+    """Whether a receiver's words have denied for long enough what FEEDBACK claimed for it.
+
+    The first such word may be older than the FEEDBACK, and have come by another way.
+    """
+    peer.denied_ps = min(denied_ps, now_ps)
+    if now_ps - peer.denied_ps < DOUBT_PS:
+        return False
+    peer.denied_ps = NEVER
+    return True

@@ -6,18 +6,19 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from blake3 import blake3
 
 from fanfold.core.flight import Shape
 from fanfold.errors import CheckFailed, ConfigError
 from fanfold.impair import LinkImpairment, apply
-from fanfold.live.clock import now_ps, unix_ns
+from fanfold.live.chance import draw_flow, draw_nonce
+from fanfold.live.clock import now_ps
 from fanfold.live.outbox import Fan, Outbox
 from fanfold.live.ports import Limits, build_node_state, build_sock, check_mtu, open_socket
 from fanfold.live.station import Station
 from fanfold.live.status import status_of
 from fanfold.live.warm import warm
 from fanfold.push import manifest as manifests
+from fanfold.push.envelope import Proof, wrap
 from fanfold.push.geometry import Geometry, geometry_of
 from fanfold.push.sender_role import SenderRole, drive
 from fanfold.push.sending import PushSender, State
@@ -123,7 +124,7 @@ class Push:
         self.station = Station(
             self.sock, build_sock(self.sock), build_node_state(fabric, source, Limits()), None
         )
-        self.flow = (unix_ns() // 1000 ^ os.getpid() << 12) & 0xFFFFFFFE
+        self.flow = draw_flow()
         self.cap_bps = cap_bps
         self.is_stopped = False
         self._shown: dict[int, int] = {}
@@ -180,14 +181,16 @@ class Push:
             flow_port=self.sock.getsockname()[1],
             entropy=self.entropy(),
         )
-        encoded = manifests.encode(self.manifest)
-        whole = blake3(encoded).digest() + encoded
+        proof = Proof(
+            draw_nonce(), manifests.whole_digest(self.manifest), len(self.manifest.entries)
+        )
+        whole = wrap(proof.nonce, manifests.encode(self.manifest))
         first = Shape(len(whole), *self.geometry)
         second = Shape(self.manifest.total_bytes, *self.geometry)
         outbox.fans[self.flow] = _fan_of_bytes(whole, first)
         outbox.fans[self.flow | 1] = _fan_of_files(self.reader, second)
         ids = [self.fabric.by_name[name].bfr_id for name in self.targets]
-        machine = PushSender(now_ps(), self.flow, first, second, ids, self.cap_bps)
+        machine = PushSender(now_ps(), self.flow, first, second, ids, self.cap_bps, proof)
         role = SenderRole(self.station, outbox, machine)
         self.station.role = role
         return role

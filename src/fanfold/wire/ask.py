@@ -7,7 +7,7 @@
     16-31      reserved   ignored, sent as 0
     32-63      flow       flow of the push, even
     64-95      cursor     which slice of the have-map the REPORT should carry
-    96-127     nonce      comes back in the REPORT
+    96-127     nonce      of the push; comes back in the REPORT
 
 A `what` that is not known and an odd flow are refused.
 """

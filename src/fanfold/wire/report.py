@@ -6,8 +6,8 @@
     8-15       state       0 UNKNOWN flow, 1 CHECKING, 2 READY, 3 DONE, 4 FAILED
     16-31      bfr_id      who reports, 1..65535
     32-63      flow        flow of the push
-    64-95      cursor      which slice of the have-map the body is
-    96-127     nonce       from the ASK
+    64-95      cursor      READY: which slice of the have-map the body is; CHECKING: progress
+    96-127     nonce       from the ASK or the manifest, else 0
     128-159    n_have      verified chunks
     160-175    error       code, 0 if none, see below
     176-191    body_len    bytes of body, exactly

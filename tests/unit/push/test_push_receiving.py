@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from blake3 import blake3
 from kernel_nodes import BFIR, data, plain_node
 
 from fanfold.core.flight import Shape
 from fanfold.kernels import collect as c
 from fanfold.push import manifest as manifests
 from fanfold.push import receiving
+from fanfold.push.envelope import wrap
 from fanfold.push.receiving import IDLE_PS, PushReceiver
 from fanfold.push.source import build_manifest
 from fanfold.push.store import Store
@@ -19,6 +19,7 @@ from fanfold.wire.report import ReportError, ReportState
 
 MS = PS_PER_SECOND // 1000
 STRIDE, N_PSN = 8, 4
+NONCE = 99
 FLOW = 6
 LAST, POLL = 2, 1
 
@@ -159,7 +160,7 @@ class Sent:
         made, reader = build_manifest(path, STRIDE, N_PSN)
         reader.close()
         encoded = manifests.encode(made)
-        self.manifest = blake3(encoded).digest() + encoded
+        self.manifest = wrap(NONCE, encoded)
 
     def give(self, receiver, whole, flow, now_ps=0):
         shape = Shape(len(whole), STRIDE, N_PSN)

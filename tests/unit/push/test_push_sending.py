@@ -8,12 +8,14 @@ from fanfold.core import sender as sender_machine
 from fanfold.core.effects import SendBlock
 from fanfold.core.flight import Shape
 from fanfold.push import sending
+from fanfold.push.envelope import Proof
 from fanfold.push.sending import MAX_RESTARTS, STALL_PS, PushSender, SendControl, State
 from fanfold.units import PS_PER_SECOND
 from fanfold.wire.feedback import Feedback
 from fanfold.wire.report import Report, ReportState
 
 FLOW = 6
+PROOF = Proof(nonce=77, digest=b"\x07" * 32)
 MS = PS_PER_SECOND // 1000
 
 
@@ -23,11 +25,12 @@ class Sender:
     def __init__(self, n=3):
         self.n = n
         shape = Shape(8 * n, 4, 2)
-        self.machine = PushSender(0, FLOW, Shape(8, 4, 2), shape, [1, 2], 0)
+        self.machine = PushSender(0, FLOW, Shape(8, 4, 2), shape, [1, 2], 0, PROOF)
 
     def report(self, now, bfr_id, state, **more):
         out = []
-        self.machine.on_report(now, Report(state, bfr_id, FLOW, **more), out)
+        proof = {"nonce": PROOF.nonce, "digest": PROOF.digest}
+        self.machine.on_report(now, Report(state, bfr_id, FLOW, **proof | more), out)
         return out
 
     def has_manifest(self, now, heard=0b11):
@@ -68,7 +71,11 @@ def test_who_reads_back_what_it_has_may_take_its_time():
     sender.report(0, 2, ReportState.DONE)
     sender.report(0, 1, ReportState.READY, n_have=3)
     end = sender.run(
-        0, 60 * PS_PER_SECOND, lambda now: sender.report(now, 1, ReportState.CHECKING, n_have=3)
+        0,
+        60 * PS_PER_SECOND,
+        lambda now: sender.report(
+            now, 1, ReportState.CHECKING, n_have=3, cursor=1 + now // (15 * PS_PER_SECOND)
+        ),
     )
     assert end >= 60 * PS_PER_SECOND
     assert sender.peer(1).state == State.RECEIVING

@@ -1,0 +1,21 @@
+"""Numbers that no stranger can guess, from the system's own generator; never a run's seed."""
+
+import secrets
+
+FLOW_BITS = 31
+NONCE_BITS = 32
+
+
+def draw_flow() -> int:
+    """Even flow id of a push; the odd one beside it carries the data."""
+    return secrets.randbits(FLOW_BITS) << 1
+
+
+def draw_nonce() -> int:
+    """Nonce of a push; 0 means that there is none."""
+    return 1 + secrets.randbelow((1 << NONCE_BITS) - 1)
+
+
+def draw_group() -> int:
+    """Number of a group of ranks."""
+    return secrets.randbits(32)
