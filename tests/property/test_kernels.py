@@ -295,7 +295,7 @@ def test_no_bytes_upset_a_node(packets, port, folds):
             assert all(copy.bits for copy in copies)
         for _, up in node.send_ready():
             assert all(isinstance(parse(p).message, Feedback) for p in up)
-        c.due_reports(state, 10**15, np.zeros(2, np.int64))
+        c.due_reports(state, 10**15, 10**9, np.zeros(2, np.int64))
     node.expire(10**15)
     for _, up in node.send_ready():
         assert all(isinstance(parse(p).message, Feedback) for p in up)

@@ -26,6 +26,7 @@ from fanfold.kernels.layout import (
     FAN_BYTES,
     FLAG_LAST,
     FLAG_POLL,
+    FLAG_REPAIR,
     INNER_BYTES,
     IP_BYTES,
     MAX_PSN,
@@ -55,7 +56,8 @@ FOLLOW_ROW = np.dtype(
         ("map_at", np.int64),  # where this flow's have-map starts
         ("map_len", np.int64),
         ("newest", np.int64),  # highest block seen
-        ("newest_ps", np.int64),  # when a packet of it came last
+        ("front", np.int64),  # where the sender's pass over the blocks has come to
+        ("front_ps", np.int64),  # when a packet of it came last
         ("floor", np.int64),  # every block before it is here
         ("flow_port", np.int64),
         ("bfir_addr", np.int64),
@@ -75,6 +77,7 @@ BLOCK_ROW = np.dtype(
         ("last_ps", np.int64),
         ("report_ps", np.int64),  # when its gaps are reported, NEVER_PS when not due
         ("polled", np.int64),  # the sender asked for a word on this block
+        ("told", np.int64),  # its gaps were reported once: again at report_ps, no earlier
     ]
 )
 EVENT_WHOLE = 1
@@ -203,6 +206,7 @@ def place(
     block = read_u32(buf, fan + 8)
     psn = i64(buf[fan + 3])
     poll = (buf[fan + 1] & FLAG_POLL) != 0
+    is_repair = (buf[fan + 1] & FLAG_REPAIR) != 0
     if collect.have[follow["map_at"] + block]:
         if poll:
             note(collect, EVENT_AGAIN, f, block)
@@ -215,7 +219,9 @@ def place(
         row["state"], row["follow"], row["block"] = FILLING, f, block
         row["n_psn"], row["have"], row["tail"] = i64(buf[fan + 2]), ZERO, -1
         row["round"], row["report_ps"] = i64(buf[fan + 12]), NEVER_PS
-        row["polled"] = 0
+        row["polled"] = row["told"] = 0
+        if not is_repair:
+            follow["front"] = block  # a sender that begins an earlier block passes anew
     if row["n_psn"] != i64(buf[fan + 2]):
         return -2 - DROP_BAD_FAN
     row["round"] = max(row["round"], i64(buf[fan + 12]))
@@ -223,10 +229,13 @@ def place(
     if poll:
         row["polled"] = 1
         row["report_ps"] = min(row["report_ps"], now_ps + collect.timing[0])
-    elif row["polled"] == 0:
+    elif row["polled"] == 0 and row["told"] == 0:
         row["report_ps"] = now_ps + collect.timing[1]
-    if block >= follow["newest"]:
-        follow["newest"], follow["newest_ps"] = block, now_ps
+    elif row["polled"] == 0:
+        row["report_ps"] = max(row["report_ps"], now_ps + collect.timing[1])
+    follow["newest"] = max(follow["newest"], block)
+    if block >= follow["front"] and not is_repair:
+        follow["front"], follow["front_ps"] = block, now_ps
     if row["have"] & bit(psn) != ZERO:
         if poll and row["state"] == WHOLE:
             note(collect, EVENT_WHOLE, r, block)  # its first event may have been lost
@@ -294,22 +303,26 @@ def collect_pass(
 def report_at(collect: Collect, r: int) -> int:
     """When the gaps of a block being collected are to be reported.
 
-    When its report time has come, or, if nobody asked for a word on it yet, when a block two
-    further on has begun: its last packets are then lost, not late.
+    When its report time has come, or, if no word on it was asked for or given yet, when a block
+    two further on has begun: its last packets are then lost, not late.
     """
     row = collect.blocks[r]
     when = row["report_ps"]
-    if row["polled"] == 0 and is_passed(collect, r):
+    if row["polled"] == 0 and row["told"] == 0 and is_passed(collect, r):
         when = min(when, row["last_ps"] + collect.timing[0])
     return when
 
 
 @kernel
 def is_passed(collect: Collect, r: int) -> bool:
-    """A block two further on came since this one's last packet: the rest of it is lost."""
+    """The sender's pass came two blocks further since this one's last packet: the rest is lost.
+
+    A sender that serves late comers passes over the blocks again: what it sent of later ones
+    before says nothing of this pass.
+    """
     row = collect.blocks[r]
     follow = collect.follow[row["follow"]]
-    return follow["newest"] >= row["block"] + 2 and follow["newest_ps"] >= row["last_ps"]
+    return follow["front"] >= row["block"] + 2 and follow["front_ps"] >= row["last_ps"]
 
 
 @kernel
@@ -351,18 +364,23 @@ def next_report(collect: Collect) -> int:
 
 
 @kernel
-def due_reports(collect: Collect, now_ps: int, out: I64) -> int:
-    """Rows whose gaps are to be reported now.
+def due_reports(collect: Collect, now_ps: int, again_ps: int, out: I64) -> int:
+    """Rows whose gaps are to be reported now; each is given its next report time here.
+
+    Args:
+        again_ps: shortest time between two reports of the same gaps (``repeat_at``).
 
     Returns:
-        Rows written to ``out``; the caller sets ``polled`` and their next report time.
+        Rows written to ``out``. What finds no room in it stays due.
     """
     n = 0
     for r in range(collect.blocks.shape[0]):
-        due = collect.blocks[r]["state"] == FILLING and report_at(collect, r) <= now_ps
+        row = collect.blocks[r]
+        due = row["state"] == FILLING and report_at(collect, r) <= now_ps
         if due and gaps_of(collect, r) == ZERO:
-            collect.blocks[r]["report_ps"] = now_ps + collect.timing[1]
+            row["report_ps"] = now_ps + collect.timing[1]
         elif due and n < out.shape[0]:
+            row["told"], row["report_ps"] = 1, repeat_at(collect, r, now_ps, again_ps)
             out[n] = r
             n += 1
     return n

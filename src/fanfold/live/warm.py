@@ -7,7 +7,7 @@ compiled by every node in the middle of its first push.
 
 import numpy as np
 
-from fanfold.kernels.collect import build_collect, collect_pass, due_reports, repeat_at
+from fanfold.kernels.collect import build_collect, collect_pass, due_reports
 from fanfold.kernels.impose import impose
 from fanfold.kernels.layout import MAX_PSN
 from fanfold.kernels.speak import WHOLE_ROW, speak
@@ -29,8 +29,7 @@ def warm() -> None:
         p.serve(io, node, 1, 0)
         p.transmit(io, node, nothing, 0, 64)
         collect_pass(nothing, 0, 64, 0, 0, node.plan, node.collect, node.counters.drops)
-        due_reports(build_collect(1, 64, 1, 1), 0, np.zeros(1, np.int64))
-        repeat_at(node.collect, 0, 0, 0)
+        due_reports(build_collect(1, 64, 1, 1), 0, 0, np.zeros(1, np.int64))
         own = build_fold(1, 4)
         node.collect.follow[0]["bift_id"], node.collect.follow[0]["bfir_id"] = 0x30000, 1
         speak(

@@ -164,11 +164,10 @@ class PushReceiver:
         Returns:
             Sessions whose state changed on the way: their sender is to be told.
         """
-        n = c.due_reports(self.collect, now_ps, self._due)
+        n = c.due_reports(self.collect, now_ps, AGAIN_PS, self._due)
         for r in self._due[:n]:
             row = self.collect.blocks[r]
             session, which = self._by_follow[int(row["follow"])]
-            row["report_ps"] = c.repeat_at(self.collect, int(r), now_ps, AGAIN_PS)
             self._say(session, which, int(row["block"]), int(r), send_up)
         changed = []
         for session in list(self.sessions.values()):
@@ -215,7 +214,8 @@ class PushReceiver:
         rows[f] = np.zeros((), rows.dtype)
         row = rows[f]
         row["used"], row["bfir_id"], row["flow"] = 1, session.bfir_id, flow
-        row["map_at"], row["map_len"], row["newest"] = at, n_blocks, -1
+        row["map_at"], row["map_len"] = at, n_blocks
+        row["newest"] = row["front"] = -1
         row["heard_ps"] = session.heard_ps
         self.collect.have[at : at + n_blocks] = 0
         session.follow[which] = f

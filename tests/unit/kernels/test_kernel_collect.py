@@ -13,6 +13,7 @@ from kernel_nodes import (
 )
 
 from fanfold.kernels import collect as c
+from fanfold.kernels.layout import FLAG_REPAIR
 from fanfold.kernels.slots import NEVER_PS
 from fanfold.kernels.speak import WHOLE_ROW, speak
 from fanfold.kernels.state import build_fold
@@ -20,7 +21,7 @@ from fanfold.streams import stream
 from fanfold.wire.packet import parse
 
 STRIDE, N_PSN = 8, 4
-REORDER_PS, IDLE_PS = 100, 1000
+REORDER_PS, IDLE_PS, AGAIN_PS = 100, 1000, 300
 ONE = 1  # BitString of the receiver alone
 
 
@@ -35,7 +36,8 @@ class Receiver:
         self.n_blocks = -(-n_bytes // (STRIDE * N_PSN))
         self.drops = self.node.counters.drops
         row = self.state.follow[1]
-        row["used"], row["bfir_id"], row["flow"], row["newest"] = 1, BFIR, 7, -1
+        row["used"], row["bfir_id"], row["flow"] = 1, BFIR, 7
+        row["newest"] = row["front"] = -1
         row["map_at"], row["map_len"] = 10, 70
         if is_known:
             last = n_bytes - (self.n_blocks - 1) * STRIDE * N_PSN
@@ -80,7 +82,7 @@ class Receiver:
 
     def due(self, now_ps):
         out = np.zeros(8, np.int64)
-        n = c.due_reports(self.state, now_ps, out)
+        n = c.due_reports(self.state, now_ps, AGAIN_PS, out)
         return sorted(int(self.state.blocks[r]["block"]) for r in out[:n])
 
     def keep(self, r):
@@ -287,7 +289,6 @@ def test_a_poll_makes_the_gaps_due_after_the_time_of_reordering():
     rx = Receiver()
     rx.take(rx.packet(0, 3, flags=1), now_ps=10)
     assert rx.due(10 + REORDER_PS - 1) == []
-    assert rx.due(10 + REORDER_PS) == [0]
     rx.take(rx.packet(0, 2, flags=1), now_ps=50)  # asked again: not later than at first
     assert rx.due(10 + REORDER_PS) == [0]
 
@@ -321,15 +322,47 @@ def test_a_block_two_further_on_makes_the_gaps_due():
 
 
 def test_what_was_reported_is_not_due_again_before_its_time():
+    """Also where the sender has passed on: each turn of a node would say it otherwise."""
     rx = Receiver()
     rx.take(rx.packet(0, 0), rx.packet(2, 0, flags=1), now_ps=10)
     rx.row(2)["report_ps"] = 4999
     assert rx.due(200) == [0]
-    row = rx.row(0)
-    row["polled"], row["report_ps"] = 1, 5000  # as the receiver's machine does
-    assert rx.due(300) == []
-    assert rx.due(4999) == [2]
-    assert rx.due(5000) == [0, 2]
+    assert rx.due(201) == []
+    assert int(c.next_report(rx.state)) == 200 + AGAIN_PS
+    assert rx.due(200 + AGAIN_PS - 1) == []
+    assert rx.due(200 + AGAIN_PS) == [0]
+    rx.take(rx.packet(0, 1, flags=1), now_ps=700)  # a repair asks for a word at once
+    assert rx.due(700 + REORDER_PS) == [0]
+
+
+def test_packets_still_coming_put_off_what_was_told():
+    rx = Receiver()
+    rx.take(rx.packet(0, 0), rx.packet(2, 0), now_ps=10)
+    assert rx.due(10 + REORDER_PS) == [0]
+    again = 10 + REORDER_PS + AGAIN_PS
+    rx.take(rx.packet(0, 3), now_ps=again - 1)
+    assert rx.due(again - 2 + IDLE_PS) == []
+    assert rx.due(again - 1 + IDLE_PS) == [0]
+
+
+def test_a_pass_that_begins_anew_is_judged_by_itself():
+    """A late comer gets the end of the blocks first, what went by after it."""
+    rx = Receiver(n_blocks=20, n_bytes=20 * STRIDE * N_PSN)
+    rx.take(*(rx.packet(9, psn) for psn in range(4)), now_ps=10)
+    rx.take(rx.packet(2, 0), rx.packet(2, 1), now_ps=20)
+    rx.take(rx.packet(9, 3, flags=FLAG_REPAIR), now_ps=25)  # of what came before
+    assert rx.due(25 + REORDER_PS) == []
+    assert set(word_of(said(rx, 2, is_whole=False)).rows) == set()
+    rx.take(rx.packet(4, 0), now_ps=30)
+    assert rx.due(30 + REORDER_PS) == [2]
+    assert set(word_of(said(rx, 2, is_whole=False)).rows) == {2, 3}
+
+
+def test_a_repair_of_an_earlier_block_begins_no_pass():
+    rx = Receiver(n_blocks=20, n_bytes=20 * STRIDE * N_PSN)
+    rx.take(rx.packet(3, 0), now_ps=10)
+    rx.take(rx.packet(0, 0, flags=FLAG_REPAIR), rx.packet(5, 0), now_ps=20)
+    assert rx.due(20 + REORDER_PS) == [0, 3]
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -345,8 +378,7 @@ def test_the_next_report_is_due_exactly_when_it_is_said(seed):
         rx.take(rx.packet(*place, flags=int(rng.integers(2))), now_ps=now)
         when = int(c.next_report(rx.state))
         assert rx.due(when - 1) == []
-        for block in rx.due(now):
-            rx.row(block)["polled"], rx.row(block)["report_ps"] = 1, now + 60 * REORDER_PS
+        rx.due(now)
         assert int(c.next_report(rx.state)) > now
 
 
@@ -358,10 +390,12 @@ def test_one_flow_cannot_have_two_geometries():
 
 
 def test_no_more_are_due_than_there_is_room_for():
-    rx = Receiver(n_blocks=4)
-    rx.take(*(rx.packet(b, 0) for b in range(3)), rx.packet(3, 0), now_ps=10)
+    rx = Receiver(n_blocks=5, n_bytes=5 * STRIDE * N_PSN)
+    rx.take(*(rx.packet(b, 0) for b in range(5)), now_ps=10)
     out = np.zeros(2, np.int64)
-    assert c.due_reports(rx.state, 10**6, out) == 2
+    assert c.due_reports(rx.state, 10**6, AGAIN_PS, out) == 2
+    assert c.due_reports(rx.state, 10**6, AGAIN_PS, out) == 1  # what found no room stays due
+    assert c.due_reports(rx.state, 10**6, AGAIN_PS, out) == 0
 
 
 def test_whole_blocks_are_never_due():

@@ -4,7 +4,7 @@ DATA travels as rows (BitString words, a mask of PSNs); FEEDBACK as the very byt
 docs/wire/feedback.md. Replication, slots, merging, a receiver's gaps and its words are those of
 ``fanfold.kernels``. Receiver rows are the ones of kernels/collect.py: row f of ``follow`` is
 one receiver of one fan (``map_at`` = fan, ``map_len`` = blocks left), its blocks follow each
-other from ``newest_ps`` ... see ``Receivers``.
+other from ``front_ps`` ... see ``Receivers``.
 """
 
 from typing import NamedTuple
@@ -338,8 +338,10 @@ def on_fan_data(
     if poll:
         row["polled"] = max(row["polled"], 2 if pkt["poll"] == 1 else 1)
         row["report_ps"] = min(row["report_ps"], now + collect.timing[0])
-    elif row["polled"] == 0:
+    elif row["polled"] == 0 and row["told"] == 0:
         row["report_ps"] = now + collect.timing[1]
+    elif row["polled"] == 0:
+        row["report_ps"] = max(row["report_ps"], now + collect.timing[1])
     see(q, collect, follow, b, block)
     fresh = pkt_bits[p, q[N_WORDS]] & ~row["have"]
     row["have"] |= fresh
@@ -358,13 +360,13 @@ def on_fan_data(
 
 @kernel
 def see(q: I64, collect: Collect, follow: Row, b: int, block: int) -> None:
-    """Note the newest block of a fan: what two before it still lacks is lost."""
-    if block > follow["newest"]:
-        follow["newest"] = block
+    """Note the front block of a fan: what two before it still lacks is lost."""
+    if block > follow["front"]:
+        follow["front"] = block
         if block >= 2 and collect.blocks[b - 2]["state"] == FILLING:
             push(q, q[NOW] + collect.timing[0], (b - 2) * N_KINDS + EV_REPORT)
-    if block >= follow["newest"]:
-        follow["newest_ps"] = q[NOW]
+    if block >= follow["front"]:
+        follow["front_ps"] = q[NOW]
 
 
 @kernel
@@ -401,6 +403,7 @@ def on_report(q: I64, fans: Rows, receivers: Receivers, b: int) -> bool:
     if fans[collect.follow[row["follow"]]["map_at"]]["is_tree"] != 0:
         pause = max(pause, (q[NOW] - row["last_ps"]) // PAUSE_SHARE)
     row["report_ps"] = q[NOW] + pause
+    row["told"] = max(row["told"], i64(due))
     push(q, row["report_ps"], b * N_KINDS + EV_REPORT)
     return due
 
