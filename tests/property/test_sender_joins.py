@@ -1,6 +1,7 @@
 """Laws of the sending machine when receivers join late, leave, or restart and join again."""
 
 import naive
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sender_world import BIFT_ID, LAW, MS, N_PSN, NETWORKS, Receiver, World, feedback_of
@@ -36,33 +37,74 @@ def test_late_joiners_get_everything_they_lack(network, n_blocks, n_late, seed, 
     assert world.effects(ReceiverLost) == []
 
 
-def test_a_join_that_lacks_nothing_that_went_by_takes_no_lane():
+def test_a_join_that_lacks_nothing_that_went_by_asks_for_no_other_pass():
     world = World(30, 2)
     world.receivers[2] = Receiver(2, world.shape)
     world.checked.call("add", 0, 2, range(world.shape.n_blocks))
     assert len(world.checked.machine.lanes) == 1
     assert world.run(10 * PS_PER_SECOND)
     assert world.receivers[2].is_complete()
+    firsts = [e for e in world.effects(SendBlock) if not e.is_repair]
+    assert len(firsts) == world.shape.n_blocks
 
 
-def test_who_shares_the_last_lane_joins_what_is_on_its_way_in_it():
+@pytest.mark.parametrize("n_late", [1, 4, 12])
+def test_late_joiners_together_cost_what_they_missed_once(n_late):
+    """They come one after the other, half-way; the others are not held up by them."""
+    alone = World(400, 4, cap_bps=400_000)
+    assert alone.run(60 * PS_PER_SECOND)
+    world = World(400, 4, cap_bps=400_000)
+    world.run(alone.now // 2)
+    for k in range(4, 4 + n_late):
+        world.receivers[k] = Receiver(k, world.shape)
+        world.checked.call("add", world.now, k, range(world.shape.n_blocks))
+        went_by = world.checked.machine.lanes[0].cursor
+        world.run(world.now + 5 * MS)
+    assert world.run(60 * PS_PER_SECOND)
+    assert all(r.is_complete() for r in world.receivers.values())
+    assert len(world.checked.machine.lanes) == 1
+    assert world.checked.n_loss_repairs == 0
+    blocks = [e.block for e in world.effects(SendBlock) if not e.is_repair]
+    assert len(blocks) <= world.shape.n_blocks + went_by
+    on_time = max(world.receivers[k].done_ps for k in range(4))
+    assert on_time <= max(r.done_ps for r in alone.receivers.values()) + 50 * MS
+
+
+def test_what_is_on_its_way_when_somebody_joins_comes_in_the_next_pass():
     world = World(6, 1)
     world.queue(world.checked.call("fill", 0))
-    for k in range(1, s.MAX_LANES + 1):
-        world.checked.call("add", 0, k, range(world.shape.n_blocks))
-        world.queue(world.checked.call("fill", 0))
-    lanes = world.checked.machine.lanes
-    assert len(lanes) == s.MAX_LANES
-    assert lanes[-1].flights[0].need == 0b11 << (s.MAX_LANES - 1)
+    machine = world.checked.machine
+    world.receivers[1] = Receiver(1, world.shape)
+    world.checked.call("add", 0, 1, range(world.shape.n_blocks))
+    assert machine.lanes[0].flights[0].need == 0b01
+    assert world.run(10 * PS_PER_SECOND)
+    sent = [(e.block, e.bits) for e in world.effects(SendBlock) if not e.is_repair]
+    assert sent[0] == (0, (0b01,))
+    assert sent[-1] == (0, (0b10,))
+    assert [bits for _, bits in sent[1:-1]] == [(0b11,)] * (world.shape.n_blocks - 1)
+
+
+def test_who_shares_the_last_lane_gets_what_went_by_in_another_pass():
+    world = World(40, 2 * s.MAX_LANES + 2, cap_bps=400_000)
+    machine = world.checked.machine
+    world.run(20 * MS)
+    out = []
+    for k in range(s.MAX_LANES):
+        machine._split(1 << k, "late", out)
+        world.run(world.now + 10 * MS)
+    assert len(machine.lanes) == s.MAX_LANES
+    assert machine.lanes[-1].members.bit_count() == 2
+    assert world.run(60 * PS_PER_SECOND)
+    assert all(r.is_complete() for r in world.receivers.values())
 
 
 def test_a_word_that_ends_a_block_in_two_lanes_ends_it_once():
-    world = World(2, 1)
+    world = World(2, 2)
     world.queue(world.checked.call("fill", 0))
     world.queue(world.checked.call("fill", 0))  # two blocks are on their way
-    world.checked.call("add", 0, 1, range(world.shape.n_blocks))
-    world.queue(world.checked.call("fill", 0))
     machine = world.checked.machine
+    machine._split(0b10, "late", [])
+    world.queue(world.checked.call("fill", 0))
     assert [0 in lane.flights for lane in machine.lanes] == [True, True]
     both = naive.Word(BIFT_ID, world.shape.psns(1), heard=0b11, done=0, rows={}, behind=0)
     world.checked.call("on_feedback", MS, feedback_of(1, both))
@@ -72,22 +114,29 @@ def test_a_word_that_ends_a_block_in_two_lanes_ends_it_once():
 
 
 def test_old_words_of_a_receiver_that_restarted_clear_nothing():
-    world = World(4, 2)
-    world.queue(world.checked.call("fill", 0))
-    world.queue(world.checked.call("fill", 0))
-    machine = world.checked.machine
-    world.checked.call("remove", 0b10)
-    world.checked.call("add", MS, 1, range(world.shape.n_blocks))
-    world.queue(world.checked.call("fill", MS))
-    old = naive.Word(BIFT_ID, N_PSN, heard=0b11, done=0b11, rows={}, behind=0)
-    world.checked.call("on_feedback", 2 * MS, feedback_of(1, old))
-    assert [need >> 1 & 1 for need in machine.need] == [1] * world.shape.n_blocks
-    world.checked.call("on_feedback", 3 * MS, feedback_of(2, old))  # never sent to it before
-    assert [need >> 1 & 1 for need in machine.need][2] == 0
-    late = MS + s.STALE_PS
-    world.checked.call("on_feedback", late, feedback_of(1, old))
-    assert [need >> 1 & 1 for need in machine.need][1] == 0
-    world.checked.check_books()
+    """It waits until they are gone; one that was only silent does not, and its words hold."""
+    for remembers in (False, True):
+        world = World(4, 2)
+        world.queue(world.checked.call("fill", 0))
+        world.queue(world.checked.call("fill", 0))
+        machine = world.checked.machine
+        world.checked.call("on_timer", 0)
+        world.checked.call("remove", 0b10)
+        machine.add(MS, 1, range(world.shape.n_blocks), remembers=remembers)
+        world.queue(world.checked.call("fill", MS))
+        old = naive.Word(BIFT_ID, N_PSN, heard=0b11, done=0b11, rows={}, behind=0)
+        world.checked.call("on_feedback", 2 * MS, feedback_of(1, old))
+        n = world.shape.n_blocks
+        assert machine.n_lacking[1] == (n - 2 if remembers else n)
+        assert machine.lanes[0].members == (0b11 if remembers else 0b01)
+        world.checked.call("on_timer", 10 * MS + s.STALE_PS - 1)
+        assert machine.lanes[0].members == (0b11 if remembers else 0b01)
+        assert not machine.is_quiet(10 * MS + s.STALE_PS - 1)
+        world.checked.call("on_timer", 20 * MS + s.STALE_PS)
+        assert machine.lanes[0].members == 0b11
+        world.checked.call("on_feedback", 20 * MS + s.STALE_PS, feedback_of(1, old))
+        assert machine.n_lacking[1] == (n - 2 if remembers else n - 1)
+        world.checked.check_books()
 
 
 def test_who_joins_twice_lacks_nothing_twice():

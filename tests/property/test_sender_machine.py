@@ -22,6 +22,7 @@ from sender_world import (
     feedback_of,
 )
 
+from fanfold.core import held
 from fanfold.core import sender as s
 from fanfold.core.effects import BlockDone, ReceiverLost, ReceiverSplit, SendBlock
 from fanfold.core.flight import Shape
@@ -347,8 +348,8 @@ def test_repairs_without_end_hold_the_others_back_as_well():
             checked.call("on_sent", now, job)
         splits = [e for e in checked.call("on_timer", now) if isinstance(e, ReceiverSplit)]
     assert splits == [ReceiverSplit(2, "late")]
-    share_ps = s.SPLIT_PERIOD_PS * s.SPLIT_SHARE_PER_MILLE // 1000
-    assert s.HELD_PS + share_ps <= now <= s.HELD_PS + share_ps + 3 * s.TICK_PS
+    least = held.REPAIRED_PS + held.LIMIT_PS
+    assert least <= now <= least + 3 * s.TICK_PS
 
 
 def test_a_long_way_is_no_reason_to_be_split_off():

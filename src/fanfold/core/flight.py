@@ -86,7 +86,11 @@ class Flight:
 
 
 class Lane:
-    """Receivers that go at one pace; blocks from ``cursor`` to ``end`` are still to be sent."""
+    """Receivers that go at one pace; blocks from ``cursor`` to ``end`` are still to be sent.
+
+    What some missed of them is sent in one more pass when this one is over, from block
+    ``missed`` on.
+    """
 
     def __init__(self, members: int, pace: Pace, end: int) -> None:
         self.members = members
@@ -94,6 +98,18 @@ class Lane:
         self.cursor = 0
         self.end = end
         self.flights: dict[int, Flight] = {}
+        self.missed: int = NEVER
+
+    def miss(self, block: int) -> None:
+        """A block that went by is wanted by somebody who got nothing of it."""
+        self.missed = min(self.missed, block)
+
+    def pass_again(self) -> bool:
+        """Begin another pass when one is wanted."""
+        if self.missed >= self.end:
+            return False
+        self.cursor, self.missed = self.missed, NEVER
+        return True
 
     def left_ps(self) -> int:
         """When the last packet of what is in flight left; NEVER while some are queued."""

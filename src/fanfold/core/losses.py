@@ -19,9 +19,21 @@ class Losses:
         self._lacked: dict[int, int] = {}
         self._looked_ps = 0
 
-    def lack(self, bit: int, n: int) -> None:
-        """A receiver lacked n packets when they were first sent."""
-        self._lacked[bit] = self._lacked.get(bit, 0) + n
+    def lack(self, gaps: dict[int, int], *, is_first: bool) -> int:
+        """Packets that were lost, each with whom it did not reach.
+
+        is_first: they had been sent for the first time; others count for nobody.
+
+        Returns:
+            How many the worst receiver lacked.
+        """
+        lacked: dict[int, int] = {}
+        for bits in gaps.values():
+            for k in members_of(bits):
+                lacked[k] = lacked.get(k, 0) + 1
+        for k, n in lacked.items() if is_first else ():
+            self._lacked[k] = self._lacked.get(k, 0) + n
+        return max(lacked.values())
 
     def is_due(self, now_ps: int) -> bool:
         """It is time to look who is lossy."""

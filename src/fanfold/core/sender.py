@@ -10,9 +10,10 @@ from collections.abc import Callable, Sequence
 
 from fanfold.core.effects import BlockDone, Effect, ReceiverLost, ReceiverSplit, SendBlock
 from fanfold.core.flight import Flight, Lane, Shape, members_of
+from fanfold.core.held import Held
 from fanfold.core.losses import Losses
 from fanfold.core.pace import MIN_RATE_BPS, Pace
-from fanfold.core.signs import Lives, Signs
+from fanfold.core.signs import Resting, Signs
 from fanfold.units import NEVER
 from fanfold.wire.feedback import NOT_TOLD, Feedback, FeedbackFlag
 
@@ -27,17 +28,13 @@ MAX_ASKS = 4
 TICK_PS = 10_000_000_000
 QUIET_PS = 60_000_000_000
 """A fan that has sent everything waits this long, and four round trips, before it is quiet."""
-SPLIT_PERIOD_PS = 1_000_000_000_000
-SPLIT_SHARE_PER_MILLE = 400
-"""A minority that holds a full window back for this share of a period gets its own lane."""
-HELD_PS = 200_000_000_000
-"""Repairs of one block that take this long hold a window back as well, whatever moves."""
 MAX_SPLITS = 2
 """A receiver split off this often stays in its own lane even when it catches up."""
 SILENT_PS = 450_000_000_000
 """Silence, in spite of being asked, after which a minority no longer holds the others back."""
 LOST_PS = 1_800_000_000_000
-"""Silence, in spite of being asked, after which a receiver is given up."""
+"""Silence, in spite of being asked, after which a receiver is sent nothing more: it may join
+again when it speaks again."""
 STALE_PS = 1_000_000_000_000
 """A word is no longer than this on its way, slots that wait for their deadlines included."""
 MIN_SAMPLE = 16
@@ -73,11 +70,13 @@ class FanSender:
         }
         """Blocks each receiver still lacks, by bit."""
         self._nudged = 0  # who told a quiet fan that it lacks something
-        self._lives = Lives()
+        self._resting = Resting()
         self._signs = Signs()
         self._losses = Losses(4 * shape.n_psn)
-        self._held_ps: dict[int, int] = {}  # how long each receiver held the main lane back
-        self._period_ps = 0
+        self._held = Held()
+        self.rest_ps = STALE_PS
+        """A receiver that forgot everything waits so long: until then words of it may be of
+        before, and count for nothing."""
         self._n_splits: dict[int, int] = {}
         self._tick_ps = 0
         self._left = sum(1 for bits in self.need if bits)
@@ -149,7 +148,7 @@ class FanSender:
         if block >= self.shape.n_blocks or feedback.n_psn != self.shape.psns(block):
             return
         self._signs.heard |= feedback.heard & self.everyone
-        heard = self._lives.trusted(now_ps, block, feedback.heard)
+        heard = feedback.heard & ~self._resting.mask
         done = feedback.done & heard & self.need[block]
         if done:
             self._signs.gained |= done
@@ -170,6 +169,8 @@ class FanSender:
         passed_ps = min(now_ps - self._tick_ps + TICK_PS, 4 * TICK_PS)
         self._tick_ps = now_ps + TICK_PS
         self._signs.settle(now_ps)
+        for bit, first in self._resting.over(now_ps):
+            self._enter(now_ps, bit, first)
         nudged, self._nudged = self._nudged, 0
         for index, lane in enumerate(self.lanes):
             self._repeat_last(now_ps, index, nudged, out)
@@ -182,45 +183,61 @@ class FanSender:
             self._split_lossy(now_ps, out)
         self._rejoin()
 
-    def add(self, now_ps: int, bit: int, lacks: Sequence[int]) -> None:
-        """Let a receiver join late; ``lacks`` are the blocks it has not.
+    def add(
+        self, now_ps: int, bit: int, lacks: Sequence[int], *, remembers: bool = False
+    ) -> None:
+        """Let a receiver join late, or again; ``lacks`` are the blocks it has not.
 
-        What the main lane has still to send reaches it there; what went by, in its own lane.
+        remembers: it was only silent for a while, so that its earlier words still hold.
         """
         mask = 1 << bit
-        main = self.lanes[MAIN]
-        if self.everyone & mask:
-            self._lives.begin(bit, now_ps + STALE_PS, main.cursor)
         self.everyone |= mask
         self.n_lacking.setdefault(bit, 0)
-        main.members |= mask
-        has_missed = False
+        self._leave_lanes(mask)
         for block in lacks:
-            has_missed |= block < main.cursor
             if self.need[block] & mask:
                 continue
             if self.need[block] == 0:
                 self._left += 1
             self.need[block] |= mask
             self.n_lacking[bit] += 1
-        if has_missed:
-            self._to_own_lane(mask, main.cursor)
+        first = min(lacks, default=NEVER)
+        if remembers or not self._resting.begin(now_ps, bit, first, self.rest_ps):
+            self._enter(now_ps, bit, first)
+
+    def _enter(self, now_ps: int, bit: int, first: int) -> None:
+        """What the main lane has still to send reaches a late comer there.
+
+        What went by, from block ``first`` on, it and all other late comers get together.
+        """
         self._signs.begin(now_ps, bit)
+        main = self.lanes[MAIN]
+        if self._is_often_split(bit):
+            self._to_own_lane(1 << bit)
+            return
+        main.members |= 1 << bit
+        if first < main.cursor:
+            main.miss(first)
+
+    def _leave_lanes(self, mask: int) -> None:
+        for lane in self.lanes:
+            if lane.members & mask:
+                lane.members &= ~mask
+                for block in list(lane.flights):
+                    self._reduce(lane, block, lane.flights[block], mask)
 
     def remove(self, mask: int) -> None:
         """Forget receivers: nothing is sent to them or waited for from them any more."""
         for block, need in enumerate(self.need):
             if need & mask:
                 self._clear(block, need & mask)
-        for lane in self.lanes:
-            lane.members &= ~mask
-            for block in list(lane.flights):
-                self._reduce(lane, block, lane.flights[block], mask)
+        self._leave_lanes(mask)
+        self._resting.forget(self._tick_ps, mask)
 
     # How it is done.
 
     def _next_block(self, lane: Lane) -> int | None:
-        while lane.cursor < lane.end:
+        while lane.cursor < lane.end or lane.pass_again():
             block = lane.cursor
             lane.cursor += 1
             if self.need[block] & lane.members and block not in lane.flights:
@@ -280,7 +297,7 @@ class FanSender:
                 lane.pace.on_rtt(waited_ps, is_held=is_partial)
             lane.pace.on_gone(self.shape.bytes(block))
             lane.pace.on_done(now_ps, pressure, self.shape.bytes(block))
-            del lane.flights[block]
+            self._land(lane, block)
             return
         gaps = self._fresh_gaps(now_ps, lane, flight, feedback)
         if gaps:
@@ -314,16 +331,9 @@ class FanSender:
         out.append(self._send(block, psns, tuple(gaps[p] for p in sorted(gaps)), flight, index))
 
     def _note_loss(self, now_ps: int, lane: Lane, flight: Flight, gaps: dict[int, int]) -> None:
-        worst: dict[int, int] = {}
-        for bits in gaps.values():
-            for k in members_of(bits):
-                worst[k] = worst.get(k, 0) + 1
-        if flight.round == 0:
-            for k, n in worst.items():
-                self._losses.lack(k, n)
+        most = self._losses.lack(gaps, is_first=flight.round == 0)
         if flight.n_sent >= MIN_SAMPLE:
-            share = max(worst.values()) * 1000 // flight.n_sent
-            lane.pace.on_loss(now_ps, share, flight.queued_ps)
+            lane.pace.on_loss(now_ps, most * 1000 // flight.n_sent, flight.queued_ps)
 
     def _ask_again(self, now_ps: int, index: int, block: int, out: list[Effect]) -> None:
         """Send the last packet again to all who still owe a word: it asks for a report."""
@@ -379,8 +389,12 @@ class FanSender:
 
     def is_quiet(self, now_ps: int) -> bool:
         """All of it left long ago, and somebody lacks some: a packet or a word was lost."""
+        if self._resting.mask:
+            return False
         for lane in self.lanes:
             if now_ps - lane.left_ps() < max(QUIET_PS, 4 * lane.pace.srtt_ps):
+                return False
+            if lane.missed < lane.end and lane.members:
                 return False
             if any(self.need[b] & lane.members for b in range(lane.cursor, lane.end)):
                 return False
@@ -414,21 +428,8 @@ class FanSender:
         n_members = lane.members.bit_count()
         if n_members < 2:
             return
-        oldest = next(iter(lane.flights.values()), None)
-        if oldest is not None and not lane.pace.can_send():
-            guard = 4 * lane.pace.min_rtt_ps + 2 * TICK_PS  # srtt grows with the slow one
-            waits = now_ps - oldest.sent_ps > guard
-            is_repaired = oldest.round > oldest.tries  # not only asked about
-            waits |= is_repaired and now_ps - oldest.first_ps > HELD_PS
-            n_late = oldest.need.bit_count()
-            if waits and n_late * 2 <= n_members:
-                for k in members_of(oldest.need):
-                    self._held_ps[k] = self._held_ps.get(k, 0) + passed_ps // n_late
-        limit = SPLIT_PERIOD_PS * SPLIT_SHARE_PER_MILLE // 1000
-        late = sum(1 << k for k, held in self._held_ps.items() if held >= limit) & lane.members
-        if not late and now_ps - self._period_ps < SPLIT_PERIOD_PS:
-            return
-        self._held_ps, self._period_ps = {}, now_ps
+        self._held.charge(now_ps, passed_ps, lane, 2 * TICK_PS)
+        late = self._held.late(now_ps, lane.members)
         if late and late.bit_count() * 2 <= n_members:
             self._split(late, "late", out)
 
@@ -436,16 +437,17 @@ class FanSender:
         """A lane that caught up with the main one goes on in it."""
         main = self.lanes[MAIN]
         for lane in self.lanes[1:]:
-            if lane.members == 0 or lane.flights:
+            if lane.members == 0 or lane.flights or lane.missed < lane.end:
                 continue
-            if lane.cursor < min(main.cursor, lane.end):
+            if lane.cursor < main.cursor:
                 continue
-            often = [
-                k for k in members_of(lane.members) if self._n_splits.get(k, 0) > MAX_SPLITS
-            ]
-            if not often and main.cursor < main.end:
+            is_often = any(self._is_often_split(k) for k in members_of(lane.members))
+            if not is_often and main.cursor < main.end:
                 main.members |= lane.members
                 lane.members = 0
+
+    def _is_often_split(self, bit: int) -> bool:
+        return self._n_splits.get(bit, 0) > MAX_SPLITS
 
     def _split_lossy(self, now_ps: int, out: list[Effect]) -> None:
         if not self._losses.is_due(now_ps):
@@ -466,13 +468,14 @@ class FanSender:
         limit_bps = main.pace.limit_bps or self._losses.passed(mask, main.pace.rate_bps())
         main.pace.limit_bps = 0  # it was theirs
         limit_bps = max(limit_bps, MIN_RATE_BPS) if limit_bps else 0
-        self._to_own_lane(mask, self.shape.n_blocks, limit_bps)
+        self._to_own_lane(mask, limit_bps)
         out.extend(ReceiverSplit(k, reason) for k in members_of(mask))
 
-    def _to_own_lane(self, mask: int, end: int, limit_bps: int = 0) -> None:
+    def _to_own_lane(self, mask: int, limit_bps: int = 0) -> None:
+        end = self.shape.n_blocks
         for lane in self.lanes[1:]:
             if lane.members == 0 and not lane.flights:
-                lane.members, lane.cursor, lane.end = mask, 0, end
+                lane.members, lane.cursor, lane.missed = mask, 0, NEVER
                 lane.pace.limit_bps = limit_bps
                 return
         if len(self.lanes) < MAX_LANES:
@@ -482,12 +485,16 @@ class FanSender:
             return
         lane = self.lanes[-1]
         lane.members |= mask
-        lane.cursor, lane.end = 0, max(lane.end, end)
-        for block, flight in lane.flights.items():  # the cursor will pass these by
-            flight.need |= self.need[block] & mask
+        lane.miss(0)
 
     def _reduce(self, lane: Lane, block: int, flight: Flight, mask: int) -> None:
         flight.need &= ~mask
         if flight.need == 0:
             lane.pace.on_gone(self.shape.bytes(block))
-            del lane.flights[block]
+            self._land(lane, block)
+
+    def _land(self, lane: Lane, block: int) -> None:
+        """A flight is over; who came while it was under way gets its block in another pass."""
+        del lane.flights[block]
+        if self.need[block] & lane.members and block < lane.cursor:
+            lane.miss(block)

@@ -1,4 +1,4 @@
-"""Signs of life: when a receiver was heard, when it gained a block, which word is its own."""
+"""Signs of life: when a receiver was heard or gained a block, which word is of this life."""
 
 from fanfold.core.flight import members_of
 
@@ -41,19 +41,34 @@ class Signs:
         return now_ps - max(self._heard_ps.values(), default=now_ps)
 
 
-class Lives:
-    """Receivers that joined again, whose words from before may still be on the way."""
+class Resting:
+    """Receivers that forgot everything, until no word of before is on its way any more."""
 
     def __init__(self) -> None:
-        self._again: dict[int, tuple[int, int]] = {}
+        self._gone_ps: dict[int, int] = {}  # when each was sent something last
+        self._waiting: dict[int, tuple[int, int]] = {}  # bit -> (until, first block it lacks)
+        self.mask = 0
 
-    def begin(self, bit: int, until_ps: int, cursor: int) -> None:
-        """Doubt a receiver's word on blocks before ``cursor`` until then."""
-        self._again[bit] = (until_ps, cursor)
+    def forget(self, now_ps: int, mask: int) -> None:
+        """Nothing more is sent to them."""
+        for k in members_of(mask):
+            self._gone_ps[k] = now_ps
+            self._waiting.pop(k, None)
+        self.mask &= ~mask
 
-    def trusted(self, now_ps: int, block: int, heard: int) -> int:
-        """Those of ``heard`` whose word on a block is of this life."""
-        for k, (until_ps, cursor) in self._again.items():
-            if now_ps < until_ps and block < cursor:
-                heard &= ~(1 << k)
-        return heard
+    def begin(self, now_ps: int, bit: int, first: int, rest_ps: int) -> bool:
+        """Whether one that joins again, and lacks blocks from ``first`` on, has to wait."""
+        until_ps = self._gone_ps.get(bit, -rest_ps) + rest_ps
+        if until_ps <= now_ps:
+            return False
+        self._waiting[bit] = until_ps, first
+        self.mask |= 1 << bit
+        return True
+
+    def over(self, now_ps: int) -> list[tuple[int, int]]:
+        """(bit, first block it lacks) of those who have waited long enough."""
+        over = [(k, first) for k, (until, first) in self._waiting.items() if until <= now_ps]
+        for k, _ in over:
+            del self._waiting[k]
+            self.mask &= ~(1 << k)
+        return over
