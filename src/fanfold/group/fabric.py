@@ -11,6 +11,7 @@ import numpy as np
 from fanfold.errors import ConfigError
 from fanfold.group import layout
 from fanfold.group.communicator import Array, GroupError, Op, Work
+from fanfold.group.letters import Mailbox, Receive, Received, Stream, letter_ask
 from fanfold.group.rules import PATIENCE_PS, WAIT, Inside, Rules, check_rules
 from fanfold.group.session import LEAVING, Ask, Session
 from fanfold.group.values import (
@@ -98,6 +99,8 @@ class FabricCommunicator:
         self._session = Session(self.end, rank, rules)
         self._worker = Worker(f"fanfold-group-{group}")
         self._pairs: dict[tuple[int, int], FabricCommunicator] = {}
+        self._streams: dict[tuple[int, int], Stream] = {}
+        self._mailbox = Mailbox()
         self._is_closed = False
 
     # Joined arrays.
@@ -240,12 +243,9 @@ class FabricCommunicator:
     def broadcast(self, array: Array, root: int, *, timeout_ps: int = 0) -> Work:
         """See ``Communicator``."""
         self._check_rank("root", root)
-        return self._cast("broadcast", array, root, timeout_ps)
-
-    def _cast(self, name: str, array: Array, root: int, timeout_ps: int) -> Work:
         raw = bytes_of(array, "array")
         segments = layout.broadcast(raw.size, root, self.rank, self._ids)
-        told = Moved(name, raw.size, array.dtype)
+        told = Moved("broadcast", raw.size, array.dtype)
         return self._move(told, raw, raw, segments, timeout_ps, root)
 
     def all_gather(self, out: Array, array: Array, *, timeout_ps: int = 0) -> Work:
@@ -389,23 +389,29 @@ class FabricCommunicator:
 
     # Pairs.
 
-    def send(self, array: Array, to: int, *, timeout_ps: int = 0) -> Work:
+    def send(self, array: Array, to: int, *, tag: int = 0, timeout_ps: int = 0) -> Work:
         """See ``Communicator``."""
-        return self._pair(self.rank, to)._cast("send", array, 0, timeout_ps)
+        ask = letter_ask(array, tag)
+        until_ps = self._until(timeout_ps)
+        return self._stream(self.rank, to).send(array, ask, until_ps)
 
-    def recv(self, array: Array, source: int, *, timeout_ps: int = 0) -> Work:
+    def recv(
+        self, array: Array, source: int | None, *, tag: int = 0, timeout_ps: int = 0
+    ) -> Received:
         """See ``Communicator``."""
-        return self._pair(source, self.rank)._cast("send", array, 0, timeout_ps)
+        others = [r for r in range(self.size) if r != self.rank]
+        sources = others if source is None else [source]
+        receive = Receive(sources, array, letter_ask(array, tag), self._until(timeout_ps))
+        return self._mailbox.receive([self._stream(r, self.rank) for r in sources], receive)
 
-    def _pair(self, source: int, to: int) -> "FabricCommunicator":
-        """Group of two for one direction between two ranks, made when first used."""
+    def _stream(self, source: int, to: int) -> Stream:
+        """One direction between two ranks, a group of two, made when first used."""
         self._check_rank("rank", source)
         self._check_rank("rank", to)
         if source == to:
             raise ConfigError("rank", to, "another rank")
-        found = self._pairs.get((source, to))
-        if found is None:
-            found = FabricCommunicator(
+        if (source, to) not in self._pairs:
+            pair = FabricCommunicator(
                 self.fabric,
                 [self.members[source], self.members[to]],
                 int(self.rank == to),
@@ -415,9 +421,10 @@ class FabricCommunicator:
                 climb=self._climb,
                 root=self.root,
             )
-            found._session.called = (source, to)
-            self._pairs[source, to] = found
-        return found
+            pair._session.called = (source, to)
+            self._pairs[source, to] = pair
+            self._streams[source, to] = Stream(pair._session, pair._worker, pair._ids)
+        return self._streams[source, to]
 
     # The group itself.
 

@@ -48,7 +48,8 @@ OF_ALL = ("all_gather", "gather", "scatter", "all_to_all")
 LEAVING = 1
 """Root of the barrier that a rank leaves by: it is no barrier of a program, which has 0."""
 N_FIELDS = 8
-LEAST = -(2**31)
+UNSAID = LEAST = -(2**31)
+"""Word of a rank that has none to say: any other is larger."""
 MAX_CLIMB = 3
 STOPPED_PS = PS_PER_SECOND
 """A rank that looks up so long after its deadline did not run meanwhile."""
@@ -65,6 +66,7 @@ class Ask(NamedTuple):
 
     moved_kind: what the bytes are that are moved, as far as it has a name. rules: for ranks
     that are late, as a number. given: kind as it was asked for. is_mean: a sum, then a share.
+    root: the tag of a message.
     """
 
     name: str
@@ -101,6 +103,7 @@ def text_of(words: Sequence[int]) -> str:
         return "the end of the group" if root else "a barrier, or a call that it refused"
     how = f", {OP_NAMES[op]}" if OP_NAMES[op] != "move" else ""
     whose = f", root {root}" if NAMES[name] in ROOTED else ""
+    whose += f", tag {root}" if NAMES[name] == "send" else ""
     late = f", {said_rules(rules)}" if rules else ""
     what = f"{NAMES[name]} of {low + (high << 31)} bytes of {(*KIND_NAMES, *AS_WIDER)[kind]}"
     return f"{what}{how}{whose}{late}"
@@ -134,10 +137,8 @@ class Session:
         mixed: bool = False,
     ) -> Inside:
         """One operation from agreement to the last result; src and dst are bytes."""
-        if self.broken is not None:
-            raise self.broken
         self._refuse_excluded(ask)
-        self.n_operations += 1
+        self.begin()
         ask = ask._replace(rules=self.rules.number())
         patience_ms = self.rules.patience_ms(ask.name, is_joined=ask.form != MOVED)
         self.end.be_patient(patience_ms, is_strict=self.rules.stragglers == EXCLUDE)
@@ -154,6 +155,25 @@ class Session:
         if self.rules.stragglers == EXCLUDE:
             self._exclude(ask.name, {*agreed.missing, *inside.missing})
         return inside
+
+    def begin(self) -> None:
+        """Count an operation; raises what broke the group before."""
+        if self.broken is not None:
+            raise self.broken
+        self.n_operations += 1
+
+    def move(
+        self, name: str, segments: Sequence[Segment], raw: NDArray[Any], until_ps: int
+    ) -> None:
+        """Move bytes whose sizes all ranks know."""
+        blocks = build_blocks(segments, self.end.block_bytes)
+        batch = Batch(MOVED.kind, MOVED.op, blocks, raw, raw, np.zeros(0, np.int64))
+        if len(blocks):
+            self._run(name, batch, until_ps)
+
+    def lateness(self, name: str, until_ps: int) -> GroupError:
+        """Why nothing came by a deadline; the group goes on."""
+        return self._failure(name, loop.LATE, until_ps)
 
     def _move_blocks(self, ask: Ask, batch: Batch, until_ps: int) -> Inside:
         form = ask.form
@@ -220,7 +240,7 @@ class Session:
         words[:N_FIELDS] = asked
         words[N_FIELDS : 2 * N_FIELDS] = [~word for word in asked]
         words[2 * N_FIELDS : 2 * N_FIELDS + len(codes)] = codes
-        most = self._join_words(ask.name, words, until_ps)
+        most = self._join_all(ask.name, words, until_ps)
         top, low = most[:N_FIELDS], ~most[N_FIELDS : 2 * N_FIELDS]
         if (top != low).any():
             raise self._disagreement(ask, until_ps)
@@ -233,7 +253,7 @@ class Session:
     def _disagreement(self, ask: Ask, until_ps: int) -> GroupError:
         words = np.full((self.size, N_FIELDS), LEAST, np.int32)
         words[self.rank] = ask.words()
-        rows = self._join_words(ask.name, words.reshape(-1), until_ps).reshape(words.shape)
+        rows = self._join_all(ask.name, words.reshape(-1), until_ps).reshape(words.shape)
         found: dict[tuple[int, ...], list[int]] = {}
         for r, row in enumerate(rows.tolist()):
             found.setdefault(tuple(row), []).append(r)
@@ -255,29 +275,46 @@ class Session:
             ranks=self._called(others),
         )
 
-    def _join_words(
-        self, name: str, words: NDArray[np.int32], until_ps: int
-    ) -> NDArray[np.int32]:
-        """Largest of each word over all ranks."""
+    def join_words(
+        self, name: str, words: NDArray[np.int32], until_ps: int, *, may_end: bool = False
+    ) -> NDArray[np.int32] | None:
+        """Largest of each word over all ranks.
+
+        Args:
+            may_end: end with None at the deadline, or when the rank is recalled; the same
+                words are then joined later.
+        """
         out = np.zeros_like(words)
         blocks = build_blocks([Segment(0, 0, words.nbytes)], self.end.block_bytes)
         none = np.zeros(0, np.int64)
         batch = Batch(
             WORDS.kind, WORDS.op, blocks, words.view(np.uint8), out.view(np.uint8), none
         )
-        self._run(name, batch, until_ps)
-        return out
+        is_over = self._run(name, batch, until_ps, may_end=may_end)
+        return out if is_over else None
 
-    def _run(self, name: str, batch: Batch, until_ps: int) -> None:
+    def _join_all(
+        self, name: str, words: NDArray[np.int32], until_ps: int
+    ) -> NDArray[np.int32]:
+        found = self.join_words(name, words, until_ps)
+        assert found is not None
+        return found
+
+    def _run(self, name: str, batch: Batch, until_ps: int, *, may_end: bool = False) -> bool:
         row = self.end.state.row[0]
         while True:
-            code = self.end.run(batch, until_ps)
+            code = self.end.run(batch, until_ps, may_end=may_end)
+            if may_end and (
+                code == loop.LATE or (code == loop.WOKEN and not self.end.is_stopped)
+            ):
+                return False
             if code != loop.NO_ROOM or not self._ask_for_less(row):
                 break
             self.n_shrunk += 1
         if code != loop.DONE:
             self.broken = self._failure(name, code, until_ps)
             raise self.broken
+        return True
 
     def _ask_for_less(self, row: Any) -> bool:
         """Rank 0 asks for half as many slots, then further up, then at its own host."""

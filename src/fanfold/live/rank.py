@@ -145,6 +145,7 @@ class RankEnd:
         self.mishaps = build_mishaps(len(self.state.near) + 1, 2048, fabric.mtu)
         self.drops = np.zeros(N_DROPS, np.int64)
         self.is_stopped = False
+        self._is_recalled = False
         self._warm()
 
     def _warm(self) -> None:
@@ -188,8 +189,12 @@ class RankEnd:
             marks=np.zeros(len(batch.src) // 2 if batch.kind <= KIND_F16 else 0, np.uint8),
         )
 
-    def run(self, batch: Batch, until_ps: int) -> int:
-        """Send a batch and take in its results; the loop's code, WOKEN when it was stopped."""
+    def run(self, batch: Batch, until_ps: int, *, may_end: bool = False) -> int:
+        """Send a batch and take in its results; the loop's code, WOKEN when it was stopped.
+
+        Args:
+            may_end: ``recall`` ends it too; the same batch may be run later.
+        """
         self._load(batch)
         st.code_first(self.state)
         job = self.state.job[0]
@@ -198,8 +203,9 @@ class RankEnd:
             code = loop.serve_rank(self.io, self.state, self.mishaps, self.drops, until_ps)
             if code == loop.WOKEN:
                 self._drain_wakes()
-                if not self.is_stopped:
+                if not (self.is_stopped or (may_end and self._is_recalled)):
                     continue
+                self._is_recalled = False
             if code == loop.DONE:
                 row = self.state.row[0]
                 row["base"] = (row["base"] + len(batch.blocks)) & 0xFFFFFFFF
@@ -305,6 +311,11 @@ class RankEnd:
         row = self.state.row[0]
         return counts | {"srtt_ps": int(row["srtt_ps"]), "cwnd": int(row["cwnd"])}
 
+    def recall(self) -> None:
+        """End a wait that may end, from another thread."""
+        self._is_recalled = True
+        self.wake()
+
     def wake(self) -> None:
         """End the current wait, from another thread."""
         try:
@@ -329,6 +340,10 @@ class RankEnd:
         self.sock.close()
         self._wake.close()
         self._woken.close()
+
+
+Guard = threading.Lock
+"""Of what several workers share."""
 
 
 class Worker:

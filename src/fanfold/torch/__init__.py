@@ -15,10 +15,13 @@ from hashlib import blake2b
 from typing import Any
 
 from fanfold.errors import ConfigError
+from fanfold.torch.gates import open_monitored_barrier
 from fanfold.torch.seat import FanfoldOptions
+from fanfold.torch.store import Connections
 
 NAME = "fanfold"
 _n_made: Counter[str] = Counter()
+_connections = Connections()
 
 __all__ = ["NAME", "FanfoldOptions", "counters", "register"]
 
@@ -29,6 +32,7 @@ def register() -> None:
 
     if dist.is_available() and NAME not in dist.Backend.backend_list:
         dist.Backend.register_backend(NAME, _create, extended_api=True, devices=["cpu"])
+        open_monitored_barrier(dist, NAME)
 
 
 def counters(group: Any = None) -> dict[str, int]:
@@ -59,7 +63,7 @@ def _create(options: Any, own: object) -> Any:
 def own_store(store: Any, ranks: list[int]) -> Callable[[], Any]:
     """What opens a part of the store that only this group has, whenever each rank makes it.
 
-    It has a connection of its own: a program that waits in its store holds up no group.
+    All groups of the process share a connection (``Connections``).
 
     PyTorch names a group, and its part of the store, by how many groups the rank made before;
     ranks that make groups in different orders would never meet. Here it is named by its ranks,
@@ -73,7 +77,7 @@ def own_store(store: Any, ranks: list[int]) -> Callable[[], Any]:
     key = blake2b(repr(ranks).encode(), digest_size=8).hexdigest()
     _n_made[key] += 1
     prefix = f"fanfold/{key}/{_n_made[key]}/"
-    return lambda: dist.PrefixStore(prefix, store.clone())
+    return lambda: dist.PrefixStore(prefix, _connections.of(store))
 
 
 register()

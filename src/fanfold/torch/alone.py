@@ -14,6 +14,10 @@ class Done:
     def wait(self, timeout_ps: int | None = None) -> None:
         """Return."""
 
+    def source(self) -> int:
+        """This rank."""
+        return 0
+
     def is_done(self) -> bool:
         """Yes."""
         return True
@@ -122,11 +126,13 @@ class Alone:
         """A copy."""
         return _copy(out, array, "all_to_all")
 
-    def send(self, array: Array, to: int, *, timeout_ps: int = 0) -> Done:
+    def send(self, array: Array, to: int, *, tag: int = 0, timeout_ps: int = 0) -> Done:
         """Refused: there is nobody else."""
         raise GroupError("send: a group of one has nobody to send to", op="send", ranks=[0])
 
-    def recv(self, array: Array, source: int, *, timeout_ps: int = 0) -> Done:
+    def recv(
+        self, array: Array, source: int | None, *, tag: int = 0, timeout_ps: int = 0
+    ) -> Done:
         """Refused: there is nobody else."""
         raise GroupError("recv: a group of one has nobody who sends", op="recv", ranks=[0])
 

@@ -2,10 +2,10 @@
 
 PyTorch names some operations twice: ``all_gather_single`` since 2.13, ``_allgather_base``
 before; both are here. What the fabric cannot join, bitwise operators, is gathered and joined
-on each host, and counted. Messages of a pair of ranks come in their order and carry no tag.
+on each host, and counted.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -13,22 +13,24 @@ from torch import Tensor
 from torch.distributed import ProcessGroup
 
 from fanfold.errors import ConfigError
+from fanfold.group.communicator import Communicator, Message
 from fanfold.torch.eager import untraced
 from fanfold.torch.plans import (
     BITWISE,
     Plan,
     check_list,
+    check_tag,
     exchange,
     fabric_op,
     op_of,
     packed,
     parts_of,
-    refuse_tag,
     split_of,
     width_of,
 )
+from fanfold.torch.runner import ALL, NOBODY, Ends
 from fanfold.torch.tensors import like, moved, moved_pair, one_of, summed
-from fanfold.torch.work import FanfoldWork, as_torch
+from fanfold.torch.work import FanfoldWork
 
 
 @untraced
@@ -88,6 +90,7 @@ class Collectives(ProcessGroup):
                 list(outputs[0]),
                 lambda c, t: [c.all_gather_v(arrays, source.array, timeout_ps=t)],
                 outs,
+                given=list(inputs),
             )
 
         return self._run("all_gather", opts, plan)
@@ -229,27 +232,24 @@ class Collectives(ProcessGroup):
         """Send to a rank that receives."""
 
         def plan() -> Plan:
-            refuse_tag(tag)
-            flat = moved(one_of(tensors, "send"))
-            return Plan([], lambda c, t: [c.send(flat.array, to, timeout_ps=t)], [])
+            check_tag(tag)
+            tensor = one_of(tensors, "send")
+            flat = moved(tensor)
 
-        return self._run("send", None, plan, is_pair=True)
+            def start(c: Communicator, t: int) -> Sequence[Ends]:
+                return [c.send(flat.array, to, tag=tag, timeout_ps=t)]
+
+            return Plan([], start, [], given=[tensor])
+
+        return self._run("send", None, plan, to=to)
 
     def recv(self, tensors: Any, source: int, tag: int = 0) -> FanfoldWork:
         """Receive from a rank that sends."""
-
-        def plan() -> Plan:
-            refuse_tag(tag)
-            flat = moved(one_of(tensors, "recv"))
-            return Plan(
-                list(tensors), lambda c, t: [c.recv(flat.array, source, timeout_ps=t)], [flat]
-            )
-
-        return self._run("recv", None, plan, is_pair=True)
+        return self._receive(tensors, source, tag)
 
     def recv_anysource(self, tensors: Any, tag: int = 0) -> FanfoldWork:
-        """Refused: a receiver names its sender."""
-        raise as_torch(ConfigError("recv", "any source", "the rank that sends"), "recv")
+        """Receive from whichever rank sends first."""
+        return self._receive(tensors, None, tag)
 
     def barrier(self, opts: Any = None) -> FanfoldWork:
         """Done when all ranks have called it."""
@@ -268,14 +268,32 @@ class Collectives(ProcessGroup):
     # Inside.
 
     def _run(
-        self, name: str, opts: Any, plan: Callable[[], Plan], *, is_pair: bool = False
+        self, name: str, opts: Any, plan: Callable[[], Plan], *, to: int = ALL
     ) -> FanfoldWork:
         """Make a plan and put it into the queue; what is wrong with it is raised here.
 
         Args:
-            is_pair: other ranks of the group have no part in it, and are told of no refusal.
+            to: rank that it sends to, NOBODY where it receives; others than ALL: other ranks
+                of the group have no part in it, and are told of no refusal.
         """
         raise NotImplementedError
+
+    def _receive(self, tensors: Any, source: int | None, tag: int) -> FanfoldWork:
+        messages: list[Message] = []
+
+        def plan() -> Plan:
+            check_tag(tag)
+            flat = moved(one_of(tensors, "recv"))
+
+            def start(c: Communicator, t: int) -> Sequence[Ends]:
+                messages.append(c.recv(flat.array, source, tag=tag, timeout_ps=t))
+                return messages
+
+            return Plan(list(tensors), start, [flat])
+
+        work = self._run("recv", None, plan, to=NOBODY)
+        work.comes_from(lambda: messages[0].source())  # noqa: PLW0108 - there is none yet
+        return work
 
     def _join(self, tensors: list[Tensor], op: Any) -> Plan:
         if op in BITWISE:

@@ -8,16 +8,19 @@ from itertools import count
 from typing import Any
 from weakref import WeakValueDictionary
 
+import torch
+
 from fanfold.group.communicator import Communicator
 from fanfold.torch.alone import Alone
 from fanfold.torch.build import build_communicator
 from fanfold.torch.collectives import Collectives
 from fanfold.torch.eager import untraced
 from fanfold.torch.meeting import Meeting
+from fanfold.torch.monitor import Monitor
 from fanfold.torch.plans import Plan
-from fanfold.torch.runner import Runner, Task, refusal
+from fanfold.torch.runner import ALL, Runner, Task, refusal
 from fanfold.torch.seat import FanfoldOptions
-from fanfold.torch.store import Store
+from fanfold.torch.store import GroupStore, Store
 from fanfold.torch.work import FanfoldWork, as_torch
 
 _open: "WeakValueDictionary[int, FanfoldGroup]" = WeakValueDictionary()
@@ -42,7 +45,9 @@ class FanfoldGroup(Collectives):
         super().__init__(rank, len(ranks))
         self._name, self._timeout = name, timeout
         self._gathering: list[FanfoldWork] | None = None
+        self._n_begun = [0, 0]  # messages, collectives
         meeting = Meeting(open_store, rank, ranks, name)
+        self._monitor = Monitor(meeting, GroupStore(open_store))
 
         def connect() -> Communicator:
             if len(ranks) == 1:
@@ -93,9 +98,27 @@ class FanfoldGroup(Collectives):
         """The same, for Python."""
         return self._name
 
+    @property
+    def timeout(self) -> timedelta:
+        """Deadline of operations that name none."""
+        return self._timeout
+
     def set_timeout(self, timeout: timedelta) -> None:
         """Deadline of operations that name none."""
         self._timeout = timeout
+
+    @property
+    def _device_types(self) -> list[torch.device]:
+        """Devices whose tensors it takes: PyTorch looks here where it makes tensors itself."""
+        return [torch.device("cpu")]
+
+    def _get_sequence_number_for_group(self) -> int:
+        """Collectives begun so far; errors name them by it."""
+        return self._n_begun[True]
+
+    def monitored_barrier(self, timeout: timedelta, wait_all_ranks: bool = False) -> None:
+        """A barrier by the group's store, whose first rank names those that do not come."""
+        self._monitor.hold(_ps(timeout), is_patient=wait_all_ranks)
 
     def counters(self) -> dict[str, int]:
         """Of the communicator; ``all_gathered``: operations that hosts joined by themselves."""
@@ -125,24 +148,29 @@ class FanfoldGroup(Collectives):
         return self._run("coalesced", None, plan)
 
     def _run(
-        self, name: str, opts: Any, plan: Callable[[], Plan], *, is_pair: bool = False
+        self, name: str, opts: Any, plan: Callable[[], Plan], *, to: int = ALL
     ) -> FanfoldWork:
         """Put an operation into the queue; what is wrong with its arguments is raised here.
 
         Args:
-            is_pair: other ranks of the group have no part in it, and are told of no refusal.
+            to: rank that it sends to, NOBODY where it receives; others than ALL: other ranks
+                of the group have no part in it, and are told of no refusal.
         """
         timeout = getattr(opts, "timeout", None)
         if timeout is None or timeout <= timedelta(0):
             timeout = self._timeout
+        self._n_begun[to == ALL] += 1
+        number = self._n_begun[to == ALL]
         try:
             made = plan()
         except Exception as error:
-            if not is_pair:
-                self._runner.submit(refusal(error, FanfoldWork(name, [], _ps(timeout))))
-            raise as_torch(error, name) from error
-        work = FanfoldWork(name, made.tensors, _ps(timeout))
-        self._runner.submit(Task(work, made.start, made.finish))
+            work = FanfoldWork(name, [], _ps(timeout), number)
+            if to == ALL:
+                self._runner.submit(refusal(error, work))
+            raise as_torch(error, name, work) from error
+        work = FanfoldWork(name, made.tensors, _ps(timeout), number)
+        work.record(self.getBackendName(), made.given)
+        self._runner.submit(Task(work, made.start, made.finish, to))
         if self._gathering is not None:
             self._gathering.append(work)
         return work

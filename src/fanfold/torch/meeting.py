@@ -2,14 +2,16 @@
 
 A rank writes where it stands and asks again and again who has written; it never blocks in the
 store, which all groups of a process share. So groups may be created in any order, on any
-rank. A rank that fails says so, and all others fail with its words. Nobody sends before all
-are built.
+rank. First they call the roll (roll.py), so that nothing counts that an attempt before left in
+the store. A rank that fails says so, and all others fail with its words. Nobody sends before
+all are built.
 """
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from threading import Event
+from typing import TypeVar
 
 import msgspec
 
@@ -17,6 +19,7 @@ from fanfold.errors import EnvironmentLack, FanfoldError
 from fanfold.group.communicator import Communicator, GroupError
 from fanfold.live.clock import now_ps
 from fanfold.topo.fabric import Fabric
+from fanfold.torch.roll import Roll
 from fanfold.torch.seat import (
     WHERE,
     FanfoldOptions,
@@ -31,8 +34,8 @@ from fanfold.units import PS_PER_SECOND
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.001, 0.05
 SILENT_PS = 2 * PS_PER_SECOND
 """A store that has not answered for so long is not waited for past the deadline."""
-HERE, PLACE, BUILT = "here", "place", "built"
-"""Steps; each rank writes a key of its own at each."""
+PLACE, BUILT = "place", "built"
+"""Steps after the roll; each rank writes a key of its own at each."""
 FABRIC, NUMBER, FAILED = "fabric", "number", "failed"
 MAX_NUMBERS = 8
 """Numbers, and so ports, that a group tries."""
@@ -41,6 +44,7 @@ READ_FABRIC = msgspec.json.Decoder(Fabric)
 use, and a second thread that uses it meanwhile takes that half made and crashes."""
 
 
+T = TypeVar("T")
 Build = Callable[[Fabric, list[str], int, int, int], Communicator]
 """fabric, members by rank, rank, number of the group, timeout_ps"""
 
@@ -49,6 +53,7 @@ class Meeting:
     """One rank's part in the meeting of a group.
 
     deadline_ps: when it fails, looked at again and again; None: nobody waits for it yet.
+    folder: of the store, for this attempt alone; empty until all ranks are here.
     """
 
     def __init__(
@@ -57,6 +62,8 @@ class Meeting:
         self._store = GroupStore(open_store)
         self.rank, self.ranks, self.name = rank, ranks, name
         self.deadline_ps: int | None = None
+        self.folder = ""
+        self._roll: Roll | None = None
         self._nap = Event()
 
     def hold(self, own: FanfoldOptions | None, build: Build, timeout_ps: int) -> Communicator:
@@ -77,6 +84,10 @@ class Meeting:
         finally:
             self._store.close()
 
+    def late(self) -> list[int]:
+        """Ranks that are not here yet."""
+        return self._roll.late() if self._roll is not None else []
+
     def leave(self) -> None:
         """Wake up and end."""
         self._nap.set()
@@ -94,9 +105,8 @@ class Meeting:
 
     def _hold(self, own: FanfoldOptions | None, build: Build, timeout_ps: int) -> Communicator:
         env = environment()
-        fabric = find_fabric(own, env)
-        self._say(HERE, digest_of(fabric) if fabric else "")
-        agreed = self._agree(fabric, self._hear(HERE))
+        fabric, digests = self._call_roll(own, env)
+        agreed = self._agree(fabric, digests)
         self._say(PLACE, find_host(agreed, own, env, self.ranks[self.rank]))
         members = self._hear(PLACE)
         self._refuse_twice(members)
@@ -115,6 +125,26 @@ class Meeting:
             if made is not None:
                 made.close()
         raise self._error(busy[0], [])
+
+    def _call_roll(
+        self, own: FanfoldOptions | None, env: Mapping[str, str]
+    ) -> tuple[Fabric | None, list[str]]:
+        """This rank's fabric, if it was told of one, and the digests of all ranks'."""
+        fabric, error = None, ""
+        try:
+            fabric = find_fabric(own, env)
+        except FanfoldError as lack:
+            error = str(lack)
+        digest = digest_of(fabric) if fabric else ""
+        roll = Roll(self._store, self.rank, len(self.ranks), digest, error)
+        self._roll = roll
+        called = self._until(roll.look, roll.late)
+        self._store.enter(called.name)
+        self.folder = called.name
+        for rank, answer in enumerate(called.answers):
+            if answer.error:
+                raise self._error(f"rank {rank}: {answer.error}", [rank])
+        return fabric, [answer.digest for answer in called.answers]
 
     def _number(self, attempt: int) -> int:
         """The group's number, which its first rank draws."""
@@ -165,24 +195,45 @@ class Meeting:
         return [self._store.get(key).decode() for key in keys]
 
     def _wait_for(self, keys: list[str], ranks: Sequence[int]) -> None:
-        """Return when all keys are written; look more and more seldom.
+        """Return when all keys are written.
 
         Raises:
             GroupError: a rank failed, the deadline is over, or the group was closed.
         """
-        wait_s = FIRST_WAIT_S
-        while not self._store.check(keys):
+
+        def look() -> bool | None:
+            if self._store.check(keys):
+                return True
             if self._store.check([FAILED]):
                 rank, text = msgspec.json.decode(self._store.get(FAILED), type=tuple[int, str])
                 raise self._error(f"rank {rank}: {text}", [rank])
+            return None
+
+        def late() -> list[int]:
+            pairs = zip(ranks, keys, strict=True)
+            return [rank for rank, key in pairs if not self._store.check([key])]
+
+        self._until(look, late)
+
+    def _until(self, look: Callable[[], T | None], late: Callable[[], list[int]]) -> T:
+        """What ``look`` finds; it is called more and more seldom.
+
+        Args:
+            late: ranks that are waited for.
+
+        Raises:
+            GroupError: the deadline is over, or the group was closed.
+        """
+        wait_s = FIRST_WAIT_S
+        while (found := look()) is None:
             if self.deadline_ps is not None and now_ps() > self.deadline_ps:
-                pairs = zip(ranks, keys, strict=True)
-                late = [rank for rank, key in pairs if not self._store.check([key])]
-                text = f"waited in vain for {said_ranks(late)}"
-                raise self._error(text, late, is_deadline=True)
+                ranks = late()
+                text = f"waited in vain for {said_ranks(ranks)}"
+                raise self._error(text, ranks, is_deadline=True)
             if self._nap.wait(wait_s):
                 raise self._error("the group was closed", [])
             wait_s = min(2 * wait_s, LONGEST_WAIT_S)
+        return found
 
     def _error(
         self, text: str, ranks: Sequence[int], *, is_deadline: bool = False

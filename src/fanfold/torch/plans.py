@@ -10,7 +10,8 @@ from torch.distributed import ReduceOp
 
 from fanfold.errors import ConfigError
 from fanfold.group.communicator import Communicator, GroupError, Op
-from fanfold.torch.runner import Ends
+from fanfold.live.clock import now_ps
+from fanfold.torch.runner import LEAST_PS, Ends
 from fanfold.torch.tensors import Flat, summed
 
 OPS: dict[Any, Op] = {
@@ -26,12 +27,18 @@ BITWISE: dict[Any, Any] = {
     ReduceOp.BXOR: np.bitwise_xor,
 }
 """Operators that no BFR has."""
+MAX_TAG = 0x7FFFFFFF
 Start = Callable[[Communicator, int], Sequence[Ends]]
 """Begins an operation, with its deadline in ps."""
 
 
 class Plan:
-    """What an operation does. backs: what is copied back at its end; after: done then."""
+    """What an operation does.
+
+    Args:
+        backs: what is copied back at its end. after: done then. given: tensors that a profiler
+            shows, where they are not those of the outcome.
+    """
 
     def __init__(
         self,
@@ -39,11 +46,13 @@ class Plan:
         start: Start,
         backs: Sequence[Flat],
         after: Callable[[], Any] | None = None,
+        given: Sequence[Tensor] | None = None,
     ) -> None:
         for flat in backs:
             if flat.target is not None:
                 check_room(flat.target)
         self.tensors, self.start = tensors, start
+        self.given = tensors if given is None else given
         self._backs, self._after = backs, after
 
     def finish(self) -> None:
@@ -114,10 +123,10 @@ def check_room(tensor: Tensor) -> None:
         raise ConfigError("tensor", f"expanded to {tuple(tensor.shape)}", allowed)
 
 
-def refuse_tag(tag: int) -> None:
-    """Raise ConfigError for a message that is to be matched by more than its place."""
-    if tag:
-        raise ConfigError("tag", tag, "0: messages of a pair of ranks come in their order")
+def check_tag(tag: int) -> None:
+    """Raise ConfigError for a tag that a message cannot carry."""
+    if not 0 <= tag <= MAX_TAG:
+        raise ConfigError("tag", tag, f"0 to {MAX_TAG}")
 
 
 def width_of(tensor: Tensor) -> int:
@@ -152,6 +161,7 @@ def exchange(out: Flat, source: Flat, gives: list[int], takes: list[int]) -> Sta
     mine = np.array([gives, takes], np.int64).reshape(-1)
 
     def start(comm: Communicator, timeout_ps: int) -> Sequence[Ends]:
+        until_ps = now_ps() + timeout_ps
         table = np.zeros(2 * n * n, np.int64)
         comm.all_gather(table, mine, timeout_ps=timeout_ps).wait()
         given, taken = np.moveaxis(table.reshape(n, 2, n), 1, 0)
@@ -161,6 +171,7 @@ def exchange(out: Flat, source: Flat, gives: list[int], takes: list[int]) -> Sta
             text = f"rank {i} gives rank {j} {given[i, j]} numbers, which takes {taken[j, i]}"
             raise GroupError(f"all_to_all: {text}", op="all_to_all", ranks=[i, j])
         counts = given.tolist()
-        return [comm.all_to_all_v(out.array, source.array, counts, timeout_ps=timeout_ps)]
+        left_ps = max(until_ps - now_ps(), LEAST_PS)
+        return [comm.all_to_all_v(out.array, source.array, counts, timeout_ps=left_ps)]
 
     return start

@@ -6,6 +6,7 @@ watches that nobody waits past the deadline for a store that does not answer.
 """
 
 import os
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
@@ -21,6 +22,10 @@ from fanfold.units import PS_PER_SECOND
 
 CLOSE_PS = 5 * PS_PER_SECOND
 LOOK_S = 0.25
+ALL, NOBODY = -1, -2
+"""In the place of the rank that an operation sends to: a collective has all, a receive none."""
+LEAST_PS = PS_PER_SECOND // 1000
+"""What an operation has that is begun at its deadline: it fails by it, in words."""
 
 
 class Ends(Protocol):
@@ -43,11 +48,15 @@ class Meets(Protocol):
 
 
 class Task(NamedTuple):
-    """start: begin it on a communicator. finish: what is left to do at its end."""
+    """start: begin it on a communicator. finish: what is left to do at its end.
+
+    to: rank that it sends to, ALL or NOBODY where it is no send.
+    """
 
     work: FanfoldWork
     start: Callable[[Communicator, int], Sequence[Ends]]
     finish: Callable[[], None]
+    to: int = ALL
 
 
 def refusal(error: Exception, work: FanfoldWork) -> Task:
@@ -57,7 +66,7 @@ def refusal(error: Exception, work: FanfoldWork) -> Task:
     def start(comm: Communicator, timeout_ps: int) -> Sequence[Ends]:
         raise ConfigError(work.name, str(error), allowed)
 
-    return Task(work, start, lambda: None)
+    return Task(work, start, _none)
 
 
 class Runner:
@@ -74,6 +83,7 @@ class Runner:
         self._comm: Communicator | None = None
         self._error: Exception | None = None
         self._is_closed = False
+        self._sends: list[Task] = []
         self._threads: list[Thread] = []
 
     def start(self, connect: Callable[[], Communicator]) -> None:
@@ -96,7 +106,10 @@ class Runner:
             if self._is_closed:
                 raise as_torch(GroupError(f"{name}: the group is closed", op=name), name)
             if self._meeting.deadline_ps is None:
-                self._meeting.deadline_ps = now_ps() + task.work.timeout_ps
+                self._meeting.deadline_ps = task.work.until_ps
+            if task.to >= 0:
+                self._sends = [old for old in self._sends if not old.work.is_completed()]
+                self._sends.append(task._replace(start=_nothing, finish=_none))
             self._tasks.put(task)
         return task.work
 
@@ -105,7 +118,10 @@ class Runner:
         return self._comm.counters() if self._comm else {}
 
     def close(self) -> None:
-        """End the threads and the communicator; what is under way fails. Nothing in a fork."""
+        """End the threads and the communicator; what is under way fails. Nothing in a fork.
+
+        What was sent is delivered first, or it is said that it was not.
+        """
         if os.getpid() != self._pid:
             return
         with self._lock:
@@ -113,12 +129,19 @@ class Runner:
                 return
             self._is_closed = True
             self._tasks.put(None)
+        until_ps = now_ps() + CLOSE_PS
+        pending = [task for task in self._sends if not task.work.is_over_by(until_ps)]
         self._meeting.leave()
         self._join(self._threads[0])
         if self._comm is not None:
             self._comm.close()
         self._join(self._threads[1])
         self._tellers.close(CLOSE_PS // PS_PER_SECOND)
+        for task in pending:
+            text = f"send to rank {task.to} was not delivered: no receive there took it"
+            text += f"; operation {task.work.number} of the group"
+            warnings.warn(text, RuntimeWarning, stacklevel=2)
+        self._sends.clear()
 
     def _join(self, thread: Thread) -> None:
         """Wait for a thread, but not for ever, nor for one that hangs in the store."""
@@ -157,10 +180,12 @@ class Runner:
         name = task.work.name
         if self._comm is None:
             raise GroupError(f"{name}: {self._error}", op=name) from self._error
+        left_ps = max(task.work.until_ps - now_ps(), LEAST_PS)
         try:
-            return task.start(self._comm, task.work.timeout_ps)
+            return task.start(self._comm, left_ps)
         except ConfigError:
-            self._refuse(task.work.timeout_ps)
+            if task.to == ALL:
+                self._refuse(left_ps)
             raise
 
     def _refuse(self, timeout_ps: int) -> None:
@@ -192,9 +217,18 @@ class Runner:
 
     def _end(self, task: Task, error: Exception | None) -> None:
         """Tell who waits."""
-        tell = task.work.finish(as_torch(error, task.work.name) if error is not None else None)
+        work = task.work
+        tell = work.finish(as_torch(error, work.name, work) if error is not None else None)
         if tell is not None:
             self._tellers.tell(tell)
+
+
+def _nothing(comm: Communicator, timeout_ps: int) -> Sequence[Ends]:
+    return []
+
+
+def _none() -> None:
+    return None
 
 
 def _error_of(action: Callable[[], None]) -> Exception | None:

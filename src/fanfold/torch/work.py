@@ -7,18 +7,21 @@ on the work. So the future here is a callback of another one, which raises.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import partial
-from threading import Event, Lock
+from threading import Event, Lock, get_ident
 from typing import Any
 
 import torch
+from torch._C._profiler import _RecordFunctionFast
 from torch.distributed import Work
 
 from fanfold.group.communicator import GroupError
+from fanfold.live.clock import now_ps
+from fanfold.units import PS_PER_SECOND
 
-CARRIED_BY = {"send": "broadcast", "recv": "broadcast", "all_to_all": "all_gather"}
+CARRIED_BY = {"all_to_all": "all_gather"}
 """What the communicator calls these, or what begins them."""
 
 
@@ -39,11 +42,20 @@ class FanfoldWork(Work):
     """One operation; ``finish`` is called once, by the thread that saw it end.
 
     The future is made when it is first asked for: most programs never do.
+
+    Args:
+        number: of the operation in its group, from 1; 0 where it is none.
+
+    Attributes:
+        until_ps: its deadline, whatever it waits for before it begins.
     """
 
-    def __init__(self, name: str, tensors: list[Any], timeout_ps: int) -> None:
+    def __init__(self, name: str, tensors: list[Any], timeout_ps: int, number: int = 0) -> None:
         super().__init__()
-        self.name, self.timeout_ps = name, timeout_ps
+        self.name, self.timeout_ps, self.number = name, timeout_ps, number
+        self.until_ps = now_ps() + timeout_ps
+        self._record: tuple[int, Any] | None = None
+        self._source: Callable[[], int] | None = None
         self._pid = os.getpid()
         self._lock, self._over = Lock(), Event()
         self._outcome = _Outcome(tensors)
@@ -71,6 +83,7 @@ class FanfoldWork(Work):
         """
         if not self._over.is_set():
             self._stay(timeout.total_seconds())
+        self._end_record()
         if self._outcome.error is not None:
             raise self._outcome.error
         return True
@@ -80,8 +93,32 @@ class FanfoldWork(Work):
             text = f"{self.name}: it is of process {self._pid}, of which this one is a fork"
             raise torch.distributed.DistBackendError(text)
         if not self._over.wait(seconds if seconds > 0 else None):
-            text = f"{self.name}: not done after {seconds} s of wait; it goes on"
+            text = f"{self.name}: Timed out after {seconds} s of wait; it goes on"
             raise torch.distributed.DistBackendError(text)
+
+    def record(self, backend: str, inputs: Sequence[Any]) -> None:
+        """Let PyTorch's profiler, if it is on, show the operation until its end is seen here.
+
+        Only the thread that the profiler was started for can end what it shows.
+        """
+        if torch.autograd._profiler_enabled():
+            record = _RecordFunctionFast(f"{backend}:{self.name}", list(inputs))
+            record.__enter__()
+            self._record = get_ident(), record
+
+    def _end_record(self) -> None:
+        if self._record is not None and self._record[0] == get_ident():
+            (_, record), self._record = self._record, None
+            record.__exit__(None, None, None)
+
+    def comes_from(self, source: Callable[[], int]) -> None:
+        """Note how to learn, at the end, which rank a message came from."""
+        self._source = source
+
+    def _source_rank(self) -> int:
+        """Rank that a message came from."""
+        self.wait()
+        return self._source() if self._source is not None else -1
 
     def get_future(self) -> Any:
         """Future of the tensors; it raises where ``wait`` does."""
@@ -94,6 +131,10 @@ class FanfoldWork(Work):
                 else:
                     self._raw = raw
             return self._future
+
+    def is_over_by(self, until_ps: int) -> bool:
+        """Over, well or badly, before an instant; waits for it."""
+        return self._over.wait(max(until_ps - now_ps(), 0) / PS_PER_SECOND)
 
     def is_completed(self) -> bool:
         """Over, well or badly."""
@@ -117,8 +158,18 @@ class FanfoldWork(Work):
         self.wait()
 
 
-def as_torch(error: Exception, name: str) -> Exception:
-    """An error as PyTorch's programs catch it: a RuntimeError that names the operation."""
+def said_end(work: FanfoldWork, is_deadline: bool) -> str:
+    """Which operation it was, and its deadline where that is why it ended."""
+    late = f"; Timed out after {work.timeout_ps / PS_PER_SECOND:g} s" if is_deadline else ""
+    return f"{late}; operation {work.number} of the group" if work.number else late
+
+
+def as_torch(error: Exception, name: str, work: FanfoldWork | None = None) -> Exception:
+    """An error as PyTorch's programs catch it: a RuntimeError that names the operation.
+
+    Args:
+        work: the operation itself, whose number and deadline are told.
+    """
     text = str(error)
     carrier = CARRIED_BY.get(name)
     if carrier and isinstance(error, GroupError) and error.op == carrier:
@@ -129,6 +180,8 @@ def as_torch(error: Exception, name: str) -> Exception:
     branch = error.branch if isinstance(error, GroupError) else ""
     if branch and branch not in text:
         text += f"; branch {branch}"
+    if work is not None:
+        text += said_end(work, isinstance(error, GroupError) and error.is_deadline)
     told = torch.distributed.DistBackendError(text)
     told.__cause__ = error
     return told

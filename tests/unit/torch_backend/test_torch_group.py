@@ -199,20 +199,34 @@ def test_messages_of_a_pair():
         works = [group.send([torch.tensor([1.0, rank])], to), group.recv([box], source)]
         for work in works:
             work.wait()
-        with pytest.raises(RuntimeError, match="tag"):
-            group.send([box], to, 5)
-        with pytest.raises(RuntimeError, match="any source"):
-            group.recv_anysource([box])
         return box.tolist()
 
     assert in_group(action) == [[1.0, 2.0], [1.0, 0.0], [1.0, 1.0]]
 
 
+def test_messages_are_found_by_tag_and_tell_their_source():
+    def action(group, rank):
+        if rank:
+            for tag in (7, 8):
+                group.send([torch.tensor([10 * rank + tag])], 0, tag).wait()
+            return None
+        box, found = torch.zeros(1, dtype=torch.int64), []
+        group.recv([box], 2, 8).wait()
+        found.append(box.item())
+        for tag in (8, 7, 7):
+            work = group.recv_anysource([box], tag)
+            work.wait()
+            found.append((work._source_rank(), box.item()))
+        return [found[0], found[1], sorted(found[2:])]
+
+    assert in_group(action)[0] == [28, (1, 18), [(1, 17), (2, 27)]]
+
+
 def test_a_refused_message_of_a_pair_leaves_the_group_in_step():
     def action(group, rank):
         if rank == 0:
-            with pytest.raises(RuntimeError, match=r"send: tag: got 5"):
-                group.send([torch.ones(1)], 1, 5)
+            with pytest.raises(RuntimeError, match=r"send: tag: got -1, allowed: 0 to"):
+                group.send([torch.ones(1)], 1, -1)
         mine = torch.ones(1)
         group.allreduce([mine]).wait()
         return mine.item()
