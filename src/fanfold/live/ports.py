@@ -164,6 +164,9 @@ def check_mtu(fabric: Fabric, name: str) -> None:
                 probe.bind((fabric.by_name[name].address, 0))
                 probe.connect((node.address, fabric.port))
                 path = probe.getsockopt(socket.IPPROTO_IP, IP_MTU)
+            except PermissionError as error:  # without SO_BROADCAST
+                allowed = "an address of one machine; this is a broadcast address here"
+                raise ConfigError(f"{node.name}.address", node.address, allowed) from error
             except OSError:
                 return  # binding or routing fails by its own name later
         if fabric.mtu > path:

@@ -5,7 +5,7 @@ Field names are those of the file after ``source``: "lab.toml: node[3].bfr_id", 
 
 import re
 from collections.abc import Iterator
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv4Network
 from typing import TYPE_CHECKING
 
 from fanfold.errors import ConfigError
@@ -30,6 +30,18 @@ MTU_RANGE = (576, 65535)
 """RFC 791 section 3.2: what every IPv4 host takes, and what its length field can say."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", re.ASCII)
+_NOT_OF_ONE = tuple(
+    (IPv4Network(network), what)
+    for network, what in (
+        ("0.0.0.0/8", "of no machine (RFC 1122 section 3.2.1.3)"),
+        ("127.0.0.0/32", "the network of loopback itself"),
+        ("127.255.255.255/32", "the broadcast of loopback"),
+        ("169.254.0.0/16", "link-local, another on each link (RFC 3927)"),
+        ("224.0.0.0/4", "a multicast group (RFC 1112)"),
+        ("255.255.255.255/32", "the broadcast of every link"),
+        ("240.0.0.0/4", "reserved (RFC 1112)"),
+    )
+)
 _NAME_RULE = "a letter or digit, then up to 62 of letters, digits, '.', '_', '-'"
 
 
@@ -64,12 +76,13 @@ def _check_numbers(fabric: "Fabric", source: str) -> None:
 
 def _check_nodes(fabric: "Fabric", source: str) -> None:
     seen: dict[tuple[str, str | int], int] = {}
+    is_far = any(_is_far(node.address) for node in fabric.nodes)
     if not fabric.nodes:
         raise ConfigError(f"{source}: node", "none", "at least one [[node]]")
     for index, node in enumerate(fabric.nodes):
         where = f"{source}: node[{index}]"
         _check_name(node.name, f"{where}.name")
-        _check_address(node.address, f"{where}.address")
+        _check_address(node.address, f"{where}.address", is_far=is_far)
         _check_node_id(node, fabric.bitstring_bits, f"{where}.bfr_id")
         for key, value in _unique_values(node):
             if (first := seen.setdefault((key, value), index)) != index:
@@ -88,11 +101,29 @@ def _check_name(name: str, field: str) -> None:
         raise ConfigError(field, name, _NAME_RULE)
 
 
-def _check_address(address: str, field: str) -> None:
+def _check_address(address: str, field: str, *, is_far: bool) -> None:
+    """An address of one interface that neighbours can send to.
+
+    Args:
+        is_far: some node of the fabric is on no loopback address.
+    """
     try:
-        IPv4Address(address)
+        ip = IPv4Address(address)
     except ValueError as err:
         raise ConfigError(field, address, "an IPv4 address such as 127.81.0.1") from err
+    for network, what in _NOT_OF_ONE:
+        if ip in network:
+            raise ConfigError(field, address, f"an address of one machine; this is {what}")
+    if ip.is_loopback and is_far:
+        allowed = "one that other machines reach; loopback only where all nodes have it"
+        raise ConfigError(field, address, allowed)
+
+
+def _is_far(address: str) -> bool:
+    try:
+        return not IPv4Address(address).is_loopback
+    except ValueError:  # told by its own field
+        return False
 
 
 def _check_node_id(node: "Node", n_bits: int, field: str) -> None:

@@ -38,3 +38,16 @@ def test_an_mtu_without_room_for_a_row_is_refused_by_name(n_bits: int) -> None:
             refuse()
         assert "fabric.mtu" in str(raised.value)
         assert f"at least {least_mtu(n_bits)}" in str(raised.value)
+
+
+def test_a_neighbour_at_a_broadcast_address_of_this_machine_is_refused_by_name() -> None:
+    """What a file cannot tell, as it has no netmasks: the kernel can."""
+    fabric = leaf_spine(1, 0, 2, name="x", prefix=0)
+    check_mtu(fabric, "leaf1")
+    nodes = [
+        msgspec.structs.replace(n, address="127.255.255.255") if n.name == "h1" else n
+        for n in fabric.nodes
+    ]
+    with pytest.raises(ConfigError) as raised:
+        check_mtu(msgspec.structs.replace(fabric, nodes=tuple(nodes)), "leaf1")
+    assert str(raised.value).startswith("h1.address: got '127.255.255.255', allowed: an address")

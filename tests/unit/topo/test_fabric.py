@@ -182,6 +182,51 @@ def test_each_fault_is_named_by_its_key(path, old, new, field):
     assert refusal(path, GOOD.replace(old, new, 1))[0] == field
 
 
+FAR = GOOD.replace("127.81.1.", "10.9.8.")
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("127.0.1.1", "one that other machines reach; loopback only where all nodes have it"),
+        ("0.0.0.0", "an address of one machine; this is of no machine (RFC 1122"),
+        ("0.1.2.3", "an address of one machine; this is of no machine (RFC 1122"),
+        ("255.255.255.255", "an address of one machine; this is the broadcast of every link"),
+        ("224.0.0.0", "an address of one machine; this is a multicast group"),
+        ("239.1.1.1", "an address of one machine; this is a multicast group"),
+        ("240.0.0.1", "an address of one machine; this is reserved"),
+        ("169.254.7.7", "an address of one machine; this is link-local"),
+        ("127.0.0.0", "an address of one machine; this is the network of loopback"),
+        ("127.255.255.255", "an address of one machine; this is the broadcast of loopback"),
+        ("10.9.8.1", "one that node[0] has not"),
+        ("10.9.8.2/24", "an IPv4 address such as"),
+        ("10.9.8.2:8138", "an IPv4 address such as"),
+        ("10.9.8", "an IPv4 address such as"),
+        ("168364034", "an IPv4 address such as"),
+        (" 10.9.8.2", "an IPv4 address such as"),
+    ],
+)
+def test_an_address_that_is_not_of_one_reachable_machine_is_refused(path, address, said):
+    load(path, FAR)
+    field, error = refusal(path, FAR.replace("10.9.8.2", address, 1))
+    assert field == "node[1].address"
+    assert error.got == address
+    assert error.allowed.startswith(said)
+
+
+@pytest.mark.parametrize(
+    "address", ["1.0.0.0", "126.255.255.255", "128.0.0.1", "169.253.0.1", "223.255.255.255"]
+)
+def test_the_addresses_beside_those_that_are_refused_work(path, address):
+    assert load(path, FAR.replace("10.9.8.2", address, 1)).by_name["h2"].address == address
+
+
+def test_loopback_is_for_fabrics_of_one_machine_whoever_stands_first(path):
+    text = FAR.replace("10.9.8.3", "127.0.1.1", 1)
+    assert refusal(path, text)[0] == "node[2].address"
+    assert refusal(path, GOOD.replace("127.81.1.3", "10.9.8.3", 1))[0] == "node[0].address"
+
+
 def test_last_values_that_work(path):
     for old, new in (
         ("mtu = 1500", "mtu = 576"),
