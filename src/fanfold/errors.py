@@ -1,9 +1,11 @@
 """Every deliberate error; the cause decides the type and the exit code.
 
-Message form: what, then (got ...), then what is allowed.
+Message form: what, then (got ...), then what is allowed, or the one allowed word that is near.
 """
 
 from enum import StrEnum
+
+from fanfold.nearest import asked
 
 
 class ExitCode:
@@ -64,7 +66,7 @@ class ConfigError(FanfoldError):
     exit_code = ExitCode.BAD_INPUT
 
     def __init__(self, field: str, got: object, allowed: str) -> None:
-        super().__init__(f"{field}: got {got!r}, allowed: {allowed}")
+        super().__init__(f"{field}: got {got!r}{asked(got, allowed)}")
         self.field = field
         self.got = got
         self.allowed = allowed

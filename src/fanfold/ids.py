@@ -6,10 +6,10 @@ A BFR-id is 1..65535, RFC 8279 section 2; its bit is in ``wire.bitstring``.
 
 import re
 from collections.abc import Collection, Iterator
-from difflib import get_close_matches
 from typing import NewType
 
 from fanfold.errors import ConfigError
+from fanfold.nearest import ASKS, nearest
 
 BfrId = NewType("BfrId", int)
 
@@ -21,6 +21,7 @@ MAX_NAMED = 16
 
 _RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", re.ASCII)
 _TAIL_RANGE = re.compile(r"([^\[\]]*?)([0-9]{1,9}-[0-9]{1,9})", re.ASCII)
+_OTHER_RANGE = re.compile(r"([^\[\]]*?)([0-9]{1,9})(?:-|:|\.\.+)\1?([0-9]{1,9})", re.ASCII)
 _ALLOWED = 'node lists such as "h1,h3-5,leaf[1-2]"'
 
 
@@ -88,7 +89,21 @@ def _numbers(span: str, item: str, field: str) -> list[str]:
 
 def _known_names(got: str, known: Collection[str]) -> str:
     names = sorted(known)
+    near = _meant(got, names)
+    if not near and not _OTHER_RANGE.fullmatch(got):
+        near = nearest(got, names, is_numbered=True)
+    if near:
+        return f"{ASKS}{near}?"
     listed = ", ".join(names[:MAX_NAMED])
-    more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
-    close = get_close_matches(got, names, n=1)
-    return listed + more + (f"; nearest is {close[0]}" if close else "")
+    return listed + (f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else "")
+
+
+def _meant(got: str, names: list[str]) -> str:
+    """A list in our form, of one in another: "h1-h3", "h1..3", "h1;h3", "h1 h3"."""
+    match = _OTHER_RANGE.fullmatch(got)
+    list_ = f"{match[1]}{match[2]}-{match[3]}" if match else re.sub(r"[;\s]+", ",", got)
+    try:
+        every = [name for item in _items(list_, "") for name in _expand(item, "")]
+    except ConfigError:
+        return ""
+    return list_ if list_ != got and every and set(every) <= set(names) else ""

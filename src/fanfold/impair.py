@@ -8,6 +8,7 @@ import numpy as np
 
 from fanfold.errors import ConfigError
 from fanfold.kernels.mishap import Mishaps
+from fanfold.nearest import ASKS, nearest
 from fanfold.streams import stream_key
 from fanfold.units import PPB_ONE, PS_PER_SECOND, parse_duration, parse_probability, parse_rate
 
@@ -15,6 +16,7 @@ REORDER_PS = 3_000_000_000
 BURST_PS = 20_000_000_000
 QUEUE_BYTES = 128 << 10
 """A limited link passes on this much at once, or 20 ms of its rate, and drops the rest."""
+_KEYS = ("drop", "duplicate", "corrupt", "reorder", "delay", "hold", "rate")
 KEYS = "drop, duplicate, corrupt (chances), reorder (chance), delay, hold (durations), rate"
 
 
@@ -89,7 +91,9 @@ def parse_impairment(text: str, links: set[frozenset[str]], field: str) -> LinkI
             case "rate":
                 values["rate_bps"] = parse_rate(value, f"{field} rate")
             case _:
-                raise ConfigError(field, part, f"KEY=VALUE with {KEYS}")
+                near = nearest(key, _KEYS)
+                meant = f"{ASKS}{near}={value}?" if near else f"KEY=VALUE with {KEYS}"
+                raise ConfigError(field, part, meant)
     return _placed(Impairment(**values), where, links, field)
 
 

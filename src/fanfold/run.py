@@ -5,7 +5,6 @@ A run that is in the store, of the same scenario, scheme, seed and sources, is n
 
 import functools
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,6 +14,7 @@ from blake3 import blake3
 from fanfold import __version__
 from fanfold.errors import ConfigError
 from fanfold.live.clock import now_ps
+from fanfold.nearest import one_of
 from fanfold.results.outcome import Outcome
 from fanfold.results.rows import Place, Task, rows_of
 from fanfold.results.store import SCENARIO, Store
@@ -409,6 +409,5 @@ def _sources(program: Program) -> tuple[int, ...]:
 def _scheme(name: str) -> Scheme:
     rows = {scheme.name: scheme for scheme in CATALOG}
     if name not in rows:
-        close = get_close_matches(name, rows, n=1)
-        raise ConfigError("schemes", name, f"{close[0]}?" if close else ", ".join([ALL, *rows]))
+        raise ConfigError("schemes", name, one_of(name, [ALL, *rows]))
     return rows[name]

@@ -6,7 +6,6 @@ any one of these.
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from difflib import get_close_matches
 from types import NoneType
 from typing import Any, TypeVar
 
@@ -15,6 +14,7 @@ from msgspec import inspect
 from msgspec.structs import FieldInfo, fields
 
 from fanfold.errors import ConfigError
+from fanfold.nearest import one_of
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -45,9 +45,7 @@ def read_values(
     wanted = {field.name: field for field in known}
     for key in table:
         if key not in wanted:
-            close = get_close_matches(key, wanted, n=1)
-            allowed = f"{close[0]}?" if close else ", ".join(wanted)
-            raise ConfigError(prefix + key, "an unknown key", allowed)
+            raise ConfigError(prefix + key, "an unknown key", one_of(key, wanted))
     say = words or allowed_of
     for name, field in wanted.items():
         if field.required and name not in table:

@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import NewType
 
 from fanfold.errors import ConfigError
+from fanfold.nearest import ASKS
 
 Ps = NewType("Ps", int)
 Bps = NewType("Bps", int)
@@ -44,6 +45,7 @@ _DURATION_NAMES = _DURATIONS | {
 _PARTS = {"": int(PPB_ONE), "%": int(PPB_ONE) // 100, "ppm": 1000, "ppb": 1}
 
 _QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-zµ/%]*)\s*", re.ASCII)
+_LOOSE = re.compile(r"\s*([0-9]+(?:[.,][0-9]+)?)\s*([A-Za-zµ/%]*)\s*", re.ASCII)
 _MAX_TEXT = 40
 
 
@@ -98,13 +100,38 @@ def format_duration(duration_ps: int) -> str:
 
 
 def _parse(text: str, field: str, units: Mapping[str, int], allowed: str) -> int:
+    value = _value(text, units)
+    if value is None:
+        near = _near(text, units)
+        raise ConfigError(field, text, f"{ASKS}{' or '.join(near)}?" if near else allowed)
+    return value
+
+
+def _value(text: str, units: Mapping[str, int]) -> int | None:
     match = _QUANTITY.fullmatch(text) if len(text) <= _MAX_TEXT else None
     if match is None or match[2] not in units:
-        raise ConfigError(field, text, allowed)
+        return None
     value = Fraction(match[1]) * units[match[2]]
-    if value.denominator != 1 or value > NEVER:
-        raise ConfigError(field, text, allowed)
-    return int(value)
+    return int(value) if value.denominator == 1 and value <= NEVER else None
+
+
+def _near(text: str, units: Mapping[str, int]) -> list[str]:
+    """What was meant by "1M", "5 sec" or "1,5GB": quantities with a unit that there is."""
+    match = _LOOSE.fullmatch(text) if len(text) <= _MAX_TEXT else None
+    if match is None:
+        return []
+    number, unit = match[1].replace(",", "."), match[2].casefold()
+    if "B" in match[2] and "bit/s" in units:  # bytes a second: eight times as many
+        return []
+    plain = {name: name.casefold() for name in units if name}
+    found = [name for name in plain if unit and plain[name].startswith(unit)]
+    if not found:
+        found = sorted((n for n in plain if unit.startswith(plain[n])), key=len)[-1:]
+    best: dict[int, str] = {}
+    for name in sorted(found, key=lambda name: (len(name), "/" in name)):
+        best.setdefault(units[name], name)
+    near = (number + name for name in best.values())
+    return [each for each in near if _value(each, units) is not None]
 
 
 def _format(value: int, units: Mapping[str, int]) -> str:

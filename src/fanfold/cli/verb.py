@@ -6,7 +6,6 @@ twin in the environment are one: a refused twin is named as well.
 """
 
 from collections.abc import Callable, Collection, Iterator
-from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
@@ -14,6 +13,7 @@ from typing import Any, get_args, get_type_hints
 import typer
 
 from fanfold.errors import ConfigError
+from fanfold.nearest import one_of
 
 # typer carries click inside itself or beside itself, as its version has it.
 ClickError: type[Exception] = typer.BadParameter.__mro__[2]
@@ -82,7 +82,9 @@ def _misused(ctx: Any, error: Any, *, is_bare: bool) -> ConfigError:
     known = {flag: option for option in ctx.command.params for flag in _all_flags(option)}
     if name not in known:
         flags = [flag for flag in known if flag.startswith("--")]
-        return ConfigError("option", name, _nearest(name, [*flags, "--help"]))
+        return ConfigError(
+            "option", name, one_of(name, sorted([*flags, "--help"]), what="an option")
+        )
     if getattr(known[name], "is_flag", False):
         return ConfigError(name, "a value", "none: given or left out")
     return ConfigError(name, "nothing", known[name].help or "a value")
@@ -128,7 +130,7 @@ def _invoke(invoke: Callable[..., Any], ctx: Any) -> Any:
 def _resolve(resolve: Callable[..., Any], ctx: Any, args: list[str]) -> Any:
     known = ctx.command.commands
     if args[0] not in known:
-        raise ConfigError("command", args[0], _nearest(args[0], list(known)))
+        raise ConfigError("command", args[0], one_of(args[0], sorted(known), what="a command"))
     return resolve(ctx, args)
 
 
@@ -180,8 +182,3 @@ def _allowed(kind: Any) -> str:
         if each in _WORDS:
             return _WORDS[each]
     return "text"
-
-
-def _nearest(got: str, known: list[str]) -> str:
-    close = get_close_matches(got, known, n=1)
-    return f"{close[0]}?" if close else ", ".join(sorted(known))

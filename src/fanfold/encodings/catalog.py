@@ -4,7 +4,6 @@ A name with lengths stands for one encoding of each BitString length, ``bier-256
 """
 
 from collections.abc import Callable, Sequence
-from difflib import get_close_matches
 from typing import NamedTuple
 
 from fanfold.encodings.elmo import Elmo
@@ -19,6 +18,7 @@ from fanfold.encodings.rts import Rts
 from fanfold.encodings.sub_domains import SubDomains
 from fanfold.encodings.unicast import Unicast
 from fanfold.errors import ConfigError
+from fanfold.nearest import nearest, one_of
 from fanfold.topo.placement import Kind, place_hosts
 from fanfold.wire.bitstring import LENGTHS
 
@@ -162,9 +162,9 @@ def offers_of(names: Sequence[str]) -> tuple[Offer, ...]:
     for name in names:
         mine = [offer for offer in known if name in (ALL, offer.name, offer.kind.name)]
         if not mine:
-            words = [*dict.fromkeys(kind.name for kind in CATALOG), *(o.name for o in known)]
-            close = get_close_matches(name, words, n=1)
-            hint = f"{close[0]}?" if close else ", ".join([ALL, *(k.name for k in CATALOG)])
-            raise ConfigError("encoding", name, hint)
+            kinds = [ALL, *(kind.name for kind in CATALOG)]
+            words = [*kinds, *(offer.name for offer in known)]
+            near = nearest(name, words)
+            raise ConfigError("encoding", name, one_of(name, [near] if near else kinds))
         found |= {offer.name: offer for offer in mine}
     return tuple(found.values())

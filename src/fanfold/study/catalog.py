@@ -1,10 +1,10 @@
 """Every study that can be asked for; a new one is one file and one row here."""
 
 from collections.abc import Callable
-from difflib import get_close_matches
 from typing import NamedTuple
 
 from fanfold.errors import ConfigError
+from fanfold.nearest import one_of
 from fanfold.study import (
     allreduce,
     checkpoint,
@@ -119,7 +119,5 @@ def kind_of(name: str) -> Kind:
     """
     names = [row.name for row in CATALOG]
     if name not in names:
-        near = get_close_matches(name, names, 1)
-        allowed = f"{near[0]}?" if near else ", ".join([*names, ALL])
-        raise ConfigError("study", name, allowed)
+        raise ConfigError("study", name, one_of(name, [*names, ALL]))
     return CATALOG[names.index(name)]

@@ -4,10 +4,10 @@ Inside all values are integers (bytes, ps, bits per second, ppb) or words.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from difflib import get_close_matches
 from typing import Literal, NamedTuple
 
 from fanfold.errors import ConfigError
+from fanfold.nearest import one_of
 from fanfold.study.result import Default, Value
 from fanfold.units import (
     PPB_ONE,
@@ -49,7 +49,7 @@ def read_value(key: Key, text: str) -> Value:
         value = _count(key, text) if key.sort == "count" else parse_size(text, key.name)
         return _within(key, value)
     if key.sort == "word" and text not in key.words:
-        raise ConfigError(key.name, text, _near(text, key.words))
+        raise ConfigError(key.name, text, one_of(text, key.words))
     return text
 
 
@@ -61,7 +61,7 @@ def key_of(keys: Iterable[Key], name: str, kind: str) -> Key:
     """
     rows = {key.name: key for key in keys}
     if name not in rows:
-        raise ConfigError("--sweep", name, f"of {kind}: {_near(name, tuple(rows))}")
+        raise ConfigError("--sweep", name, f"of {kind}: {one_of(name, tuple(rows))}")
     return rows[name]
 
 
@@ -84,11 +84,6 @@ def _within(key: Key, value: int) -> int:
     if not key.low <= value <= key.high:
         raise ConfigError(key.name, value, f"{key.low}..{key.high}")
     return value
-
-
-def _near(text: str, known: tuple[str, ...]) -> str:
-    close = get_close_matches(text, known, 1)
-    return f"{close[0]}?" if close else ", ".join(known)
 
 
 def _share(text: str, field: str) -> int:

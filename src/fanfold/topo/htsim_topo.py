@@ -13,13 +13,13 @@
 Keys in any case, ``#`` starts a comment line. Switches of a tier are numbered pod by pod.
 """
 
-from difflib import get_close_matches
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from fanfold.errors import ConfigError
+from fanfold.nearest import one_of
 from fanfold.topo.net import Net
 from fanfold.topo.sketch import MAX_HOSTS, Line, Sketch, check_divides
 
@@ -107,8 +107,7 @@ def _parsed(path: Path, line: Line) -> _File:
         key, where = words[0].lower(), f"{path}: line {n}"
         known = (*_HEAD, "tier") if at < 0 else ("tier", *_ROWS)
         if key not in known:
-            close = get_close_matches(key, known, n=1)
-            raise ConfigError(where, words[0], f"{close[0]}?" if close else ", ".join(known))
+            raise ConfigError(where, words[0], one_of(key, known))
         value = _number(words[1:], f"{where} {words[0]}")
         if key == "tier":
             at = value

@@ -6,11 +6,11 @@ every name; after ``import:`` they stand for what the file leaves open.
 
 import re
 from collections.abc import Iterable, Iterator
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from fanfold.errors import ConfigError
+from fanfold.nearest import one_of
 from fanfold.topo.net import Net
 from fanfold.topo.net_catalog import FILE_CATALOG, MAX_ROUTERS, NET_CATALOG, NetRow, Param
 from fanfold.topo.sketch import Line
@@ -65,14 +65,8 @@ def _import_net(rest: str) -> Net:
 def _row(name: str) -> NetRow:
     rows = {row.name: row for row in NET_CATALOG}
     if name not in rows:
-        raise ConfigError(FIELD, name, _allowed(name, [*rows, IMPORT]))
+        raise ConfigError(FIELD, name, one_of(name, [*rows, IMPORT]))
     return rows[name]
-
-
-def _allowed(got: str, known: Iterable[str]) -> str:
-    """The one name that is close, or all of them."""
-    close = get_close_matches(got, list(known), n=1)
-    return f"{close[0]}?" if close else ", ".join(known)
 
 
 def _pairs(text: str) -> Iterator[tuple[str, str]]:
@@ -91,7 +85,7 @@ def _values(
     given: dict[str, str] = {}
     for key, value in pairs:
         if key not in known:
-            raise ConfigError(f"{FIELD} {name}", key, _allowed(key, known))
+            raise ConfigError(f"{FIELD} {name}", key, one_of(key, known))
         if key in given:
             raise ConfigError(
                 f"{FIELD} {name}.{key}", value, f"one value, not {given[key]} too"

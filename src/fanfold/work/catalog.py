@@ -1,10 +1,10 @@
 """Every workload whose volumes can be asked for; a new one is one function and one row here."""
 
 from collections.abc import Callable
-from difflib import get_close_matches
 from typing import NamedTuple
 
 from fanfold.errors import ConfigError
+from fanfold.nearest import one_of
 from fanfold.work import traffic, volumes
 from fanfold.work.volumes import Ask, Row
 
@@ -46,6 +46,5 @@ def workload_of(name: str) -> Workload:
     """
     names = [row.name for row in CATALOG]
     if name not in names:
-        near = get_close_matches(name, names, 1)
-        raise ConfigError("workload", name, f"{near[0]}?" if near else ", ".join(names))
+        raise ConfigError("workload", name, one_of(name, names))
     return CATALOG[names.index(name)]

@@ -5,10 +5,10 @@ it. gpt-3b-32 stands for one measured run, with its degrees; work/parallel.py sa
 was found.
 """
 
-from difflib import get_close_matches
 from typing import NamedTuple
 
 from fanfold.errors import ConfigError
+from fanfold.nearest import one_of
 from fanfold.work.model import Experts, Gqa, Mla, Model
 from fanfold.work.parallel import Degrees
 
@@ -167,7 +167,5 @@ def preset_of(name: str) -> Preset:
     """
     names = [preset.name for preset in PRESETS]
     if name not in names:
-        near = get_close_matches(name, names, 1)
-        allowed = f"{near[0]}?" if near else f"{', '.join(names)}, or a config.json"
-        raise ConfigError("model", name, allowed)
+        raise ConfigError("model", name, one_of(name, names, ", or a config.json"))
     return PRESETS[names.index(name)]

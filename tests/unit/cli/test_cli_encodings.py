@@ -95,7 +95,7 @@ def test_a_sweep_draws_scattered_groups_up_to_all(capsys):
         (["--payload", "7 apples"], "--payload"),
         (["--mtu", "100B"], "--mtu"),
         (["--limit-bits", "5000"], "--limit-bits"),
-        (["--encoding", "bire"], "--encoding: got 'bire', allowed: bier?"),
+        (["--encoding", "bire"], "--encoding: got 'bire'; did you mean bier?"),
         (["--placement", "random"], "--placement"),
         (["--source", "leaf0"], "--source"),
         (["--plan", "--sweep"], "--plan"),

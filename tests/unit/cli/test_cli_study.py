@@ -104,7 +104,7 @@ def test_flags_have_twins_in_the_environment(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((*BASE, "--schemes", "fanfol"), "--schemes: got 'fanfol', allowed: fanfold?"),
+        ((*BASE, "--schemes", "fanfol"), "--schemes: got 'fanfol'; did you mean fanfold?"),
         ((*BASE, "--loss", "1.0"), "--loss: got '1.0', allowed: less than one"),
         ((*BASE, "--loss", "1"), "--loss: got '1', allowed: less than one"),
         ((*BASE, "--gpus", "5"), "--gpus: got 5, allowed: 2..4"),
@@ -119,7 +119,7 @@ def test_flags_have_twins_in_the_environment(
         ((*BASE[:2], "--workload", "all-gather:5"), "--workload: got 5, allowed: a multiple"),
         (BASE[:2], "--workload: got 'nothing'"),
         (BASE[2:], "--topology: got 'nothing'"),
-        (("--topology", "stars:n=4", *BASE[2:]), "--topology: got 'stars', allowed: star?"),
+        (("--topology", "stars:n=4", *BASE[2:]), "--topology: got 'stars'; did you mean star?"),
         ((str(EXAMPLES / "first.toml"), "--seed", "2"), "--seed: got 2, allowed: no such flag"),
         (("nowhere.toml",), "nowhere.toml: got 'No such file"),
     ],
@@ -141,7 +141,7 @@ def test_an_unknown_key_of_a_file_is_named(
     assert run(["compare", str(tmp_path / "s.toml"), "--json"]) == 2
     value = told(capsys)
     assert value["exit_code"] == 2
-    assert "settings.loss: got 'an unknown key', allowed: loss_ppb?" in value["error"]
+    assert "settings.loss: got 'an unknown key'; did you mean loss_ppb?" in value["error"]
 
 
 def test_what_could_not_finish_is_named_and_exits_four(

@@ -47,7 +47,7 @@ def test_without_a_name_all_are_listed(capsys):
         (["topo", "fat-tree:k=5"], "k: got 5, allowed: an even number in 2..64"),
         (["topo", "fat-tree:k=4", "--jobs", "17"], "jobs: got 17, allowed: 1..16"),
         (["topo", "fat-tree:k=4", "--jobs", "0"], "jobs: got 0"),
-        (["topo", "fat-tee:k=4"], "topology: got 'fat-tee', allowed: fat-tree?"),
+        (["topo", "fat-tee:k=4"], "topology: got 'fat-tee'; did you mean fat-tree?"),
     ],
 )
 def test_what_cannot_be_ends_with_one_line_and_code_2(argv, what, capsys):

@@ -96,7 +96,7 @@ def test_the_seed_draws_other_tokens(capsys):
 @pytest.mark.parametrize(
     ("argv", "what"),
     [
-        (["trainin"], "workload: got 'trainin', allowed: training?"),
+        (["trainin"], "workload: got 'trainin'; did you mean training?"),
         (["training", "--model", "gpt-5"], "model: got 'gpt-5'"),
         (["training", "--model", "none.json"], "none.json: got"),
         (["training", "--tp", "0"], "tp: got 0, allowed: int >= 1"),

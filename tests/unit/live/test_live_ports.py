@@ -50,4 +50,6 @@ def test_a_neighbour_at_a_broadcast_address_of_this_machine_is_refused_by_name()
     ]
     with pytest.raises(ConfigError) as raised:
         check_mtu(msgspec.structs.replace(fabric, nodes=tuple(nodes)), "leaf1")
-    assert str(raised.value).startswith("h1.address: got '127.255.255.255', allowed: an address")
+    assert str(raised.value).startswith(
+        "h1.address: got '127.255.255.255', allowed: an address"
+    )

@@ -114,9 +114,9 @@ def test_a_scheme_may_refuse_the_ranks_and_others_go_on(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"schemes": ("fanfol",)}, "schemes: got 'fanfol', allowed: fanfold?"),
+        ({"schemes": ("fanfol",)}, "schemes: got 'fanfol'; did you mean fanfold?"),
         ({"schemes": ("xyz",)}, "schemes: got 'xyz', allowed: all, unicast"),
-        ({"topology": "fat-tre:k=4"}, "topology: got 'fat-tre', allowed: fat-tree?"),
+        ({"topology": "fat-tre:k=4"}, "topology: got 'fat-tre'; did you mean fat-tree?"),
         ({"workload": Workload("broadcast", 1, 9)}, "workload.ranks: got 9, allowed: 2..8"),
         (
             {"workload": Workload("all_gather", 9)},

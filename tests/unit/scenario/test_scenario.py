@@ -56,7 +56,7 @@ SIZED = {"kind": "broadcast", "n_bytes": 1}
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"topologie": "x"}, "topologie: got 'an unknown key', allowed: topology?"),
+        ({"topologie": "x"}, "topologie: got 'an unknown key'; did you mean topology?"),
         ({"workload": {"kind": "broadcast"}}, "workload.n_bytes: got 'nothing'"),
         (
             {"workload": SIZED | {"kind": "multicast"}},

@@ -243,7 +243,10 @@ def test_last_values_that_work(path):
 
 
 def test_unknown_key_suggests_the_nearest(path):
-    assert refusal(path, GOOD.replace("bfr_id = 2", "brf_id = 2"))[1].allowed == "bfr_id?"
+    assert (
+        refusal(path, GOOD.replace("bfr_id = 2", "brf_id = 2"))[1].allowed
+        == "did you mean bfr_id?"
+    )
     far = refusal(path, GOOD.replace("bfr_id = 2", "colour = 2"))[1]
     assert far.allowed == "name, address, role, bfr_id"
 

@@ -231,7 +231,11 @@ def test_an_htsim_fat_tree_is_the_fat_tree_of_the_same_size(tmp_path):
         ("Tiers 3", "Tiers 2", "tiers described: got [0, 1, 2]"),
         ("Podsize 4", "Podsize 3", "nodes: got 8, allowed: a multiple of podsize = 3"),
         ("Tier 0\n", "", "line 6: got 'Downlink_speed_Gbps'"),
-        ("Radix_Down 2\nRadix_Up 2", "Radix_Dwon 2", "got 'Radix_Dwon', allowed: radix_down?"),
+        (
+            "Radix_Down 2\nRadix_Up 2",
+            "Radix_Dwon 2",
+            "'Radix_Dwon'; did you mean radix_down?",
+        ),
         ("Radix_Down 2\nRadix_Up 2", "Radix_Down 2", "Tier 0 Radix_Up: got 0"),
         ("Radix_Down 2\nRadix_Up 2", "Radix_Down 3\nRadix_Up 2", "podsize: got 4"),
         ("Radix_Up 4", "Radix_Up 3", "Tier 1 Radix_Up: got 3, allowed: a multiple of Tier 2"),

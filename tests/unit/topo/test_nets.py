@@ -28,7 +28,7 @@ def test_rate_and_delay_are_those_of_the_name():
 @pytest.mark.parametrize(
     ("name", "what"),
     [
-        ("fat-tre:k=4", "topology: got 'fat-tre', allowed: fat-tree?"),
+        ("fat-tre:k=4", "topology: got 'fat-tre'; did you mean fat-tree?"),
         ("nonsense", "allowed: fat-tree, leaf-spine, rail"),
         ("", "topology: got ''"),
         ("fat-tree", "topology fat-tree.k: got 'nothing', allowed: fat-tree:k=..."),
@@ -37,8 +37,8 @@ def test_rate_and_delay_are_those_of_the_name():
         ("fat-tree:k=0", "allowed: 2..64"),
         ("fat-tree:k=-2", "topology fat-tree.k: got '-2'"),
         ("fat-tree:k=four", "topology fat-tree.k: got 'four'"),
-        ("fat-tree:k=4,K=4", "topology fat-tree: got 'K', allowed: k, rate, delay"),
-        ("fat-tree:k=4,rat=4", "topology fat-tree: got 'rat', allowed: rate?"),
+        ("fat-tree:k=4,K=4", "topology fat-tree: got 'K'; did you mean k?"),
+        ("fat-tree:k=4,rat=4", "topology fat-tree: got 'rat'; did you mean rate?"),
         ("fat-tree:k=4,k=6", "topology fat-tree.k: got '6', allowed: one value, not 4 too"),
         ("fat-tree:4", "topology: got '4', allowed: KEY=VALUE"),
         ("fat-tree:k=4,rate=0Gbps", "topology fat-tree.rate: got '0Gbps'"),
