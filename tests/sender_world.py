@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from fanfold.core import sender as s
 from fanfold.core.effects import Effect, ReceiverLost, ReceiverSplit, SendBlock
-from fanfold.core.flight import Shape
+from fanfold.core.flight import MAIN, Shape
 from fanfold.core.pace import MAX_BLOCKS
 from fanfold.core.sender import FanSender
 from fanfold.streams import stream
@@ -64,9 +64,13 @@ class Receiver:
         self.loss = 0.0
         self.latency_ps = MS
         self.silent_ps: int = NEVER
+        self.back_ps: int = NEVER
         self.n_packets = 0
         self.floor = 0
         self.done_ps = 0
+
+    def is_mute(self, now: int) -> bool:
+        return self.silent_ps <= now < self.back_ps
 
     def is_whole(self, block: int) -> bool:
         n_psn = self.shape.psns(block) if block < self.shape.n_blocks else NEVER
@@ -123,12 +127,15 @@ class Checked:
         self.gone = 0  # given up or removed
         self.n_loss_repairs = 0
 
-    def call(self, name: str, *args: object) -> list[Effect]:
+    def call(self, name: str, *args: object, **more: object) -> list[Effect]:
         self.calls.append((name, args))
         out: list[Effect] = []
         method = getattr(self.machine, name)
-        n_members = self.machine.lanes[s.MAIN].members.bit_count()
-        method(*args, out) if name in ("fill", "on_feedback", "on_timer") else method(*args)
+        n_members = self.machine.lanes[MAIN].members.bit_count()
+        if name in ("fill", "on_feedback", "on_timer"):
+            method(*args, out)
+        else:
+            method(*args, **more)
         self.gone |= naive.bits_of(e.bit for e in out if isinstance(e, ReceiverLost))
         for effect in out:
             if isinstance(effect, SendBlock):
@@ -150,6 +157,10 @@ class Checked:
         assert 0 <= job.round <= 255
         assert len(job.bits) in (1, len(psns))
         assert all(bits and not bits & ~need & ~self.gone for bits in job.bits)
+        if name == "fill" and job.is_repair:  # late comers join a block that is in flight
+            assert len(psns) == n_psn
+            assert len(set(job.bits)) == 1
+            return
         if name == "fill":
             assert (len(psns), job.is_repair, job.round) == (n_psn, False, 0)
             return
@@ -307,7 +318,7 @@ class World:
         return int(self.rng.integers(0, most * MS + 1))
 
     def take(self, receiver: Receiver, job: SendBlock, psns: list[int], is_asked: bool) -> None:
-        if self.now >= receiver.silent_ps:
+        if receiver.is_mute(self.now):
             return
         receiver.n_packets += len(psns)
         is_new = job.block not in receiver.have
@@ -335,7 +346,7 @@ class World:
             self.at(self.now + AGAIN_PS, lambda: self.nag(receiver, block, repeat=True))
 
     def say(self, receiver: Receiver, block: int) -> None:
-        if self.now >= receiver.silent_ps or (
+        if receiver.is_mute(self.now) or (
             self.is_bad() and self.chance(self.network.feedback_loss)
         ):
             return

@@ -37,6 +37,43 @@ def test_late_joiners_get_everything_they_lack(network, n_blocks, n_late, seed, 
     assert world.effects(ReceiverLost) == []
 
 
+@LAW
+@given(NETWORKS, st.integers(2, 40), st.integers(2, 6), st.integers(0, 2**32), st.data())
+def test_who_is_silent_for_a_while_gets_the_rest_when_it_speaks_again(
+    network, n_blocks, n, seed, data
+):
+    """At any time, for any time, several of them; some forget everything meanwhile."""
+    world = World(n_blocks, n, seed=seed, network=network, cap_bps=20_000)
+    machine = world.checked.machine
+    mute = data.draw(st.sets(st.integers(0, n - 1), min_size=1, max_size=n))
+    restarted = set()
+    for k in mute:
+        receiver = world.receivers[k]
+        receiver.silent_ps = data.draw(st.sampled_from([0, 5 * MS, 300 * MS]))
+        receiver.back_ps = receiver.silent_ps + data.draw(st.integers(1, 8000)) * MS
+        restarted |= {k} if data.draw(st.booleans()) else set()
+    aside = set()
+    until = network.heals_ps + 90 * PS_PER_SECOND
+    while world.now < until and not (machine.is_done() and not aside):
+        world.run(world.now + 200 * MS, to_the_end=True)
+        aside |= {e.bit for e in world.effects(ReceiverLost)}
+        world.checked.effects = [
+            e for e in world.checked.effects if not isinstance(e, ReceiverLost)
+        ]
+        for k in [k for k in aside if not world.receivers[k].is_mute(world.now)]:
+            aside.remove(k)
+            forgets = k in restarted
+            if forgets:
+                restarted.remove(k)
+                world.receivers[k] = Receiver(k, world.shape)
+            receiver = world.receivers[k]
+            lacks = [b for b in range(world.shape.n_blocks) if not receiver.is_whole(b)]
+            world.checked.gone &= ~(1 << k)
+            world.checked.call("add", world.now, k, lacks, remembers=not forgets)
+    world.checked.check_books()
+    assert all(r.is_complete() for r in world.receivers.values())
+
+
 def test_a_join_that_lacks_nothing_that_went_by_asks_for_no_other_pass():
     world = World(30, 2)
     world.receivers[2] = Receiver(2, world.shape)

@@ -4,7 +4,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 import typer
@@ -20,9 +20,10 @@ from fanfold.impair import LinkImpairment, parse_impairment, parse_loss
 from fanfold.live.capture import merge_captures
 from fanfold.live.control import call
 from fanfold.live.lab import Lab
+from fanfold.push.sending import PATIENCE_PS
 from fanfold.push.service import Push, PushResult, Statuses, require_complete
 from fanfold.topo.fabric import Fabric, load_fabric
-from fanfold.units import parse_rate
+from fanfold.units import parse_duration, parse_rate
 
 Loss = Annotated[
     list[str] | None,
@@ -51,6 +52,9 @@ def push(
     lab: Annotated[str, typer.Option("--lab", "--name", help="lab on this machine")] = "lab",
     config: Annotated[Path | None, typer.Option(help="fabric TOML of several machines")] = None,
     rate: Annotated[str, typer.Option(help="auto, or a cap such as 5Gbps")] = "auto",
+    patience: Annotated[
+        str, typer.Option(help="wait this long for the silent when all others have ended")
+    ] = "30s",
     loss: Loss = None,
     impair: Impair = None,
     seed: Annotated[
@@ -64,9 +68,9 @@ def push(
         for names, allowed in BEYOND_LABS:
             refuse(ctx, names, f"none beside --config, {allowed}")
     site = Site(Lab(lab), config)
-    result = run_push(
-        site, path, source, to, rate, (loss or [], impair or [], seed), pcap, not as_json
-    )
+    terms = Terms(rate_cap(rate), parse_duration(patience, "--patience"))
+    mishaps = (loss or [], impair or [], seed)
+    result = run_push(site, path, source, to, terms, mishaps, pcap, not as_json)
     finish(result, as_json)
 
 
@@ -81,6 +85,13 @@ def finish(result: PushResult, as_json: bool) -> None:
     except CheckFailed as error:
         tell_error(str(error))
         raise typer.Exit(error.exit_code) from error
+
+
+class Terms(NamedTuple):
+    """How fast a push may go, 0 = auto, and how long it waits for those who are silent."""
+
+    cap_bps: int = 0
+    patience_ps: int = PATIENCE_PS
 
 
 class Site:
@@ -119,7 +130,7 @@ def run_push(
     path: Path,
     source: str,
     to: str,
-    rate: str,
+    terms: Terms,
     mishaps: tuple[Iterable[str], Iterable[str], int],
     pcap: Path | None,
     is_shown: bool,
@@ -128,12 +139,13 @@ def run_push(
     fabric = site.fabric
     hosts = [n.name for n in fabric.nodes if n.role == "host"]
     source, targets = ends_of(hosts, source, to)
-    cap = rate_cap(rate)
     links = {frozenset((link.a, link.b)) for link in fabric.links}
     impairments = mishaps_of(mishaps[0], mishaps[1], links)
     check_capture(pcap, path)
     with _Bars(is_shown) as bars:
-        job = Push(fabric, source, targets, path, cap, bars.show)
+        job = Push(fabric, source, targets, path, terms.cap_bps, bars.show)
+        job.patience_ps = terms.patience_ps
+        job.on_silence = bars.tell
         restore = _on_interrupt(job.stop)
         raw = _start_capture(site, pcap)
         if impairments:
@@ -252,6 +264,7 @@ class _Bars:
             disable=not (is_shown and console.is_terminal),
         )
         self._tasks: dict[str, TaskID] = {}
+        self._is_shown = is_shown
 
     def __enter__(self) -> "_Bars":
         self._bars.start()
@@ -259,6 +272,15 @@ class _Bars:
 
     def __exit__(self, *error: object) -> None:
         self._bars.stop()
+
+    def tell(self, name: str, waits_s: float) -> None:
+        """A receiver fell silent, and is waited for so long; below 0 it speaks again."""
+        if not self._is_shown:
+            return
+        text = f"{name} is silent: waited for while others are served, then for {waits_s:g} s"
+        self._bars.console.print(
+            f"{name} is back" if waits_s < 0 else text, markup=False, highlight=False
+        )
 
     def show(self, name: str, done: int, total: int) -> None:
         if name not in self._tasks:

@@ -1,8 +1,13 @@
 """What is on its way: a fan's geometry, one block in flight, one lane of receivers."""
 
+from collections.abc import Sequence
+
 from fanfold.core.pace import Pace
 from fanfold.units import NEVER
 from fanfold.wire.feedback import Feedback
+
+MAIN = 0
+"""The lane of all who keep pace."""
 
 
 class Shape:
@@ -115,6 +120,22 @@ class Lane:
         """When the last packet of what is in flight left; NEVER while some are queued."""
         left = (NEVER if f.n_queued else f.sent_ps for f in self.flights.values())
         return max(left, default=0)
+
+
+def rate_of(lanes: Sequence[Lane], index: int, cap_bps: int) -> int:
+    """Pacing rate of a lane: under a cap the main one has what the others leave.
+
+    cap_bps: of all lanes together, 0 = none.
+    """
+    rate = lanes[index].pace.rate_bps()
+    if not cap_bps:
+        return rate
+    busy = [each for each in lanes if any(f.n_queued for f in each.flights.values())]
+    share = cap_bps // max(len(busy), 1)
+    if index != MAIN:
+        return min(rate, share)
+    others = sum(min(each.pace.rate_bps(), share) for each in busy if each is not lanes[MAIN])
+    return min(rate, max(cap_bps - others, share))
 
 
 def members_of(bits: int) -> list[int]:

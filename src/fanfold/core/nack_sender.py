@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from fanfold.core.effects import BlockDone, Effect, SendBlock
-from fanfold.core.flight import Flight, Shape
-from fanfold.core.sender import MAIN
+from fanfold.core.flight import MAIN, Flight, Shape
 from fanfold.core.tree_sender import Repair, TreeSender
 from fanfold.wire.feedback import NOT_TOLD, Feedback
 

@@ -9,7 +9,7 @@ Python integers, bit k = bit index k.
 from collections.abc import Callable, Sequence
 
 from fanfold.core.effects import BlockDone, Effect, ReceiverLost, ReceiverSplit, SendBlock
-from fanfold.core.flight import Flight, Lane, Shape, members_of
+from fanfold.core.flight import MAIN, Flight, Lane, Shape, members_of, rate_of
 from fanfold.core.held import Held
 from fanfold.core.losses import Losses
 from fanfold.core.pace import MIN_RATE_BPS, Pace
@@ -41,7 +41,6 @@ MIN_SAMPLE = 16
 """Packets sent in one go from which the share that was lost means something."""
 STALL_PS = 20_000_000_000_000
 """Answers without one more finished block for this long: given up as well."""
-MAIN = 0
 MAX_LANES = 9
 MAX_ROUND = 255
 
@@ -97,17 +96,7 @@ class FanSender:
 
     def lane_rate_bps(self, lane: int) -> int:
         """Pacing rate of a lane."""
-        rate = self.lanes[lane].pace.rate_bps()
-        if not self.cap_bps:
-            return rate
-        busy = [each for each in self.lanes if any(f.n_queued for f in each.flights.values())]
-        share = self.cap_bps // max(len(busy), 1)
-        if lane != MAIN:
-            return min(rate, share)
-        others = sum(
-            min(each.pace.rate_bps(), share) for each in busy if each is not self.lanes[MAIN]
-        )
-        return min(rate, max(self.cap_bps - others, share))
+        return rate_of(self.lanes, lane, self.cap_bps)
 
     # What happens.
 
@@ -128,9 +117,12 @@ class FanSender:
             if block is None:
                 continue
             need = self.need[block] & lane.members
+            n_psn = self.shape.psns(block)
+            if block in lane.flights:
+                self._join_flight(now_ps, index, block, need, out)
+                continue
             lane.flights[block] = Flight(now_ps, need, lane.pace.timeout_ps(WAIT_PS))
             lane.pace.on_sent(self.shape.bytes(block))
-            n_psn = self.shape.psns(block)
             self._losses.offered += n_psn
             out.append(self._send(block, (1 << n_psn) - 1, (need,), lane.flights[block], index))
 
@@ -219,20 +211,22 @@ class FanSender:
         if first < main.cursor:
             main.miss(first)
 
-    def _leave_lanes(self, mask: int) -> None:
+    def _leave_lanes(self, mask: int) -> int:
+        """Take them out of their lanes; returns who was in one."""
+        found = 0
         for lane in self.lanes:
-            if lane.members & mask:
-                lane.members &= ~mask
-                for block in list(lane.flights):
-                    self._reduce(lane, block, lane.flights[block], mask)
+            found |= lane.members & mask
+            lane.members &= ~mask
+            for block in [b for b, f in lane.flights.items() if f.need & mask]:
+                self._reduce(lane, block, lane.flights[block], mask)
+        return found
 
     def remove(self, mask: int) -> None:
         """Forget receivers: nothing is sent to them or waited for from them any more."""
         for block, need in enumerate(self.need):
             if need & mask:
                 self._clear(block, need & mask)
-        self._leave_lanes(mask)
-        self._resting.forget(self._tick_ps, mask)
+        self._resting.forget(self._tick_ps, mask & self._leave_lanes(mask))
 
     # How it is done.
 
@@ -240,9 +234,21 @@ class FanSender:
         while lane.cursor < lane.end or lane.pass_again():
             block = lane.cursor
             lane.cursor += 1
-            if self.need[block] & lane.members and block not in lane.flights:
+            wanted = self.need[block] & lane.members
+            if block in lane.flights:
+                wanted &= ~lane.flights[block].need
+            if wanted:
                 return block
         return None
+
+    def _join_flight(
+        self, now_ps: int, index: int, block: int, need: int, out: list[Effect]
+    ) -> None:
+        """A block that others still owe a word on goes to those who came after it was sent."""
+        flight = self.lanes[index].flights[block]
+        new, flight.need = need & ~flight.need, need
+        gaps = dict.fromkeys(range(self.shape.psns(block)), new)
+        self._repair(now_ps, index, block, flight, gaps, out)
 
     def _send(
         self, block: int, psns: int, bits: tuple[int, ...], flight: Flight, lane: int
@@ -297,7 +303,7 @@ class FanSender:
                 lane.pace.on_rtt(waited_ps, is_held=is_partial)
             lane.pace.on_gone(self.shape.bytes(block))
             lane.pace.on_done(now_ps, pressure, self.shape.bytes(block))
-            self._land(lane, block)
+            del lane.flights[block]
             return
         gaps = self._fresh_gaps(now_ps, lane, flight, feedback)
         if gaps:
@@ -460,9 +466,7 @@ class FanSender:
 
     def _split(self, mask: int, reason: str, out: list[Effect]) -> None:
         main = self.lanes[MAIN]
-        main.members &= ~mask
-        for block in list(main.flights):
-            self._reduce(main, block, main.flights[block], mask)
+        self._leave_lanes(mask)
         for k in members_of(mask):
             self._n_splits[k] = self._n_splits.get(k, 0) + 1
         limit_bps = main.pace.limit_bps or self._losses.passed(mask, main.pace.rate_bps())
@@ -491,10 +495,4 @@ class FanSender:
         flight.need &= ~mask
         if flight.need == 0:
             lane.pace.on_gone(self.shape.bytes(block))
-            self._land(lane, block)
-
-    def _land(self, lane: Lane, block: int) -> None:
-        """A flight is over; who came while it was under way gets its block in another pass."""
-        del lane.flights[block]
-        if self.need[block] & lane.members and block < lane.cursor:
-            lane.miss(block)
+            del lane.flights[block]

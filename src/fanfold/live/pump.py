@@ -29,6 +29,7 @@ from fanfold.kernels.vat import Vats
 from fanfold.live.arrays import end_arrays, fold_pass
 from fanfold.live.sock import (
     DROPS_SEEN,
+    EMPTY_PS,
     END,
     FD,
     FIRST,
@@ -247,6 +248,7 @@ def next_block(sock: Sock, node: Node, when: int) -> bool:
             return True
     n = receive(sock)
     if n < 0:
+        ints[EMPTY_PS] = when
         return False
     ints[NEXT], ints[END] = 0, n
     ints[PORT] = port_of(node.ports, ints[PEER_ADDR])

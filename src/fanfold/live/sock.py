@@ -46,6 +46,7 @@ TAP_LOST = 11
 TAPPING = 12
 HELD_DUE = 13
 WAKE_FD = 14
+EMPTY_PS = 15  # when nothing waited last
 N_INTS = 16
 
 TAP_HEAD = 24  # i64 time, i32 size, u8 port, u8 direction, u16 peer port, u32 peer address, pad

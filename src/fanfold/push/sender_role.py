@@ -9,6 +9,7 @@ from fanfold.core.effects import SendBlock
 from fanfold.kernels.codes import DROP_NOT_BELIEVED
 from fanfold.kernels.slots import NEVER_PS
 from fanfold.live import pump as p
+from fanfold.live import sock as s
 from fanfold.live.clock import now_ps
 from fanfold.live.outbox import TTL, Outbox, sets_of
 from fanfold.live.station import Station
@@ -30,10 +31,12 @@ class SenderRole:
         self.n_merged = 0
         self.n_control = 0
         self._next_ps = 0
+        self._due_ps = 0
         outbox.on_sent = self._on_sent
 
     def on_packet(self, now: int, packet: Packet, port: int) -> None:
         """FEEDBACK and REPORT; other kinds are not for a sender."""
+        self._listen(now)
         out: list[PushEffect] = []
         match packet.message:
             case Feedback():
@@ -54,6 +57,7 @@ class SenderRole:
 
     def on_timer(self, now: int) -> None:
         """Timers, new blocks, pieces whose time has come."""
+        self._listen(now)
         out: list[PushEffect] = []
         if now >= self.machine.deadline_ps():
             self.machine.on_timer(now, out)
@@ -65,7 +69,12 @@ class SenderRole:
 
     def deadline_ps(self, now: int) -> int:
         """When ``on_timer`` has something to do."""
-        return min(self._next_ps, self.machine.deadline_ps())
+        self._due_ps = self.machine.deadline_ps()
+        return min(self._next_ps, self._due_ps)
+
+    def _listen(self, now: int) -> None:
+        """Tell the machine what this node could have heard until now."""
+        self.machine.ear.listen(now, self._due_ps, int(self.station.io.ints[s.EMPTY_PS]))
 
     def send_control(self, effect: SendControl) -> None:
         """Send an ASK or CLOSE to its receivers, one packet for each SI."""
@@ -97,9 +106,7 @@ class SenderRole:
                     pass
 
     def _on_sent(self, job: SendBlock) -> None:
-        for fan in self.machine.fans():
-            if fan.flow == job.flow:
-                fan.on_sent(now_ps(), job)
+        self.machine.on_sent(now_ps(), job)
 
     def _rate(self, flow: int, lane: int) -> int:
         for fan in self.machine.fans():

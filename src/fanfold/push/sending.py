@@ -2,19 +2,21 @@
 
 A machine: packets and time in, effects out. Two flows share a flow port: the even one carries
 the manifest, the odd one the data (docs/wire/fan.md). Receivers are BFR-ids; bit index in the
-machine's BitStrings is BFR-id - 1 over all SIs, the driver cuts them into sets.
+machine's BitStrings is BFR-id - 1 over all SIs, the driver cuts them into sets. Handlers take
+the driver's time, and judge by that in which this node could have heard (core/ear.py).
 """
 
 from collections.abc import Callable, Sequence
-from enum import StrEnum
 
 import msgspec
 import numpy as np
 
+from fanfold.core.ear import Ear
 from fanfold.core.effects import Effect, ReceiverLost, ReceiverSplit, SendBlock
 from fanfold.core.flight import Shape, members_of
 from fanfold.core.sender import FanSender
 from fanfold.push.envelope import NO_NONCE, Proof
+from fanfold.push.peer import ENDED, UNREADY, Peer, State
 from fanfold.units import NEVER, PS_PER_SECOND
 from fanfold.wire.ask import Ask
 from fanfold.wire.close import Close
@@ -28,7 +30,9 @@ FIRST_ASK_PS = 40_000_000_000
 QUIET_PS = 400_000_000_000
 """A receiver not heard for this long is asked for a sign of life."""
 SILENT_PS = 2_000_000_000_000
-"""A receiver that answers nothing for this long is given up."""
+"""A receiver that answers nothing for this long is set aside until it speaks again."""
+PATIENCE_PS = 30_000_000_000_000
+"""A push waits this long for those who are silent when all others have ended."""
 JOIN_PS = 1_000_000_000_000
 """The data waits this long for receivers that are still looking at their disks."""
 STALL_PS = 20_000_000_000_000
@@ -47,19 +51,6 @@ SLICE_BYTES = 1024
 SLICE_CHUNKS = 8 * SLICE_BYTES
 
 
-class State(StrEnum):
-    """Where a receiver stands, as the sender knows it."""
-
-    WAITING = "waiting"
-    CHECKING = "checking"
-    RECEIVING = "receiving"
-    VERIFIED = "verified"
-    FAILED = "failed"
-
-
-UNREADY = (State.WAITING, State.CHECKING)
-
-
 class SendControl(msgspec.Struct, frozen=True):
     """Send an ASK or CLOSE to a BitString."""
 
@@ -70,34 +61,13 @@ class SendControl(msgspec.Struct, frozen=True):
 PushEffect = Effect | SendControl
 
 
-class Peer:
-    """One receiver."""
-
-    def __init__(self, now_ps: int) -> None:
-        self.state = State.WAITING
-        self.error = ""
-        self.digest = b""
-        self.done_ps = 0
-        self.n_have = 0
-        self.heard_ps = now_ps
-        self.slices: dict[int, bytes] = {}
-        self.is_split = False
-        self.is_silent = False
-        self.n_restarts = 0
-        self.is_strange = False  # a word of it lacked the nonce: it is asked
-        self.other = b""  # digest that it was done with, unlike the source's
-        self.denied_ps: int = NEVER  # since when its words deny what FEEDBACK claimed for it
-        self.idle_ps: int = NEVER  # since when nothing is waited for but its own work
-        self.moved_ps: int = NEVER  # when it told of progress in that last
-        self.progress = 0
-
-
 class PushSender:
     """One push to a set of receivers.
 
     Args:
         flow: even flow id. manifest_shape, data_shape: geometry of both fans.
         ids: BFR-ids of the receivers. cap_bps: rate asked for by hand, 0 = none.
+        patience_ps: how long those who are silent are waited for when all others have ended.
     """
 
     def __init__(
@@ -109,7 +79,9 @@ class PushSender:
         ids: Sequence[int],
         cap_bps: int,
         proof: Proof,
+        patience_ps: int = PATIENCE_PS,
     ) -> None:
+        self.ear = Ear(now_ps)
         self.flow = flow
         self.proof = proof
         self.data_shape = data_shape
@@ -128,6 +100,8 @@ class PushSender:
         self._ask_ps = now_ps + FIRST_ASK_PS
         self._asked_ps = now_ps
         self._is_whole = False  # nobody lacks data
+        self.patience_ps = patience_ps
+        self._served_ps = now_ps  # when somebody was served last, or spoke again
 
     def fans(self) -> list[FanSender]:
         """Fans that exist now."""
@@ -135,13 +109,14 @@ class PushSender:
 
     def is_done(self) -> bool:
         """Every receiver ended, well or not."""
-        return all(p.state in (State.VERIFIED, State.FAILED) for p in self.peers.values())
+        return all(p.state in ENDED for p in self.peers.values())
 
     def deadline_ps(self) -> int:
         """Next time ``on_timer`` has something to do; 0 is now."""
         if self._is_whole != self._lacks_nobody():
             return 0
-        return min([self._ask_ps] + [fan.deadline_ps() for fan in self.fans()])
+        due_ps = min([self._ask_ps] + [fan.deadline_ps() for fan in self.fans()])
+        return due_ps + self.ear.unheard_ps
 
     def fill(
         self,
@@ -150,27 +125,43 @@ class PushSender:
         has_room: Callable[[int, int], bool] = lambda flow, lane: True,
     ) -> None:
         """Give new blocks to send, as far as windows allow."""
+        now_ps = self.ear.time_ps(now_ps)
         effects: list[Effect] = []
         for fan in self.fans():
             fan.fill(now_ps, effects, has_room)
-        self._pass_on(effects, out)
+        self._pass_on(now_ps, effects, out)
+
+    def on_sent(self, now_ps: int, job: SendBlock) -> None:
+        """The last packet of a job left."""
+        for fan in self.fans():
+            if fan.flow == job.flow:
+                fan.on_sent(self.ear.time_ps(now_ps), job)
 
     def on_feedback(self, now_ps: int, feedback: Feedback, out: list[PushEffect]) -> None:
         """A branch reported on a block."""
         effects: list[Effect] = []
         if feedback.flow | 1 != self.flow | 1:
             return
+        now_ps = self.ear.time_ps(now_ps)
         for k in members_of(feedback.heard):
             if k in self.peers:
-                self.peers[k].heard_ps = now_ps
+                self._hear(now_ps, self.peers[k])
         for fan in self.fans():
             if fan.flow == feedback.flow:
                 fan.on_feedback(now_ps, feedback, effects)
-        self._pass_on(effects, out)
+        self._pass_on(now_ps, effects, out)
+
+    def _hear(self, now_ps: int, peer: Peer) -> None:
+        """FEEDBACK is a sign of life; one that was silent is asked where it stands."""
+        peer.heard_ps = now_ps
+        if peer.state == State.SILENT:
+            peer.call_soon(now_ps)
+            self._ask_ps = min(self._ask_ps, max(now_ps, self._asked_ps + FIRST_ASK_PS))
 
     def on_report(self, now_ps: int, report: Report, out: list[PushEffect]) -> bool:
         """A receiver reported on the push; False when its word does not count."""
         peer = self.peers.get(report.bfr_id - 1)
+        now_ps = self.ear.time_ps(now_ps)
         if peer is None or report.flow != self.flow:
             return False
         if report.nonce != self.proof.nonce:
@@ -180,6 +171,15 @@ class PushSender:
         peer.heard_ps = now_ps
         peer.is_silent = peer.is_strange = False
         bit = report.bfr_id - 1
+        if peer.state == State.SILENT and not peer.come_back(report.n_have):
+            self._on_end(bit, peer, State.FAILED, "came back again and again, gained nothing")
+        else:
+            return self._on_word(now_ps, bit, peer, report, out)
+        return True
+
+    def _on_word(
+        self, now_ps: int, bit: int, peer: Peer, report: Report, out: list[PushEffect]
+    ) -> bool:
         for fan in self.fans():
             fan.hear(now_ps, bit)
         denied_ps, peer.denied_ps = peer.denied_ps, NEVER
@@ -201,10 +201,11 @@ class PushSender:
 
     def on_timer(self, now_ps: int, out: list[PushEffect]) -> None:
         """Timers of the fans, questions to those who owe a word, the start of the data."""
+        now_ps = self.ear.time_ps(now_ps)
         effects: list[Effect] = []
         for fan in self.fans():
             fan.on_timer(now_ps, effects)
-        self._pass_on(effects, out)
+        self._pass_on(now_ps, effects, out)
         self._start_data(now_ps)
         if self._is_whole != self._lacks_nobody():
             self._is_whole, self._ask_gap_ps, self._ask_ps = not self._is_whole, 0, now_ps
@@ -218,12 +219,14 @@ class PushSender:
         everyone = sum(1 << k for k in self.peers)
         return SendControl(Close(flow=self.flow, reason=int(is_aborted)), everyone)
 
-    def _pass_on(self, effects: list[Effect], out: list[PushEffect]) -> None:
+    def _pass_on(self, now_ps: int, effects: list[Effect], out: list[PushEffect]) -> None:
         for effect in effects:
             match effect:
-                case ReceiverLost(bit=bit, reason=reason, silent_ps=silent_ps):
-                    what = "silent" if reason == "silent" else "answered, but finished nothing"
-                    self._fail_silent(bit, f"{what} for {silent_ps / 1e12:.1f} s")
+                case ReceiverLost(bit=bit, reason="silent"):
+                    self._set_aside(now_ps, bit, self.peers[bit])
+                case ReceiverLost(bit=bit, silent_ps=stalled_ps):
+                    what = f"answered, but finished nothing for {stalled_ps / 1e12:.1f} s"
+                    self._on_end(bit, self.peers[bit], State.FAILED, what)
                 case ReceiverSplit(bit=bit):
                     self.peers[bit].is_split = True
                 case SendBlock():
@@ -231,12 +234,26 @@ class PushSender:
                 case _:
                     pass
 
-    def _fail_silent(self, bit: int, error: str) -> None:
-        self._on_end(bit, self.peers[bit], State.FAILED, error)
-        self.peers[bit].is_silent = True
+    def _set_aside(self, now_ps: int, bit: int, peer: Peer) -> None:
+        """Nothing is sent to a silent receiver but questions, until it answers one."""
+        peer.fall_silent(now_ps)
+        self._forget(bit)
+
+    def give_up_silent(self, now_ps: int) -> None:
+        """Who is silent now stays so: the push ends without it."""
+        now_ps = self.ear.time_ps(now_ps)
+        for bit, peer in self.peers.items():
+            if peer.state == State.SILENT:
+                silent_s = (now_ps - peer.heard_ps) / PS_PER_SECOND
+                self._on_end(bit, peer, State.FAILED, f"silent for {silent_s:.1f} s")
+                peer.is_silent = True
 
     def _on_end(self, bit: int, peer: Peer, state: State, error: str) -> None:
         peer.state, peer.error = state, error
+        self._forget(bit)
+
+    def _forget(self, bit: int) -> None:
+        """It is sent nothing more."""
         self._ready.pop(bit, None)
         for fan in self.fans():
             fan.remove(1 << bit)
@@ -252,7 +269,7 @@ class PushSender:
             self._on_end(bit, peer, State.FAILED, what)
             return
         peer.state, peer.error, peer.slices = State.WAITING, "", {}
-        peer.idle_ps, peer.progress = NEVER, 0
+        peer.idle_ps, peer.progress, peer.remembers = NEVER, 0, False
         if self.data_fan is not None:
             self.data_fan.remove(1 << bit)
         self.manifest_fan.add(now_ps, bit, range(self.manifest_fan.shape.n_blocks))
@@ -263,7 +280,7 @@ class PushSender:
             peer.other = digest
             return False
         self._on_end(bit, peer, State.VERIFIED, "")
-        peer.digest, peer.done_ps = digest, now_ps
+        peer.digest, peer.done_ps = digest, now_ps + self.ear.unheard_ps
         peer.n_have = self.data_shape.n_blocks
         return True
 
@@ -316,7 +333,7 @@ class PushSender:
             self._ready[bit] = lacks
             self._start_data(now_ps)
         else:
-            self.data_fan.add(now_ps, bit, lacks)
+            self.data_fan.add(now_ps, bit, lacks, remembers=peer.remembers)
 
     def _n_slices(self) -> int:
         return -(-self.data_shape.n_blocks // SLICE_CHUNKS)
@@ -347,7 +364,7 @@ class PushSender:
             for block in lacks:
                 need[block] |= mask
         self._ready = {}
-        self.data_start_ps = now_ps
+        self.data_start_ps = now_ps + self.ear.unheard_ps
         self.data_fan = FanSender(self.flow | 1, self.data_shape, need, self.cap_bps)
 
     def _waits_for_some(self) -> bool:
@@ -363,7 +380,11 @@ class PushSender:
 
     def _is_stuck(self, now_ps: int, bit: int, peer: Peer, lacking: int) -> bool:
         """Give up a receiver that lacks nothing, says that it lives, and never ends."""
-        if peer.state == State.WAITING or lacking >> bit & 1 or bit in self._ready:
+        if (
+            peer.state in (State.WAITING, State.SILENT)
+            or lacking >> bit & 1
+            or bit in self._ready
+        ):
             peer.idle_ps = NEVER
             return False
         if peer.idle_ps == NEVER:
@@ -389,28 +410,42 @@ class PushSender:
         return Ask(flow=self.flow, cursor=cursor, nonce=self.proof.nonce)
 
     def _ask(self, now_ps: int, out: list[PushEffect]) -> None:
-        """Ask all who owe a word; give up who has been silent too long."""
+        """Ask all who owe a word; set aside who has been silent too long."""
         lacking = quiet = 0
         for fan in self.fans():
             lacking |= fan.lacking()
             quiet |= fan.lacking() if fan.is_quiet(now_ps) else 0
         asked = 0
         for bit, peer in self.peers.items():
-            if peer.state in (State.VERIFIED, State.FAILED):
-                asked |= int(peer.is_silent) << bit  # it may come back while others are served
-                continue
-            if now_ps - peer.heard_ps >= SILENT_PS and not lacking >> bit & 1:
-                self._fail_silent(bit, f"silent for {(now_ps - peer.heard_ps) / 1e12:.1f} s")
+            if peer.state in ENDED:
                 continue
             if self._is_stuck(now_ps, bit, peer, lacking):
                 continue
-            owes_word = (quiet | ~lacking) >> bit & 1 and bit not in self._ready
-            if owes_word or peer.is_strange or now_ps - peer.heard_ps >= QUIET_PS:
+            if self._is_asked(now_ps, bit, peer, (quiet | ~lacking) >> bit & 1):
                 asked |= 1 << bit
+        self._wait_for_silent(now_ps)
         if asked:
             out.append(SendControl(self._question(0), asked))
         gap_ps = min(max(2 * self._ask_gap_ps, FIRST_ASK_PS), ASK_PS)
         self._ask_gap_ps = gap_ps if asked else 0
+
+    def _is_asked(self, now_ps: int, bit: int, peer: Peer, owes_word: int) -> bool:
+        is_served = any(fan.n_lacking.get(bit, 0) for fan in self.fans())
+        is_mute = now_ps - peer.heard_ps >= SILENT_PS and not is_served
+        if is_mute and peer.state != State.SILENT:
+            self._set_aside(now_ps, bit, peer)
+        if peer.state == State.SILENT:
+            return peer.is_called(now_ps)
+        if peer.is_strange or now_ps - peer.heard_ps >= QUIET_PS:
+            return True
+        return bool(owes_word) and bit not in self._ready
+
+    def _wait_for_silent(self, now_ps: int) -> None:
+        """While anybody is served the silent may come back; then as long as the patience."""
+        if any(p.state not in (*ENDED, State.SILENT) for p in self.peers.values()):
+            self._served_ps = now_ps
+        elif now_ps - self._served_ps >= self.patience_ps:
+            self.give_up_silent(now_ps)
 
 
 def _is_denied(now_ps: int, peer: Peer, denied_ps: int) -> bool:

@@ -20,8 +20,9 @@ from fanfold.live.warm import warm
 from fanfold.push import manifest as manifests
 from fanfold.push.envelope import Proof, wrap
 from fanfold.push.geometry import Geometry, geometry_of
+from fanfold.push.peer import ENDED, State
 from fanfold.push.sender_role import SenderRole, drive
-from fanfold.push.sending import PushSender, State
+from fanfold.push.sending import PATIENCE_PS, PushSender
 from fanfold.push.source import SourceReader, build_manifest
 from fanfold.topo.fabric import Fabric
 from fanfold.topo.predict import predict_links, suspect
@@ -31,6 +32,8 @@ from fanfold.wire.inner import address_of
 
 Progress = Callable[[str, int, int], None]
 """(receiver name or "hash", done, of all)"""
+OnSilence = Callable[[str, float], None]
+"""(receiver that fell silent, seconds that it is waited for; -1 when it speaks again)"""
 Statuses = dict[str, dict[str, Any]]
 """Node name -> its status."""
 ENTROPY_MASK = 0xFFFFF
@@ -126,7 +129,11 @@ class Push:
         )
         self.flow = draw_flow()
         self.cap_bps = cap_bps
+        self.patience_ps: int = PATIENCE_PS
+        """How long those who are silent are waited for when all others have ended."""
+        self.on_silence: OnSilence = lambda name, waits_s: None
         self.is_stopped = False
+        self._silent: set[int] = set()
         self._shown: dict[int, int] = {}
         self._next_tick_ps = 0
 
@@ -150,6 +157,7 @@ class Push:
             end_ps = now_ps()
             for _ in range(2):
                 role.send_control(machine.close(is_aborted=not machine.is_done()))
+            machine.give_up_silent(end_ps)
             self._tick(NEVER_TICK, machine)
             result = self._result(role, end_ps, statuses(), _cpu_s() - cpu)
             drops = {n: since(d, before.get(n, {})) for n, d in result.drops.items()}
@@ -190,7 +198,9 @@ class Push:
         outbox.fans[self.flow] = _fan_of_bytes(whole, first)
         outbox.fans[self.flow | 1] = _fan_of_files(self.reader, second)
         ids = [self.fabric.by_name[name].bfr_id for name in self.targets]
-        machine = PushSender(now_ps(), self.flow, first, second, ids, self.cap_bps, proof)
+        machine = PushSender(
+            now_ps(), self.flow, first, second, ids, self.cap_bps, proof, self.patience_ps
+        )
         role = SenderRole(self.station, outbox, machine)
         self.station.role = role
         return role
@@ -203,6 +213,7 @@ class Push:
         if now < self._next_tick_ps:
             return
         self._next_tick_ps = now + TICK_PS
+        self._tell_silent(machine)
         total = machine.data_shape.n_blocks
         for bit, peer in machine.peers.items():
             done = total if peer.state == State.VERIFIED else 0
@@ -211,6 +222,15 @@ class Push:
             if self._shown.get(bit) != done:
                 self._shown[bit] = done
                 self.progress(self._name(bit), done, total)
+
+    def _tell_silent(self, machine: PushSender) -> None:
+        silent = {b for b, p in machine.peers.items() if p.state == State.SILENT}
+        for bit in sorted(silent - self._silent):
+            self.on_silence(self._name(bit), self.patience_ps / PS_PER_SECOND)
+        for bit in sorted(self._silent - silent):
+            if not machine.peers[bit].is_silent:
+                self.on_silence(self._name(bit), -1)
+        self._silent = silent
 
     def _name(self, bit: int) -> str:
         return self.fabric.by_bfr_id[bit + 1].name
@@ -258,7 +278,7 @@ class Push:
     def _receiver(self, machine: PushSender, bit: int) -> ReceiverResult:
         peer = machine.peers[bit]
         state, error = peer.state, peer.error
-        if state not in (State.VERIFIED, State.FAILED):
+        if state not in ENDED:
             state, error = State.FAILED, "interrupted: the push was stopped"
         ended = _seconds(peer.done_ps - machine.start_ps) if peer.done_ps else 0.0
         return ReceiverResult(

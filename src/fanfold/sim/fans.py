@@ -14,9 +14,9 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from fanfold.core.effects import Effect, ReceiverLost, SendBlock
-from fanfold.core.flight import Shape, members_of
+from fanfold.core.flight import MAIN, Shape, members_of
 from fanfold.core.nack_sender import NackSender
-from fanfold.core.sender import LOST_PS, MAIN, TICK_PS, FanSender
+from fanfold.core.sender import LOST_PS, TICK_PS, FanSender
 from fanfold.core.tree_sender import PAUSE_SHARE, Repair, TreeSender
 from fanfold.kernels.layout import (
     BITS_AT,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fanfold.core.flight import Lane, Shape
+from fanfold.core.flight import MAIN, Lane, Shape
 from fanfold.core.pace import (
     CALM,
     HEAVY_LOSS_PER_MILLE,
@@ -14,7 +14,7 @@ from fanfold.core.pace import (
     MIN_RTT_PS,
     Pace,
 )
-from fanfold.core.sender import MAIN, FanSender
+from fanfold.core.sender import FanSender
 from fanfold.units import PS_PER_SECOND
 
 MS = PS_PER_SECOND // 1000

@@ -1,0 +1,79 @@
+"""One receiver of a push, as its sender knows it."""
+
+from enum import StrEnum
+
+from fanfold.units import NEVER
+
+FIRST_CALL_PS = 150_000_000_000
+MOST_CALL_PS = 1_000_000_000_000
+"""How often a silent receiver is called: first, and at most, doubling in between."""
+MAX_RETURNS = 16
+"""One that comes back more often than this and has gained nothing meanwhile has failed."""
+
+
+class State(StrEnum):
+    """Where a receiver stands, as the sender knows it."""
+
+    WAITING = "waiting"
+    CHECKING = "checking"
+    RECEIVING = "receiving"
+    SILENT = "silent"
+    VERIFIED = "verified"
+    FAILED = "failed"
+
+
+UNREADY = (State.WAITING, State.CHECKING)
+ENDED = (State.VERIFIED, State.FAILED)
+
+
+class Peer:
+    """One receiver."""
+
+    def __init__(self, now_ps: int) -> None:
+        self.state = State.WAITING
+        self.error = ""
+        self.digest = b""
+        self.done_ps = 0
+        self.n_have = 0
+        self.heard_ps = now_ps
+        self.slices: dict[int, bytes] = {}
+        self.is_split = False
+        self.is_silent = False  # it was silent to the end
+        self.remembers = False  # it is only silent: what it said before still holds
+        self.n_restarts = 0
+        self.is_strange = False  # a word of it lacked the nonce: it is asked
+        self.other = b""  # digest that it was done with, unlike the source's
+        self.denied_ps: int = NEVER  # since when its words deny what FEEDBACK claimed for it
+        self.idle_ps: int = NEVER  # since when nothing is waited for but its own work
+        self.moved_ps: int = NEVER  # when it told of progress in that last
+        self.progress = 0
+        self._call_ps = 0  # a silent one is called then
+        self._call_gap_ps = 0
+        self._n_returns = 0
+        self._had = 0
+
+    def fall_silent(self, now_ps: int) -> None:
+        """It answers nothing: it is set aside until it speaks again."""
+        self.state, self.slices = State.SILENT, {}
+        self.remembers = True
+        self.idle_ps = self.denied_ps = NEVER
+        self._call_ps, self._call_gap_ps = now_ps, FIRST_CALL_PS
+
+    def is_called(self, now_ps: int) -> bool:
+        """A silent receiver is to be called now; then again after twice as long."""
+        if now_ps < self._call_ps:
+            return False
+        self._call_ps = now_ps + self._call_gap_ps
+        self._call_gap_ps = min(2 * self._call_gap_ps, MOST_CALL_PS)
+        return True
+
+    def call_soon(self, now_ps: int) -> None:
+        """A silent receiver gave a sign of life: it is called at once."""
+        self._call_ps, self._call_gap_ps = min(self._call_ps, now_ps), FIRST_CALL_PS
+
+    def come_back(self, n_have: int) -> bool:
+        """A silent receiver speaks again; False: it did so too often, and gained nothing."""
+        self._n_returns = 0 if n_have > self._had else self._n_returns + 1
+        self._had = max(self._had, n_have)
+        self.state = State.WAITING
+        return self._n_returns <= MAX_RETURNS
