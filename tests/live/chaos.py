@@ -97,7 +97,7 @@ def run_one(lab: LiveLab, folder: Path, draw: Draw) -> Verdict:
     is_final = draw.accident == "receiver killed"
     flags = ["--rate", RATE, "--impair", draw.impair, "--seed", str(draw.seed)]
     flags += ["--patience", PATIENCE] if is_final else []
-    sent_before = lab.sent("h0", "leaf1")
+    sent_before = lab.sent("leaf1", "h1")
     began = time.monotonic()
     push = lab.start_push(path, *flags)
     hand = threading.Thread(target=befall, args=(lab, push, sent_before, draw))
@@ -120,7 +120,7 @@ def run_one(lab: LiveLab, folder: Path, draw: Draw) -> Verdict:
 def befall(lab: LiveLab, push: "subprocess.Popen[str]", sent_before: int, draw: Draw) -> None:
     """The accident: some time after the first data left."""
     until = time.monotonic() + 20
-    while lab.sent("h0", "leaf1") <= sent_before and time.monotonic() < until:
+    while lab.sent("leaf1", "h1") <= sent_before and time.monotonic() < until:
         if push.poll() is not None:
             return
         time.sleep(0.02)

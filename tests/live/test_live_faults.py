@@ -78,7 +78,7 @@ def test_a_receiver_that_dies_is_named_and_the_others_finish(
     lab: LiveLab, tmp_path: Path
 ) -> None:
     path = write(tmp_path, "dies.bin", 12 * MB, 1)
-    running = under_way(lab, path, "leaf2", "h6", "--rate", "40Mbps")
+    running = under_way(lab, path, "leaf2", "h6", "--rate", "40Mbps", "--patience", "2s")
     lab.kill("h6")
     began = time.monotonic()
     code, result, err = running.end()
@@ -136,7 +136,7 @@ def test_an_interrupted_push_says_so_and_keeps_what_was_verified(
 
 def test_a_bfr_that_dies_is_suspected(lab: LiveLab, tmp_path: Path) -> None:
     path = write(tmp_path, "leafless.bin", 12 * MB, 4)
-    running = under_way(lab, path, "leaf2", "h5", "--rate", "40Mbps")
+    running = under_way(lab, path, "leaf2", "h5", "--rate", "40Mbps", "--patience", "2s")
     lab.kill("leaf2")
     began = time.monotonic()
     code, result, err = running.end()
