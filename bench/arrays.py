@@ -59,6 +59,13 @@ def _cases() -> list[tuple[str, Call, Call]]:
         words.unpack_block(r.KIND_F32, r.OP_SUM, 8, code, packed, room, wide, pow2, one)
 
     one = np.float64(1)
+    codes = np.zeros(BLOCK_BYTES // 4, np.uint8)
+
+    def pack_each() -> None:
+        words.pack_values(r.KIND_F32, 8, codes, raw, packed, wide)
+
+    def unpack_each() -> None:
+        words.unpack_values(r.KIND_F32, 8, codes, packed, float_out.view(np.uint8), wide, one)
 
     def plain() -> Any:
         return np.add(floats, floats, out=float_out)
@@ -67,9 +74,17 @@ def _cases() -> list[tuple[str, Call, Call]]:
         ("add 32-bit words", lambda: r.add_i32(out, other), plain),
         ("add 64-bit words", lambda: r.add_i64(long_out, longs), plain),
         ("larger of 32-bit words", lambda: r.join_extreme(r.OP_MAX, out, other), plain),
-        ("exponent of float32", lambda: words.code_of_block(r.KIND_F32, raw, wide), plain),
-        ("float32 to words", pack, plain),
-        ("words to float32", unpack, plain),
+        ("larger of 2,048 exponents", lambda: r.join_largest(codes, codes), plain),
+        (
+            "exponents of float32",
+            lambda: words.code_values(r.KIND_F32, raw, codes, wide),
+            plain,
+        ),
+        ("float32 to words", pack_each, plain),
+        ("words to float32", unpack_each, plain),
+        ("exponent of a block", lambda: words.code_of_block(r.KIND_F32, raw, wide), plain),
+        ("block to words", pack, plain),
+        ("words to a block", unpack, plain),
     ]
 
 

@@ -38,14 +38,15 @@ class Pushed:
 class BenchLab:
     """A lab that is up."""
 
-    def __init__(self, state: Path) -> None:
+    def __init__(self, state: Path, n_hosts: int = N_RECEIVERS) -> None:
+        self.n_hosts = n_hosts
         self.env = {"FANFOLD_STATE_DIR": str(state)}
         self.name = f"bench{os.getpid()}"
         self.hosts = state / "labs" / self.name / "hosts"
         self.pids: list[int] = []
 
     def up(self) -> None:
-        shape = ["--leaves", "2", "--spines", "2", "--hosts", str(N_RECEIVERS)]
+        shape = ["--leaves", "2", "--spines", "2", "--hosts", str(self.n_hosts)]
         run_well([*FANFOLD, "lab", "up", "--name", self.name, *shape, "--json"], UP_S, self.env)
         told = run_well(
             [*FANFOLD, "lab", "status", "--name", self.name, "--json"], 30, self.env

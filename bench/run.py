@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import arrays
+import beside
 import forwarding
 import goodput
 import loss
@@ -44,6 +45,7 @@ def main() -> int:
             "loss": lambda: loss.run(folder, min(size, LOSS_BYTES), args.rounds or 5),
             "goodput": lambda: goodput.run(folder, size),
             "arrays": lambda: arrays.run(args.rounds or 9),
+            "gloo": lambda: beside.run(folder, args.rounds or 9, args.array or beside.SIZES),
             "shaped": lambda: shaped.run(folder, args.rate, args.rounds or 3),
         }
         for name in args.only or todo:
@@ -64,12 +66,17 @@ def main() -> int:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bench/run.py", description=__doc__)
     parser.add_argument("--size", type=lambda text: parse_size(text, "--size"), default="1GiB")
-    names = ["forwarding", "starts", "loss", "goodput", "arrays", "shaped"]
+    names = ["forwarding", "starts", "loss", "goodput", "arrays", "gloo", "shaped"]
     parser.add_argument("--only", action="append", choices=names, help="repeat for several")
     parser.add_argument("--rounds", type=int, default=0, help="fewer or more of what repeats")
+    parser.add_argument("--array", action="append", type=_size, help="sizes of `gloo` alone")
     parser.add_argument("--rate", type=_rate, default="200Mbps", help="of links of `shaped`")
     parser.add_argument("--json", type=Path, help="write every figure here too")
     return parser.parse_args()
+
+
+def _size(text: str) -> int:
+    return parse_size(text, "--array")
 
 
 def _rate(text: str) -> int:

@@ -1,0 +1,120 @@
+"""all_reduce by fanfold and by gloo in the same processes, alternating, on this machine."""
+
+import importlib.util
+import socket
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from jobs import JobError
+from labs import BenchLab
+from measure import Part, cpu_of, spread
+from shaped import Rank, answers, ask
+
+from fanfold.units import format_size
+
+SIZES = tuple(1 << n for n in range(12, 27, 2))
+"""4 KiB to 64 MiB."""
+RANKS = (4, 8)
+ROUND_BYTES = 4 << 20
+"""Operations of one round are as many as make up this size, 1 to 64."""
+START_S, ROUND_S = 180.0, 60.0
+OURS, GLOO = "fanfold", "gloo"
+
+
+def run(folder: Path, n_rounds: int, sizes: Sequence[int] = SIZES) -> Part:
+    """Every size by both, in changing order.
+
+    Raises:
+        JobError: PyTorch is not there.
+    """
+    if not importlib.util.find_spec("torch"):
+        raise JobError("no PyTorch here: pip install 'fanfold[torch]'")
+    rows = []
+    for n_ranks in RANKS:
+        lab = BenchLab(folder, n_ranks)
+        try:
+            lab.up()
+            with _ranks(lab, folder, n_ranks) as ranks:
+                rows += [_row(lab, ranks, size, n_rounds) for size in sizes]
+        finally:
+            lab.down()
+    return Part(
+        name="gloo",
+        title="all_reduce through PyTorch, all ranks on this machine",
+        columns={
+            "ranks": "ranks",
+            "size": "array",
+            "ours_us": "fanfold, us",
+            "gloo_us": "gloo, us",
+            "ratio": "gloo / fanfold",
+            "ratio_spread": "over rounds",
+            "least": "least of each, us",
+            "cpu": "CPU us, with BFRs; gloo",
+            "wrong": "wrong",
+        },
+        rows=rows,
+        source="Begin of the first rank to end of the last, after a barrier, by operations in a"
+        " row; each round measures both in the same processes, in changing order; medians of"
+        f" {n_rounds} rounds. CPU time by operation: of all ranks, and for fanfold of all nodes",
+        limits="No link limits either: what is compared is the work that a byte costs. Ranks"
+        " and BFRs share the processors of this machine.",
+    )
+
+
+def _row(lab: BenchLab, ranks: list[Rank], size: int, n_rounds: int) -> dict[str, Any]:
+    n_ops = min(max(ROUND_BYTES // size, 1), 64)
+    took: dict[str, list[float]] = {OURS: [], GLOO: []}
+    cpu: dict[str, list[float]] = {OURS: [], GLOO: []}
+    wrong = 0
+    for i in range(-1, n_rounds):
+        for name in (OURS, GLOO) if i % 2 else (GLOO, OURS):
+            before = sum(cpu_of(pid) for pid in lab.pids)
+            task = {"backend": name, "n_bytes": size, "n_ops": n_ops}
+            told = ask(ranks, task, ROUND_S)
+            nodes_s = sum(cpu_of(pid) for pid in lab.pids) - before
+            wrong += sum(t["n_wrong"] for t in told)
+            if i < 0:
+                continue  # connections and windows of this size are made
+            seconds = max(t["ended"] for t in told) - min(t["began"] for t in told)
+            took[name].append(seconds * 1e6 / n_ops)
+            cpu[name].append((sum(t["cpu_s"] for t in told) + nodes_s) * 1e6 / n_ops)
+    ours, gloo = took[OURS], took[GLOO]
+    ratios = [b / a for a, b in zip(ours, gloo, strict=True)]
+    return {
+        "ranks": len(ranks),
+        "size": format_size(size),
+        "ours_us": f"{median(ours):,.0f}",
+        "gloo_us": f"{median(gloo):,.0f}",
+        "ratio": f"{median(ratios):.2f}",
+        "ratio_spread": spread(ratios, 2),
+        "least": f"{min(ours):,.0f}, {min(gloo):,.0f}",
+        "cpu": f"{median(cpu[OURS]):,.0f}; {median(cpu[GLOO]):,.0f}",
+        "wrong": wrong,
+        "all": took,
+    }
+
+
+@contextmanager
+def _ranks(lab: BenchLab, folder: Path, n_ranks: int) -> Iterator[list[Rank]]:
+    program = [sys.executable, str(Path(__file__).with_name("beside_rank.py"))]
+    env = lab.env | {"FANFOLD_LAB": lab.name, "OMP_NUM_THREADS": "1"}
+    env["GLOO_SOCKET_IFNAME"] = "lo"
+    ranks: list[Rank] = []
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    try:
+        for r in range(n_ranks):
+            command = [*program, str(r), str(n_ranks), str(port)]
+            log = folder / f"beside{n_ranks}-{r}.log"
+            ranks.append(Rank(f"rank {r}", command, env, log))
+        answers(ranks, START_S)
+        yield ranks
+    finally:
+        for rank in ranks:
+            rank.process.kill()
+        for rank in ranks:
+            rank.process.communicate()

@@ -1,0 +1,57 @@
+"""One rank of the bench beside gloo: both backends of PyTorch in one process, on one lab.
+
+    python beside_rank.py RANK N_RANKS PORT
+
+FANFOLD_LAB names the lab; rank r is its host r + 1. Each line of standard input is a task in
+JSON: backend, bytes, operations one after the other; each answer is a line too.
+"""
+
+import json
+import os
+import sys
+import time
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+TIMEOUT = timedelta(seconds=60)
+
+
+def main() -> None:
+    rank, n_ranks, port = map(int, sys.argv[1:4])
+    os.environ["LOCAL_RANK"] = str(rank)
+    torch.set_num_threads(1)
+    url = f"tcp://127.0.0.1:{port}"
+    dist.init_process_group(
+        "fanfold", init_method=url, rank=rank, world_size=n_ranks, timeout=TIMEOUT
+    )
+    groups = {"fanfold": dist.group.WORLD, "gloo": dist.new_group(backend="gloo")}
+    print("{}", flush=True)
+    for line in sys.stdin:
+        print(json.dumps(do(json.loads(line), groups, rank, n_ranks)), flush=True)
+    dist.destroy_process_group()
+
+
+def do(task: dict[str, Any], groups: dict[str, Any], rank: int, n_ranks: int) -> dict[str, Any]:
+    """So many all_reduces in a row of an array of so many bytes."""
+    own = torch.full((task["n_bytes"] // 4,), float(rank + 1))
+    group = groups[task["backend"]]
+    dist.barrier(group=group)
+    cpu_s, began = time.process_time(), time.monotonic()
+    for _ in range(task["n_ops"]):
+        dist.all_reduce(own, group=group)
+        own /= n_ranks
+    ended = time.monotonic()
+    mean = (n_ranks + 1) / 2
+    return {
+        "began": began,
+        "ended": ended,
+        "cpu_s": time.process_time() - cpu_s,
+        "n_wrong": int(((own - mean).abs() > 1e-3).sum()),
+    }
+
+
+if __name__ == "__main__":
+    main()
