@@ -59,7 +59,7 @@ def run(folder: Path, n_rounds: int, sizes: Sequence[int] = SIZES) -> Part:
         rows=rows,
         source="Begin of the first rank to end of the last, after a barrier, by operations in a"
         " row; each round measures both in the same processes, in changing order; medians of"
-        f" {n_rounds} rounds. CPU time by operation: of all ranks, and for fanfold of all nodes",
+        f" {n_rounds} rounds. CPU time by operation: all ranks, and for fanfold all nodes",
         limits="No link limits either: what is compared is the work that a byte costs. Ranks"
         " and BFRs share the processors of this machine.",
     )

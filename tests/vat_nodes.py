@@ -21,7 +21,7 @@ from fanfold.topo.fabric import Node as FabricNode
 from fanfold.topo.graph import Paths
 from fanfold.wire import bitstring as bs
 from fanfold.wire.bier import BierHeader
-from fanfold.wire.fold import Fold, FoldFlag, FoldScope, FoldWhat
+from fanfold.wire.fold import Fold, FoldFlag, FoldScope, FoldWhat, FoldWord
 from fanfold.wire.inner import GROUP_ADDRESS, address_of
 from fanfold.wire.kinds import Kind
 from fanfold.wire.packet import Packet, build, parse
@@ -213,7 +213,8 @@ class VatNode(KernelNode):
         if fold.scope == FoldScope.ALL or fold.flags & FoldFlag.EMPTY:
             return self.fan(packet, bits)
         data = bits & (only if fold.scope == FoldScope.ONLY else ~only)
-        head = bytearray(packet[: fold_at(self.n_words) + 24])
+        n_codes = fold.exponent if fold.word >= FoldWord.FIX32 else 0
+        head = bytearray(packet[: fold_at(self.n_words) + 24 + n_codes])
         head[fold_at(self.n_words) + 2] |= FoldFlag.EMPTY
         empty = sealed(bytes(head))
         return self.fan(packet, data) + self.fan(empty, bits & ~data)

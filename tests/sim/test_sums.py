@@ -43,6 +43,22 @@ def test_more_slots_up_to_a_round_trip_make_a_sum_faster():
     assert ends[16] < ends[24] < ends[512]  # with more, ranks agree on more exponents first
 
 
+@pytest.mark.parametrize("n_values", [1, 816, 1024, 1025, 300 * 816 + 5])
+def test_exponents_go_a_window_ahead_of_their_words(n_values):
+    settings = Settings(sum_exponents=True)  # 816 values and as many exponents in 4,096 bytes
+    outcome = played(simulation(STAR, sums(range(16), n_bytes=4 * n_values), settings))
+    n_blocks = -(-n_values // 816)
+    first = max(min(n_values, 256 * 816) - 1024, 0)
+    n_first = -(-first // BLOCK)
+    ahead = max(n_values - 256 * 816, 0)
+    agreed = HEAD + ASKED + 4 * 256 + first + n_first * HEAD
+    n_bytes = agreed + 4 * n_values + ahead + n_blocks * HEAD
+    for at in range(16):
+        pair = outcome.link_pkts[at, DATA], outcome.link_bytes[at, DATA]
+        assert pair == (1 + n_first + n_blocks, n_bytes)
+    assert outcome.got_bytes[:16].tolist() == [4 * n_values] * 16
+
+
 @pytest.mark.parametrize("n_bytes", [1, BLOCK, 5 * BLOCK + 4])
 @pytest.mark.parametrize("to_all", [True, False])
 def test_every_link_of_the_tree_carries_the_array_once_each_way(n_bytes, to_all):

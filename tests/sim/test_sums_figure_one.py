@@ -47,7 +47,11 @@ def configured():
     ranks = sim.fans.ranks
     ranks.rows["armed"] = 1
     one = ranks.sums[0]
-    one["n_agreed"], one["n_blocks"] = 0, 1  # nothing is agreed on in the figure
+    one["n_asked"], one["n_agreed"], one["n_blocks"] = (
+        0,
+        0,
+        1,
+    )  # nothing is agreed on in the figure
     return sim, net, index
 
 

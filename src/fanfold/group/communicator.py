@@ -19,7 +19,10 @@ Array = NDArray[Any]
 
 
 class Op(IntEnum):
-    """How arrays are joined; integers wrap as numpy's do, floats are exact in any order."""
+    """How arrays are joined; integers wrap as numpy's do, floats have equal bits in any order.
+
+    An element of a sum of floats is off by rounding of its own terms only (ADR 0033).
+    """
 
     SUM = 0
     PRODUCT = 1

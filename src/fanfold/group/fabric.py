@@ -1,6 +1,5 @@
 """The communicator on a fabric: each collective is one layout of blocks (layout.py)."""
 
-import warnings
 import zlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -12,23 +11,26 @@ from fanfold.errors import ConfigError
 from fanfold.group import layout
 from fanfold.group.communicator import Array, GroupError, Op, Work
 from fanfold.group.letters import Mailbox, Receive, Received, Stream, letter_ask
-from fanfold.group.rules import PATIENCE_PS, WAIT, Inside, Rules, check_rules
+from fanfold.group.rules import BY_VALUE, PATIENCE_PS, WAIT, Inside, Rules, check_rules
 from fanfold.group.session import LEAVING, Ask, Session
 from fanfold.group.values import (
     MOVED,
-    WIDENED,
     as_float64,
     bytes_of,
     form_of,
     moved_kind,
     name_of,
     of_float64,
+    wide_of,
+    widened,
 )
+from fanfold.group.ways import root_without_bfr
 from fanfold.group.work import FabricWork
 from fanfold.kernels.reduce import join_floats
 from fanfold.live.clock import now_ps
-from fanfold.live.rank import WINDOW, RankEnd, Worker, port_of_group
+from fanfold.live.rank import WINDOW, RankEnd, port_of_group
 from fanfold.live.rank_state import NOTHING
+from fanfold.live.worker import Worker
 from fanfold.topo.fabric import Fabric
 from fanfold.units import PS_PER_SECOND
 
@@ -56,6 +58,7 @@ class FabricCommunicator:
         root: host whose node is the root, empty for a BFR; rank 0's where it has no BFR.
         stragglers: ``wait``, ``partial`` or ``exclude`` ranks that are late in all_reduce and
             reduce, the same on all ranks. patience_ps: how late, 1 ms to 65.535 s.
+        numbers: each ``value`` of a sum of floats has an exponent, or each ``block`` (Rules).
 
     Raises:
         ConfigError: members that one BitString cannot name. EnvironmentLack: port in use.
@@ -75,12 +78,13 @@ class FabricCommunicator:
         root: str = "",
         stragglers: str = WAIT,
         patience_ps: int = PATIENCE_PS,
+        numbers: str = BY_VALUE,
     ) -> None:
         if not 0 <= rank < len(members):
             raise ConfigError("rank", rank, f"0 to {len(members) - 1}")
         if not 0 <= group < 1 << 32:
             raise ConfigError("group", group, "0 to 2**32-1")
-        rules = check_rules(Rules(stragglers, patience_ps))
+        rules = check_rules(Rules(stragglers, patience_ps, numbers))
         self.fabric, self.members, self.group = fabric, tuple(members), group
         self.root = root or root_without_bfr(fabric, members)
         self.rank, self.size = rank, len(members)
@@ -181,12 +185,12 @@ class FabricCommunicator:
 
         def run() -> Inside:
             inside = Inside(self.size)
-            wide = WIDENED.get(kind, kind)
-            src = array if wide == kind else array.astype(wide)
+            wide = wide_of(kind, op, self.size)
+            src = array if wide == kind else widened(array, kind, wide)
             dst = src if out is array else out
             if dst is not None and dst is not src and wide != kind:
                 dst = np.zeros(dst.shape, wide)
-            form = form_of(wide, op)
+            form = form_of(wide, op, by_block=self._session.rules.is_by_block)
             if form.is_float and op == Op.PRODUCT:
                 self._multiply(name, src, dst, wide, cut, until_ps)
             else:
@@ -200,7 +204,8 @@ class FabricCommunicator:
                 if op == Op.AVG and dst is not None and dst.size and not form.is_float:
                     self.end.divide(dst.dtype)
             if out is not None and dst is not out and dst is not None:
-                np.copyto(out, dst, casting="unsafe")
+                narrowed = of_float64(dst, kind) if wide == "float64" else dst
+                np.copyto(out, narrowed, casting="unsafe")
             return inside
 
         return FabricWork(name, self._worker.submit(run))
@@ -442,6 +447,7 @@ class FabricCommunicator:
             "not_finite_blocks": session.n_not_finite,
             "shrunk": session.n_shrunk,
             "partial_blocks": session.n_partial,
+            "flushed_values": session.n_flushed,
             "excluded": len(session.excluded),
             "host_root": int(self.end.state.row[0]["root_id"] != 0),
             "window": int(self.end.state.row[0]["window"]),
@@ -486,14 +492,3 @@ class FabricCommunicator:
         self._check_total(what, len(counts), self.size)
         self._check_total(f"{what}[{self.rank}]", counts[self.rank], own)
         self._check_total(f"sum of {what}", sum(counts), total)
-
-
-def root_without_bfr(fabric: Fabric, members: Sequence[str]) -> str:
-    """Rank 0's host where a member has no BFR to send to: said once; else nothing."""
-    for name in members:
-        near = fabric.neighbours.get(name, ())
-        if near and not any(fabric.by_name[other].role == "bfr" for other in near):
-            text = f"{name} has no BFR: all arrays are summed at host {members[0]}"
-            warnings.warn(text, RuntimeWarning, stacklevel=3)
-            return members[0]
-    return ""

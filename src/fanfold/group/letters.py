@@ -22,7 +22,7 @@ from fanfold.group.session import N_FIELDS, UNSAID, Ask, Session, text_of
 from fanfold.group.values import MOVED, bytes_of, moved_kind
 from fanfold.group.work import FabricWork
 from fanfold.live.clock import now_ps
-from fanfold.live.rank import Guard, Worker
+from fanfold.live.worker import Guard, Worker
 
 MAX_TAG = 0x7FFFFFFF
 A_TAG, A_LOW, A_HIGH = 3, 4, 5

@@ -1,4 +1,4 @@
-"""What a group does about ranks that are late, and what an operation says of it."""
+"""What a group does about ranks that are late, how its floats are added, and what it says."""
 
 from typing import NamedTuple
 
@@ -7,6 +7,10 @@ from fanfold.units import PS_PER_SECOND
 
 WAIT, PARTIAL, EXCLUDE = "wait", "partial", "exclude"
 POLICIES = (WAIT, PARTIAL, EXCLUDE)
+BY_VALUE, BY_BLOCK = "value", "block"
+NUMBERS = (BY_VALUE, BY_BLOCK)
+"""What has an exponent of its own where floats are added."""
+_BLOCK_BIT = 1 << 20
 PS_PER_MS = PS_PER_SECOND // 1000
 PATIENCE_PS = PS_PER_SECOND
 MAX_PATIENCE_MS = 0xFFFF
@@ -15,14 +19,22 @@ SHORTENED = ("all_reduce", "reduce")
 
 
 class Rules(NamedTuple):
-    """Policy for ranks that are late, the same on all ranks of a group.
+    """Rules of a group, the same on all its ranks.
 
     stragglers: ``wait`` until the deadline; ``partial``: hand out what there is; ``exclude``:
     and go on without that rank from then on. patience_ps: from the first array of a block on.
+    numbers: in sums of float32, bfloat16 and float16 each ``value`` has an exponent, or each
+    ``block``: a fifth fewer bytes, and what is too small beside the largest becomes 0.
     """
 
     stragglers: str = WAIT
     patience_ps: int = PATIENCE_PS
+    numbers: str = BY_VALUE
+
+    @property
+    def is_by_block(self) -> bool:
+        """A block of floats has one exponent."""
+        return self.numbers == BY_BLOCK
 
     def patience_ms(self, name: str, *, is_joined: bool) -> int:
         """As blocks of an operation carry it, 0: wait."""
@@ -32,9 +44,11 @@ class Rules(NamedTuple):
 
     def number(self) -> int:
         """The same for equal rules only; below 2**31."""
+        how = _BLOCK_BIT if self.is_by_block else 0
         if self.stragglers == WAIT:
-            return 0
-        return POLICIES.index(self.stragglers) << 16 | self.patience_ps // PS_PER_MS
+            return how
+        late = POLICIES.index(self.stragglers) << 16 | self.patience_ps // PS_PER_MS
+        return how | late
 
 
 class Inside(NamedTuple):
@@ -53,10 +67,12 @@ def check_rules(rules: Rules) -> Rules:
     """The rules themselves.
 
     Raises:
-        ConfigError: no such policy, or a patience that packets cannot say.
+        ConfigError: no such policy or number format, or a patience that packets cannot say.
     """
     if rules.stragglers not in POLICIES:
         raise ConfigError("stragglers", rules.stragglers, ", ".join(POLICIES))
+    if rules.numbers not in NUMBERS:
+        raise ConfigError("numbers", rules.numbers, ", ".join(NUMBERS))
     if not 1 <= rules.patience_ps // PS_PER_MS <= MAX_PATIENCE_MS:
         raise ConfigError("patience_ps", rules.patience_ps, "1 ms to 65535 ms")
     return rules
@@ -64,4 +80,9 @@ def check_rules(rules: Rules) -> Rules:
 
 def said_rules(number: int) -> str:
     """Rules in words, by their number."""
-    return f"stragglers {POLICIES[number >> 16]}, patience {number & MAX_PATIENCE_MS} ms"
+    said = ["an exponent a block"] if number & _BLOCK_BIT else []
+    late = number & ~_BLOCK_BIT
+    if late:
+        policy = POLICIES[late >> 16]
+        said.append(f"stragglers {policy}, patience {late & MAX_PATIENCE_MS} ms")
+    return ", ".join(said)

@@ -1,8 +1,8 @@
 """One rank's operations in their order: agree on what is asked, move blocks, tell what failed.
 
-Before an array is touched, one block of words is joined by maximum: what each rank was asked
-for, once as it is and once inverted, so that all see at once whether all agree; and the
-exponents of the first window of blocks (ADR 0022). All ranks see the same, so all refuse.
+Before an array is touched, one block of bytes is joined by maximum: what each rank was asked
+for, once as it is and once inverted, so that all see at once whether all agree; and exponents
+of the first window of blocks, as many as fit (ADR 0033). All ranks see the same, so all refuse.
 """
 
 import warnings
@@ -16,8 +16,9 @@ from fanfold.group.communicator import GroupError
 from fanfold.group.layout import Segment, build_blocks
 from fanfold.group.rules import EXCLUDE, Inside, Rules, said_rules
 from fanfold.group.silence import Setting, Verdict, judge
-from fanfold.group.values import MOVED, WIDENED, WORDS, Form
+from fanfold.group.values import KINDS, MOVED, WIDENED, Form
 from fanfold.kernels.absorb import FLAG_OVERFLOW
+from fanfold.kernels.reduce import KIND_BYTES, KIND_F16, KIND_I32, OP_MAX
 from fanfold.kernels.words import unmark_block
 from fanfold.live import rank_loop as loop
 from fanfold.live import rank_state as st
@@ -82,6 +83,7 @@ class Ask(NamedTuple):
     def words(self) -> list[int]:
         """Eight numbers below 2**31."""
         kind = self.moved_kind if self.form == MOVED else self.form.kind
+        kind = KINDS.get(self.given, kind)
         if self.given in WIDENED:
             kind = len(KIND_NAMES) + list(WIDENED).index(self.given)
         return [
@@ -124,6 +126,7 @@ class Session:
         self.n_not_finite = 0
         self.n_shrunk = 0
         self.n_partial = 0
+        self.n_flushed = 0
 
     def do(
         self,
@@ -143,17 +146,15 @@ class Session:
         patience_ms = self.rules.patience_ms(ask.name, is_joined=ask.form != MOVED)
         self.end.be_patient(patience_ms, is_strict=self.rules.stragglers == EXCLUDE)
         form = ask.form
-        values = self.end.block_bytes // form.word_bytes * form.value_bytes
-        blocks = build_blocks(segments, values, mixed=mixed)
+        blocks = build_blocks(segments, form.block_bytes(self.end.block_bytes), mixed=mixed)
         none = np.zeros(0, np.int64)
-        batch = Batch(form.kind, form.op, blocks, src, dst, none, share)
-        codes = self.end.codes_of(batch) & 0xFFFF if form.is_fixed else none
-        shared = self._agree(ask, codes, until_ps)
-        agreed = inside = self._inside()
+        batch = Batch(form.kind, form.op, blocks, src, dst, none, share, form.word)
+        batch, late = self._agree(ask, batch, until_ps)
+        inside = self._inside()
         if len(blocks):
-            inside = self._move_blocks(ask, batch._replace(shared=shared), until_ps)
+            inside = self._move_blocks(ask, batch, until_ps)
         if self.rules.stragglers == EXCLUDE:
-            self._exclude(ask.name, {*agreed.missing, *inside.missing})
+            self._exclude(ask.name, {*late, *inside.missing})
         return inside
 
     def begin(self) -> None:
@@ -179,6 +180,7 @@ class Session:
         form = ask.form
         self._run(ask.name, batch, until_ps)
         inside = self._inside()
+        self.n_flushed += self.end.flushed()
         if self.end.flags() & FLAG_OVERFLOW:
             self.n_overflows += 1
             if form.is_fixed:
@@ -228,32 +230,59 @@ class Session:
     def _numbers(self, ranks: Collection[int]) -> str:
         return ", ".join(map(str, self._called(ranks)))
 
-    def _agree(self, ask: Ask, codes: NDArray[np.int64], until_ps: int) -> NDArray[np.int64]:
-        """Exponents of the first window, the largest of all ranks.
+    def _agree(self, ask: Ask, batch: Batch, until_ps: int) -> tuple[Batch, set[int]]:
+        """The batch with exponents of its first window, and ranks that these may lack.
 
         Raises:
             GroupError: ranks were asked for different things; names those that differ.
         """
-        window = len(self.end.state.ring[0])
-        asked = ask.words()
-        words = np.zeros(2 * N_FIELDS + window, np.int32)
-        words[:N_FIELDS] = asked
-        words[N_FIELDS : 2 * N_FIELDS] = [~word for word in asked]
-        words[2 * N_FIELDS : 2 * N_FIELDS + len(codes)] = codes
-        most = self._join_all(ask.name, words, until_ps)
-        top, low = most[:N_FIELDS], ~most[N_FIELDS : 2 * N_FIELDS]
+        form = ask.form
+        own = np.zeros(0, np.uint8)
+        if form.has_codes:
+            own = self.end.first_codes(batch)
+        elif form.is_fixed:
+            own = (self.end.codes_of(batch) & 0xFF).astype(np.uint8)
+        room = 4 * self.end.state.ring.shape[1] if form.code_bytes < 2 else 0
+        near = self._agree_asked(ask, own[:room], until_ps)
+        late = set(self._inside().missing)
+        if not form.has_codes:
+            return batch._replace(shared=near.astype(np.int64)), late
+        window = int(self.end.state.row[0]["window"])  # maybe fewer blocks than asked for
+        n_values = int(batch.blocks[:window, st.B_BYTES].sum()) // form.value_bytes
+        own = own[: n_values * form.code_bytes]
+        if len(own) <= room:
+            return batch._replace(first=near[: len(own)]), late
+        kind = KIND_BYTES if form.code_bytes == 1 else KIND_F16
+        first = np.concatenate(
+            [near[:room], self._largest(ask.name, own[room:], kind, until_ps)]
+        )
+        return batch._replace(first=first), {*late, *self._inside().missing}
+
+    def _agree_asked(
+        self, ask: Ask, codes: NDArray[np.uint8], until_ps: int
+    ) -> NDArray[np.uint8]:
+        """The largest of each of these bytes, after all ranks were found to be asked alike."""
+        asked = np.array(ask.words(), np.int32)
+        head = 2 * asked.nbytes
+        told = np.zeros(head + 4 * self.end.state.ring.shape[1], np.uint8)
+        told[:head] = np.concatenate([asked, ~asked]).view(np.uint8)
+        told[head : head + len(codes)] = codes
+        most = self._largest(ask.name, told, KIND_BYTES, until_ps)
+        top, low = most[: asked.nbytes], ~most[asked.nbytes : head]
         if (top != low).any():
             raise self._disagreement(ask, until_ps)
-        if (top != words[:N_FIELDS]).any():  # this rank was late, and the others do not know
-            text = f"{ask.name}: the others went on with {text_of(top.tolist())}"
+        if (top != told[: asked.nbytes]).any():  # this rank was late, the others do not know
+            what = text_of(top.view(np.int32).tolist())
+            text = f"{ask.name}: the others went on with {what}"
             self.broken = GroupError(text, op=ask.name, ranks=self._called([self.rank]))
             raise self.broken
-        return most[2 * N_FIELDS :].astype(np.int64)
+        return most[head:]
 
     def _disagreement(self, ask: Ask, until_ps: int) -> GroupError:
         words = np.full((self.size, N_FIELDS), LEAST, np.int32)
         words[self.rank] = ask.words()
-        rows = self._join_all(ask.name, words.reshape(-1), until_ps).reshape(words.shape)
+        most = self._largest(ask.name, words.reshape(-1).view(np.uint8), KIND_I32, until_ps)
+        rows = most.view(np.int32).reshape(words.shape)
         found: dict[tuple[int, ...], list[int]] = {}
         for r, row in enumerate(rows.tolist()):
             found.setdefault(tuple(row), []).append(r)
@@ -287,18 +316,24 @@ class Session:
         out = np.zeros_like(words)
         blocks = build_blocks([Segment(0, 0, words.nbytes)], self.end.block_bytes)
         none = np.zeros(0, np.int64)
-        batch = Batch(
-            WORDS.kind, WORDS.op, blocks, words.view(np.uint8), out.view(np.uint8), none
-        )
+        raw, found = words.view(np.uint8), out.view(np.uint8)
+        batch = Batch(KIND_I32, OP_MAX, blocks, raw, found, none)
         is_over = self._run(name, batch, until_ps, may_end=may_end)
         return out if is_over else None
 
-    def _join_all(
-        self, name: str, words: NDArray[np.int32], until_ps: int
-    ) -> NDArray[np.int32]:
-        found = self.join_words(name, words, until_ps)
-        assert found is not None
-        return found
+    def _largest(
+        self, name: str, src: NDArray[np.uint8], kind: int, until_ps: int
+    ) -> NDArray[np.uint8]:
+        """Bytes of the largest of each value over all ranks.
+
+        Args:
+            kind: what the bytes are; KIND_F16 for positive 16-bit integers, of the same order.
+        """
+        out = np.zeros_like(src)
+        blocks = build_blocks([Segment(0, 0, src.nbytes)], self.end.block_bytes)
+        none = np.zeros(0, np.int64)
+        self._run(name, Batch(kind, OP_MAX, blocks, src, out, none), until_ps)
+        return out
 
     def _run(self, name: str, batch: Batch, until_ps: int, *, may_end: bool = False) -> bool:
         row = self.end.state.row[0]

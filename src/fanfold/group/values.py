@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from fanfold.errors import ConfigError
 from fanfold.group.communicator import Op
 from fanfold.kernels import reduce as r
+from fanfold.kernels.words import word_of_kind
 
 Array = NDArray[Any]
 
@@ -29,6 +30,8 @@ WIDENED: dict[str, str] = {
     "uint32": "int64",
 }
 """Kinds that are joined as wider integers and cut back: they wrap as numpy's do."""
+MOST_NARROW = 64
+"""Ranks whose sums of float32 fit words of 32 bits (ADR 0033)."""
 KERNEL_OPS = {
     Op.SUM: r.OP_SUM,
     Op.PRODUCT: r.OP_PRODUCT,
@@ -39,11 +42,15 @@ KERNEL_OPS = {
 
 
 class Form(NamedTuple):
-    """How an array is joined: its kind's name, the kernels' kind and operator."""
+    """How an array is joined: its kind's name, the kernels' kind and operator.
+
+    by_block: sums of floats have one exponent for each block.
+    """
 
     name: str
     kind: int
     op: int
+    by_block: bool = False
 
     @property
     def is_float(self) -> bool:
@@ -54,6 +61,28 @@ class Form(NamedTuple):
     def is_fixed(self) -> bool:
         """Values travel as fixed-point."""
         return self.is_float and self.op == r.OP_SUM
+
+    @property
+    def has_codes(self) -> bool:
+        """Each value has an exponent of its own."""
+        return self.is_fixed and not self.by_block
+
+    @property
+    def word(self) -> int:
+        """Word that the values travel in."""
+        if self.has_codes:
+            return r.WORD_FIX64 if self.kind == r.KIND_F64 else r.WORD_FIX32
+        return int(word_of_kind(self.kind, self.op))
+
+    @property
+    def code_bytes(self) -> int:
+        """Bytes of the exponent of one value."""
+        return r.CODE_BYTES_OF[self.word]
+
+    def block_bytes(self, room: int) -> int:
+        """Bytes of the values whose words and exponents have ``room`` bytes."""
+        n = room // (self.word_bytes + self.code_bytes)
+        return (n & ~7 if self.has_codes else n) * self.value_bytes
 
     @property
     def value_bytes(self) -> int:
@@ -69,7 +98,6 @@ class Form(NamedTuple):
 
 
 MOVED = Form("bytes", r.KIND_BYTES, r.OP_MOVE)
-WORDS = Form("int32", r.KIND_I32, r.OP_MAX)
 
 
 def name_of(array: Array, kind: str) -> str:
@@ -88,9 +116,25 @@ def name_of(array: Array, kind: str) -> str:
     return name
 
 
-def form_of(name: str, op: Op) -> Form:
-    """How values of a kind that travels as it is are joined."""
-    return Form(name, KINDS[name], KERNEL_OPS[op])
+def form_of(name: str, op: Op, *, by_block: bool = False) -> Form:
+    """How values of a kind that travels as it is are joined.
+
+    Args:
+        by_block: sums have one exponent a block; float64 has one a value all the same.
+    """
+    form = Form(name, KINDS[name], KERNEL_OPS[op])
+    return form._replace(by_block=by_block and form.is_fixed and name != "float64")
+
+
+def wide_of(name: str, op: Op, n_ranks: int) -> str:
+    """Kind that values are joined as: small integers, and floats of many ranks, as wider ones.
+
+    A sum of so many words of 32 bits leaves each too few for float32's precision.
+    """
+    is_narrow = name in ("float32", "bfloat16", "float16")
+    if is_narrow and KERNEL_OPS[op] == r.OP_SUM and n_ranks > MOST_NARROW:
+        return "float64"
+    return WIDENED.get(name, name)
 
 
 def moved_kind(dtype: "np.dtype[Any]") -> int:
@@ -107,6 +151,11 @@ def bytes_of(array: Array, what: str) -> NDArray[np.uint8]:
     if not array.flags.c_contiguous:
         raise ConfigError(what, f"strides {array.strides}", "a C-contiguous array")
     return array.reshape(-1).view(np.uint8)
+
+
+def widened(array: Array, kind: str, wide: str) -> Array:
+    """Values as a wider kind."""
+    return as_float64(array, kind) if wide == "float64" else array.astype(wide)
 
 
 def as_float64(array: Array, kind: str) -> Array:

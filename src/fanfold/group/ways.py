@@ -5,6 +5,7 @@ BIFTs' for the entropy of the group. Elements of a way are nodes and links, a li
 names in their order: ``leaf1-spine2``.
 """
 
+import warnings
 from collections.abc import Collection, Sequence
 from itertools import pairwise
 from typing import NamedTuple
@@ -124,3 +125,14 @@ class _Walk:
         row = list(map(int, bifts.ids)).index(wanted)
         index = int(bifts.first[row]) + table_of(self._entropy, self._fabric.n_ecmp)
         return {i + 1: int(port) for i, port in enumerate(bifts.nbr_of[index])}
+
+
+def root_without_bfr(fabric: Fabric, members: Sequence[str]) -> str:
+    """Rank 0's host where a member has no BFR to send to: said once; else nothing."""
+    for name in members:
+        near = fabric.neighbours.get(name, ())
+        if near and not any(fabric.by_name[other].role == "bfr" for other in near):
+            text = f"{name} has no BFR: all arrays are summed at host {members[0]}"
+            warnings.warn(text, RuntimeWarning, stacklevel=3)
+            return members[0]
+    return ""

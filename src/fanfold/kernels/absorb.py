@@ -32,7 +32,17 @@ from fanfold.kernels.octets import (
     write_u16,
     write_u32,
 )
-from fanfold.kernels.reduce import OP_MOVE, WORD_BYTES, WORD_I16, WORD_I64, join
+from fanfold.kernels.reduce import (
+    OP_MOVE,
+    OP_SUM,
+    WORD_BYTES,
+    WORD_FIX32,
+    WORD_FIX64,
+    WORD_I16,
+    WORD_I64,
+    join,
+    join_codes,
+)
 from fanfold.kernels.state import I64, U8, U64, Rows
 from fanfold.kernels.vat import (
     DO_PASS,
@@ -103,7 +113,9 @@ def is_fold_sound(buf: U8, fan: int, n: int, n_words: int) -> bool:
     kind, what = i64(buf[fan]) & 0xF, i64(buf[fan + 1])
     op, word = i64(buf[fan + 3]) >> 4, i64(buf[fan + 3]) & 0xF
     scope = i64(buf[fan + 18])
-    if op > OP_MOVE or word > WORD_BYTES or scope > SCOPE_BUT:
+    if op > OP_MOVE or word > WORD_FIX64 or scope > SCOPE_BUT:
+        return False
+    if word >= WORD_FIX32 and op != OP_SUM:
         return False
     if what > WHAT_CLOSE or what == (WHAT_HEARD if kind == KIND_FOLD else WHAT_REQUEST):
         return False
@@ -114,12 +126,23 @@ def is_fold_sound(buf: U8, fan: int, n: int, n_words: int) -> bool:
         return n_bytes == 8 * n_words
     if what == WHAT_ARRAY and kind == KIND_SPREAD and buf[fan + 2] & FLAG_PARTIAL != 0:
         n_bytes -= 8 * n_words  # the P-BM
+    n_codes = codes_before(buf, fan)
+    if what == WHAT_ARRAY:
+        n_bytes -= n_codes
     if what != WHAT_ARRAY or buf[fan + 2] & FLAG_EMPTY != 0:
         return n_bytes == 0
-    width = 8 if word == WORD_I64 else 4
+    if word == WORD_FIX64 and n_codes % 2 != 0:
+        return False
+    width = 8 if word == WORD_I64 or word == WORD_FIX64 else 4
     if word == WORD_BYTES or word == WORD_I16:
         width = 1 if word == WORD_BYTES else 2
     return n_bytes > 0 and n_bytes % width == 0
+
+
+@kernel
+def codes_before(buf: U8, fan: int) -> int:
+    """Bytes of exponents before the words of an array."""
+    return read_u16(buf, fan + 12) if i64(buf[fan + 3]) & 0xF >= WORD_FIX32 else 0
 
 
 @kernel
@@ -179,7 +202,7 @@ def take_array(
     elif buf[fan + 2] & FLAG_OUT != 0:
         for w in range(n_words):
             flushed[w] |= bits[w]
-        slot["exponent"] = max(slot["exponent"], read_u16(buf, fan + 12))
+        note_ahead(buf, fan, n_words, vats, s)
         pass_on(buf, at, size, vats, vat, drops)
         settle(vats, s, node, now_ps, n_words)
     elif add(buf, fan, size - (fan - at), n_words, vats, s):
@@ -275,9 +298,10 @@ def add(buf: U8, fan: int, n: int, n_words: int, vats: Vats, s: int) -> bool:
     """
     slot, room = vats.slots[s], vats.room[s]
     head = fold_at(n_words)
-    n_bytes = n - FOLD_BYTES
+    n_codes = codes_before(buf, fan)
+    n_bytes = n - FOLD_BYTES - n_codes
     patience_ps = read_u16(buf, fan + 22) * PS_PER_MS
-    if head + FOLD_BYTES + n_bytes + 8 * n_words > room.shape[0]:
+    if head + n + 8 * n_words > room.shape[0]:
         vats.events[VAT_UNLIKE] += 1
         return False
     if slot["n_merged"] > 0:
@@ -287,24 +311,46 @@ def add(buf: U8, fan: int, n: int, n_words: int, vats: Vats, s: int) -> bool:
     elif not is_like(buf, fan, room, head):
         vats.events[VAT_UNLIKE] += 1
         return False
-    start = head + FOLD_BYTES
-    if n_bytes > 0 and slot["n_bytes"] == 0:
-        copy_octets(room, start, buf, fan + FOLD_BYTES, n_bytes)
-        slot["n_bytes"] = n_bytes
-    elif n_bytes > 0 and slot["n_bytes"] != n_bytes:
+    start = head + FOLD_BYTES + n_codes
+    if n_bytes > 0 and slot["n_bytes"] != 0 and slot["n_bytes"] != n_bytes:
         vats.events[VAT_UNLIKE] += 1
         return False
+    if not note_ahead(buf, fan, n_words, vats, s):
+        vats.events[VAT_UNLIKE] += 1
+        return False
+    if n_bytes > 0 and slot["n_bytes"] == 0:
+        copy_octets(room, start, buf, fan + FOLD_BYTES + n_codes, n_bytes)
+        slot["n_bytes"] = n_bytes
     elif n_bytes > 0:
         op, word = i64(buf[fan + 3]) >> 4, i64(buf[fan + 3]) & 0xF
         here = room[start : start + n_bytes]
-        if join(op, word, here, buf[fan + FOLD_BYTES : fan + n]):
+        if join(op, word, here, buf[fan + FOLD_BYTES + n_codes : fan + n]):
             slot["flags"] |= FLAG_OVERFLOW
             vats.events[VAT_OVERFLOW] += 1
     slot["flags"] |= i64(buf[fan + 2]) & (FLAG_OVERFLOW | FLAG_NOT_FINITE)
-    slot["exponent"] = max(slot["exponent"], read_u16(buf, fan + 12))
     slot["n_merged"] = min(slot["n_merged"] + read_u16(buf, fan + 14), 0xFFFF)
     vats.events[VAT_ABSORBED] += 1
     be_patient(vats, s, patience_ps)
+    return True
+
+
+@kernel
+def note_ahead(buf: U8, fan: int, n_words: int, vats: Vats, s: int) -> bool:
+    """Take in what a message says of the block that is next in a slot; False: unlike others."""
+    slot, room = vats.slots[s], vats.room[s]
+    word = i64(buf[fan + 3]) & 0xF
+    n = codes_before(buf, fan)
+    if word < WORD_FIX32:
+        slot["exponent"] = max(slot["exponent"], read_u16(buf, fan + 12))
+        return True
+    start = fold_at(n_words) + FOLD_BYTES
+    if slot["n_codes"] == 0 and slot["n_bytes"] == 0 and start + n <= room.shape[0]:
+        copy_octets(room, start, buf, fan + FOLD_BYTES, n)
+        slot["n_codes"] = n
+        return True
+    if slot["n_codes"] != n:
+        return False
+    join_codes(word, room[start : start + n], buf[fan + FOLD_BYTES : fan + FOLD_BYTES + n])
     return True
 
 
@@ -369,7 +415,7 @@ def set_retry(packet: U8, n_words: int, size: int) -> None:
 def packet_bytes(vats: Vats, s: int, n_words: int) -> int:
     """Size of the packet in a slot; a partial result ends with its P-BM."""
     slot = vats.slots[s]
-    size = fold_at(n_words) + FOLD_BYTES + slot["n_bytes"]
+    size = fold_at(n_words) + FOLD_BYTES + slot["n_codes"] + slot["n_bytes"]
     if slot["flags"] & FLAG_PARTIAL != 0 and vats.rows[slot["vat"]]["is_root"] != 0:
         size += 8 * n_words
     return size
@@ -384,12 +430,14 @@ def seal_slot(vats: Vats, s: int, node: Rows, n_words: int) -> None:
     kind = KIND_SPREAD if row["is_root"] != 0 else KIND_FOLD
     flags = slot["flags"] | (FLAG_EMPTY if slot["n_bytes"] == 0 else 0)
     packet[fan + 2] = flags
-    write_u16(packet, fan + 12, slot["exponent"])
+    is_fix = i64(packet[fan + 3]) & 0xF >= WORD_FIX32
+    write_u16(packet, fan + 12, slot["n_codes"] if is_fix else slot["exponent"])
     write_u16(packet, fan + 14, slot["n_merged"])
     write_u16(packet, fan + 22, slot["patience_ps"] // PS_PER_MS)
     write_bits(packet, BITS_AT, n_words, vats.words[s, HEARD_BM])
     if kind == KIND_SPREAD and flags & FLAG_PARTIAL != 0:
-        write_bits(packet, fan + FOLD_BYTES + slot["n_bytes"], n_words, vats.words[s, HEARD_BM])
+        end = packet_bytes(vats, s, n_words) - 8 * n_words
+        write_bits(packet, end, n_words, vats.words[s, HEARD_BM])
     readdress(packet, 0, kind, node, n_words)
     seal_inner(packet, 0, packet_bytes(vats, s, n_words), n_words)
 

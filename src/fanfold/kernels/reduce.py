@@ -34,7 +34,11 @@ WORD_I32 = 0
 WORD_I64 = 1
 WORD_I16 = 2
 WORD_BYTES = 3
-WORD_BYTES_OF = (4, 8, 2, 1)
+WORD_FIX32 = 4
+WORD_FIX64 = 5
+"""Fixed-point with an exponent for each value before the words (fixed.py)."""
+WORD_BYTES_OF = (4, 8, 2, 1, 4, 8)
+CODE_BYTES_OF = (0, 0, 0, 0, 1, 2)
 
 KIND_F32 = 0
 KIND_F64 = 1
@@ -96,13 +100,33 @@ def join(op: int, word: int, acc: U8, src: U8) -> int:
     if op == OP_MOVE:
         join_bytes(acc, src)
         return 0
-    if word == WORD_I32:
+    if word == WORD_I32 or word == WORD_FIX32:
         return join_i32(op, acc.view(np.int32), src.view(np.int32))
-    if word == WORD_I64:
+    if word == WORD_I64 or word == WORD_FIX64:
         return join_i64(op, acc.view(np.int64), src.view(np.int64))
     if word == WORD_I16:
         join_extreme(op, acc.view(np.int16), src.view(np.int16))
+    elif op == OP_MAX:
+        join_largest(acc, src)
     return 0
+
+
+@kernel
+def join_codes(word: int, acc: U8, src: U8) -> None:
+    """Larger of each pair of codes, those that ``word`` has: of 16 bits, or of 8."""
+    if word == WORD_FIX64:
+        here, there = acc.view(np.uint16), src.view(np.uint16)
+        for i in range(here.shape[0]):
+            here[i] = max(here[i], there[i])
+    else:
+        join_largest(acc, src)
+
+
+@kernel
+def join_largest(acc: U8, src: U8) -> None:
+    """Larger of each pair of bytes."""
+    for i in range(acc.shape[0]):
+        acc[i] = max(acc[i], src[i])
 
 
 @kernel

@@ -36,7 +36,8 @@ ARRAY_ROW = np.dtype(
         ("state", np.int64),
         ("vat", np.int64),
         ("block", np.int64),
-        ("n_bytes", np.int64),  # of the array, 0 while all that came was empty
+        ("n_bytes", np.int64),  # of the words, 0 while all that came was empty
+        ("n_codes", np.int64),  # bytes of the exponents before them
         ("flags", np.int64),
         ("exponent", np.int64),
         ("n_merged", np.int64),
@@ -381,6 +382,7 @@ def hurry_slot(vats: Vats, at: int, now_ps: int) -> None:
 def empty_slot(slot: np.void) -> None:
     """Nothing has been added yet."""
     slot["n_bytes"], slot["flags"], slot["exponent"], slot["n_merged"] = 0, 0, 0, 0
+    slot["n_codes"] = 0
 
 
 @kernel

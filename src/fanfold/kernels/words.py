@@ -1,11 +1,21 @@
 """A block of a rank's array to the words that travel, and a block of joined words back.
 
-Floats that are added become fixed-point words with the exponent that all ranks agreed on;
-floats that are compared become keys; integers and bytes travel as they are (reduce.py).
+Floats that are added become fixed-point words with exponents that all ranks agreed on, one for
+each value (fixed.py) or, where that was asked for, one for a block; floats that are compared
+become keys; integers and bytes travel as they are (reduce.py).
 """
 
 import numpy as np
 
+from fanfold.kernels.fixed import (
+    codes_f32,
+    codes_f64,
+    fix_values_f32,
+    fix_values_f64,
+    room_of,
+    unfix_values_f32,
+    unfix_values_f64,
+)
 from fanfold.kernels.jit import i64, kernel
 from fanfold.kernels.octets import copy_octets
 from fanfold.kernels.reduce import (
@@ -46,6 +56,8 @@ MARK_PLUS = 1
 MARK_MINUS = 2
 MARK_NAN = 4
 _MAX_16 = 0x7FFF
+POWERS_AT = 8192
+"""Where in the scratch of a rank the powers of two of a block begin."""
 
 
 @kernel
@@ -56,6 +68,90 @@ def word_of_kind(kind: int, op: int) -> int:
     if kind == KIND_BF16 or kind == KIND_F16:
         return WORD_I32 if op == OP_SUM else WORD_I16
     return WORD_I32 if kind == KIND_F32 or kind == KIND_I32 else WORD_I64
+
+
+@kernel
+def code_values(kind: int, src: U8, out: U8, wide: U8) -> int:
+    """Codes of the values of a block; NOT_FINITE where a value is not, else 0.
+
+    Args:
+        src: bytes of the values. out: bytes of the codes, exactly. wide: scratch as below.
+    """
+    if kind == KIND_F64:
+        bad = codes_f64(src.view(np.int64), out.view(np.uint16))
+    elif kind == KIND_F32:
+        bad = codes_f32(src.view(np.int32), out)
+    else:
+        bits = wide[: 2 * src.shape[0]].view(np.uint32)
+        widen(kind, src.view(np.uint16), bits)
+        bad = codes_f32(bits.view(np.int32), out)
+    return bad * NOT_FINITE
+
+
+@kernel
+def pack_values(kind: int, n_ranks: int, codes: U8, src: U8, out: U8, wide: U8) -> None:
+    """Floats that are added to words, with an agreed code for each.
+
+    Args:
+        codes: bytes of them. src: bytes of the values. out: bytes of the words, exactly.
+        wide: scratch: float32 of 16-bit values up to POWERS_AT, then 16 bytes for each value.
+    """
+    powers, room = wide[POWERS_AT:].view(np.uint64), room_of(n_ranks)
+    if kind == KIND_F64:
+        words64 = out.view(np.int64)
+        fix_values_f64(src.view(np.float64), codes.view(np.uint16), words64, room, powers)
+    elif kind == KIND_F32:
+        fix_values_f32(src.view(np.float32), codes, out.view(np.int32), room, powers)
+    else:
+        bits = wide[: 2 * src.shape[0]].view(np.uint32)
+        widen(kind, src.view(np.uint16), bits)
+        fix_values_f32(bits.view(np.float32), codes, out.view(np.int32), room, powers)
+
+
+@kernel
+def unpack_values(
+    kind: int, n_ranks: int, codes: U8, src: U8, out: U8, wide: U8, share: np.float64
+) -> None:
+    """Joined words to values; the inverse of ``pack_values``, each sum times ``share``."""
+    powers, room = wide[POWERS_AT:].view(np.uint64), room_of(n_ranks)
+    if kind == KIND_F64:
+        codes16, out64 = codes.view(np.uint16), out.view(np.float64)
+        unfix_values_f64(src.view(np.int64), codes16, out64, room, powers, share)
+    elif kind == KIND_F32:
+        out32 = out.view(np.float32)
+        unfix_values_f32(src.view(np.int32), codes, out32, room, powers, share)
+    else:
+        bits = wide[: 2 * out.shape[0]].view(np.uint32)
+        out32 = bits.view(np.float32)
+        unfix_values_f32(src.view(np.int32), codes, out32, room, powers, share)
+        narrow(kind, bits, out.view(np.uint16))
+
+
+@kernel
+def count_flushed(kind: int, src: U8, words: U8) -> int:
+    """Values of a block that are not 0 and became 0 as words.
+
+    Args:
+        src: bytes of the values. words: those that ``pack_block`` made of them.
+    """
+    n = 0
+    if kind == KIND_F64:
+        values64, words64 = src.view(np.float64), words.view(np.int64)
+        for i in range(values64.shape[0]):
+            n += 1 if values64[i] != 0 and words64[i] == 0 and np.isfinite(values64[i]) else 0
+        return n
+    words32 = words.view(np.int32)
+    if kind == KIND_F32:
+        values32 = src.view(np.float32)
+        for i in range(values32.shape[0]):
+            n += 1 if values32[i] != 0 and words32[i] == 0 and np.isfinite(values32[i]) else 0
+        return n
+    top = 0x7F80 if kind == KIND_BF16 else 0x7C00
+    values16 = src.view(np.uint16)
+    for i in range(values16.shape[0]):
+        size = i64(values16[i]) & _MAX_16
+        n += 1 if size != 0 and size < top and words32[i] == 0 else 0
+    return n
 
 
 @kernel

@@ -161,7 +161,7 @@ def is_same_fan(vats: Vats, i: int, j: int) -> bool:
     for k in range(fan + 16, fan + 19):
         if vats.room[a, k] != vats.room[b, k]:
             return False
-    return True
+    return bool(vats.slots[a]["n_codes"] == vats.slots[b]["n_codes"])
 
 
 @kernel
@@ -338,11 +338,13 @@ def fan_part(
     head = fold_at(n_words) + FOLD_BYTES
     size = vats.todo[i, 3]
     if part == 1:
+        n_bits = 0
         if vats.room[vats.todo[i, 1], head - FOLD_BYTES + 2] & FLAG_PARTIAL != 0:
-            head += 8 * n_words
+            n_bits = 8 * n_words
+        head += vats.slots[vats.todo[i, 1]]["n_codes"] + n_bits
         for k in range(i, j):
             packet = vats.room[vats.todo[k, 1]]
-            write_empty(sock.out, (k - i) * head, packet, size, n_words, head)
+            write_empty(sock.out, (k - i) * head, packet, size, n_words, head, n_bits)
         size = head
     n_copies = fan_copies(vats.room[vats.todo[i, 1]], n_words, bifts, plan)
     for c in range(n_copies):
@@ -370,11 +372,12 @@ def fan_part(
 
 
 @kernel
-def write_empty(out: U8, at: int, packet: U8, size: int, n_words: int, head: int) -> None:
-    """Headers of a result of ``size`` bytes without its array: ``head`` bytes, with P-BM."""
+def write_empty(
+    out: U8, at: int, packet: U8, size: int, n_words: int, head: int, n_bits: int
+) -> None:
+    """A result of ``size`` bytes without its words: ``head`` bytes, the last its P-BM."""
     fan = fold_at(n_words)
-    n_bits = head - fan - FOLD_BYTES
-    copy_octets(out, at, packet, 0, fan + FOLD_BYTES)
-    copy_octets(out, at + fan + FOLD_BYTES, packet, size - n_bits, n_bits)
+    copy_octets(out, at, packet, 0, head - n_bits)
+    copy_octets(out, at + head - n_bits, packet, size - n_bits, n_bits)
     out[at + fan + 2] |= FLAG_EMPTY
     seal_inner(out, at, head, n_words)

@@ -5,11 +5,8 @@ last BFR sends what belongs to a group to that port (docs/wire/fold.md section 2
 """
 
 import fcntl
-import queue
 import socket
-import threading
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,7 +22,7 @@ from fanfold.kernels.mishap import build_mishaps
 from fanfold.kernels.rank_timers import FIRST_CWND
 from fanfold.kernels.reduce import KIND_F16, KIND_F32, OP_SUM, build_pow2, join_floats
 from fanfold.kernels.state import I64, U8
-from fanfold.kernels.words import unmark_block
+from fanfold.kernels.words import unmark_block, word_of_kind
 from fanfold.live import rank_loop as loop
 from fanfold.live import rank_state as st
 from fanfold.live import rank_words as words
@@ -49,6 +46,8 @@ WINDOW = 256
 LEAST_WINDOW = loop.LEAST_SLOTS // 2
 WIDE_BYTES = 4 * BLOCK_BYTES
 TTL = 64
+MOST_CODES = 5
+"""Exponents are this part of an array with its exponents: 1 byte beside 4, or 2 beside 8."""
 PORT_BASE = 20_000
 N_PORTS = 12_000
 """Ports of groups that name none lie below those that Linux hands out by itself."""
@@ -73,11 +72,16 @@ def port_of_group(group: int) -> int:
     return PORT_BASE + group % N_PORTS
 
 
+NO_WORD = -1
+
+
 class Batch(NamedTuple):
     """One run of blocks through the network.
 
     kind, op: of kernels/reduce.py. blocks: (N, N_COLUMNS). src, dst: bytes. shared: exponents
-    of the first window of blocks. share: what sums of floats are multiplied by.
+    of the first window of blocks. share: what sums of floats are multiplied by. word: with
+    exponents of values, else that of the kind. first: bytes of such exponents of the first
+    window.
     """
 
     kind: int
@@ -87,6 +91,8 @@ class Batch(NamedTuple):
     dst: U8
     shared: I64
     share: float = 1.0
+    word: int = NO_WORD
+    first: U8 = np.zeros(0, np.uint8)
 
 
 NO_BATCH = Batch(
@@ -157,6 +163,8 @@ class RankEnd:
             fcntl.flock(lock, fcntl.LOCK_EX)  # of several ranks that start, one compiles
             loop.serve_rank(self.io, self.state, self.mishaps, self.drops, 0)
             st.code_first(self.state)
+            st.first_codes(self.state, self.state.own)
+            st.set_first(self.state, self.state.own)
             fold_at(int(self.state.row[0]["n_words"]))
             unmark_block(KIND_F32, np.zeros(0, np.uint8), np.zeros(0, np.uint8))
             join_floats(OP_SUM, np.zeros(0), np.zeros(0))
@@ -167,9 +175,19 @@ class RankEnd:
         st.code_first(self.state)
         return self.state.codes[: self.window]
 
+    def first_codes(self, batch: Batch) -> U8:
+        """Exponents of this rank's values of the first window of blocks."""
+        self._load(batch)
+        blocks = range(min(len(batch.blocks), int(self.state.row[0]["window"])))
+        out = np.zeros(sum(int(st.codes_bytes(self.state, i)) for i in blocks), np.uint8)
+        st.first_codes(self.state, out)
+        return out
+
     def _load(self, batch: Batch) -> None:
         n = len(batch.blocks)
         job = np.zeros(1, st.JOB_ROW)
+        word = batch.word if batch.word != NO_WORD else word_of_kind(batch.kind, batch.op)
+        job[0]["word"] = word
         job[0]["kind"], job[0]["op"], job[0]["n_blocks"] = batch.kind, batch.op, n
         job[0]["heard_of"] = -1
         shared = np.zeros(n, np.int64)
@@ -197,6 +215,8 @@ class RankEnd:
         """
         self._load(batch)
         st.code_first(self.state)
+        if len(batch.first):
+            st.set_first(self.state, batch.first)
         job = self.state.job[0]
         job["floor_ps"] = now_ps()
         while True:
@@ -218,6 +238,10 @@ class RankEnd:
     def flags(self) -> int:
         """Flags of all results of the last batch."""
         return int(self.state.job[0]["flags"])
+
+    def flushed(self) -> int:
+        """Values of the last batch, of this rank's, that were not 0 and went as 0."""
+        return int(self.state.job[0]["n_flushed"])
 
     def be_patient(self, patience_ms: int, *, is_strict: bool) -> None:
         """What blocks say from now on; is_strict: this rank ends when a result lacks it."""
@@ -342,42 +366,6 @@ class RankEnd:
         self._woken.close()
 
 
-Guard = threading.Lock
-"""Of what several workers share."""
-
-
-class Worker:
-    """One thread that does what it is given, in order."""
-
-    def __init__(self, name: str) -> None:
-        self._queue: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = (
-            queue.SimpleQueue()
-        )
-        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
-        self._thread.start()
-
-    def submit(self, task: Callable[[], Any]) -> Future[Any]:
-        """Do ``task`` after what was given before."""
-        future: Future[Any] = Future()
-        self._queue.put((future, task))
-        return future
-
-    def close(self) -> None:
-        """End after what was given; waits for it."""
-        self._queue.put(None)
-        if threading.current_thread() is not self._thread:
-            self._thread.join()
-
-    def _work(self) -> None:
-        while (given := self._queue.get()) is not None:
-            future, task = given
-            try:
-                future.set_result(task())
-            except BaseException as error:  # whoever waits hears of it
-                future.set_exception(error)
-            del future, task, given  # arrays are not kept while nothing is to do
-
-
 def build_rank(
     fabric: Fabric,
     members: Sequence[str],
@@ -412,6 +400,8 @@ def build_rank(
         have=np.zeros(0, np.uint8),
         codes=np.zeros(0, np.int64),
         shared=np.zeros(0, np.int64),
+        agreed=np.zeros((window, block_bytes_of(fabric) // MOST_CODES), np.uint8),
+        own=np.zeros(block_bytes_of(fabric) // MOST_CODES, np.uint8),
         ring=np.zeros((3, window), np.int64),
         near=np.array(near, np.int64),
         ids=np.array([bift_id], np.int64),

@@ -25,12 +25,12 @@ from fanfold.kernels.frame import check_bier, classify, is_inner_sound
 from fanfold.kernels.jit import i64, kernel
 from fanfold.kernels.layout import FOLD_BYTES, KIND_SPREAD
 from fanfold.kernels.mishap import Mishaps, impair, release
-from fanfold.kernels.octets import ZERO, read_bits, read_u16, read_u32
+from fanfold.kernels.octets import ZERO, copy_octets, read_bits, read_u16, read_u32
 from fanfold.kernels.rank_timers import MOST_LOST, QUEUE_PS, REORDER_PS, note_round
 from fanfold.kernels.replicate import bit
 from fanfold.kernels.state import I64, U8
 from fanfold.kernels.vat import BLOCK_MASK, copy_words
-from fanfold.kernels.words import unpack_block, word_of_kind
+from fanfold.kernels.words import unpack_block, unpack_values
 from fanfold.live.rank_late import bits_bytes, note_inside, share_of, take_out
 from fanfold.live.rank_state import (
     B_BYTES,
@@ -49,6 +49,8 @@ from fanfold.live.rank_state import (
     R_SENT,
     R_TRIES,
     RankState,
+    codes_bytes,
+    has_codes,
     words_bytes,
     write_block,
 )
@@ -106,7 +108,7 @@ def send_fresh(sock: Sock, rank: RankState) -> None:
         at, seg, n_pkts = 0, 0, 0
         while may_send(rank) and n_pkts < 60:
             i = job["next"]
-            n = fold_at(row["n_words"]) + FOLD_BYTES
+            n = fold_at(row["n_words"]) + FOLD_BYTES + codes_bytes(rank, i + row["window"])
             if rank.blocks[i, B_SRC] != NOTHING:
                 n += words_bytes(rank, i)
             if at > 0 and (at + n > SEND_BYTES or n > seg):
@@ -150,25 +152,20 @@ def place_result(rank: RankState, buf: U8, at: int, size: int, when: int) -> Non
         return
     start = rank.blocks[i, B_DST]
     flags = i64(buf[fan + 2])
-    n = size - (fan - at) - FOLD_BYTES - bits_bytes(rank, flags)
-    if buf[fan + 3] != ((job["op"] << 4) | word_of_kind(job["kind"], job["op"])):
+    n_codes = codes_bytes(rank, i + row["window"])
+    words_at = fan + FOLD_BYTES + n_codes
+    n = size - (words_at - at) - bits_bytes(rank, flags)
+    if buf[fan + 3] != ((job["op"] << 4) | job["word"]) or n < 0:
+        rank.counts[C_REFUSED] += 1
+        return
+    if has_codes(rank) and read_u16(buf, fan + 12) != n_codes:
         rank.counts[C_REFUSED] += 1
         return
     if start != NOTHING:
         if n != words_bytes(rank, i):
             rank.counts[C_REFUSED] += 1
             return
-        unpack_block(
-            job["kind"],
-            job["op"],
-            row["n_ranks"],
-            rank.shared[i],
-            buf[fan + FOLD_BYTES : fan + FOLD_BYTES + n],
-            rank.dst[start : start + rank.blocks[i, B_BYTES]],
-            rank.wide,
-            rank.pow2,
-            share_of(rank, buf, fan),
-        )
+        unpack_own(rank, i, buf[words_at : words_at + n], share_of(rank, buf, fan))
     rank.have[i] = 1
     job["n_done"] += 1
     job["flags"] |= flags & (FLAG_OVERFLOW | FLAG_NOT_FINITE)
@@ -176,12 +173,28 @@ def place_result(rank: RankState, buf: U8, at: int, size: int, when: int) -> Non
         rank.have[i] = 3
     note_inside(rank, i, buf, fan, at + size, flags)
     ahead = i + row["window"]
-    if ahead < job["n_blocks"]:
+    if has_codes(rank):
+        copy_octets(rank.agreed[i % row["window"]], 0, buf, fan + FOLD_BYTES, n_codes)
+    elif ahead < job["n_blocks"]:
         rank.shared[ahead] = read_u16(buf, fan + 12)
     measure(rank, i, when)
     while job["floor"] < job["n_blocks"] and rank.have[job["floor"]] != 0:
         job["floor"] += 1
         job["floor_ps"] = when
+
+
+@kernel
+def unpack_own(rank: RankState, i: int, words: U8, share: np.float64) -> None:
+    """Joined words of block i to values in this rank's array."""
+    row, job = rank.row[0], rank.job[0]
+    at = rank.blocks[i, B_DST]
+    out = rank.dst[at : at + rank.blocks[i, B_BYTES]]
+    if has_codes(rank):
+        codes = rank.agreed[i % row["window"], : codes_bytes(rank, i)]
+        unpack_values(job["kind"], row["n_ranks"], codes, words, out, rank.wide, share)
+        return
+    kind, op, code = job["kind"], job["op"], rank.shared[i]
+    unpack_block(kind, op, row["n_ranks"], code, words, out, rank.wide, rank.pow2, share)
 
 
 @kernel

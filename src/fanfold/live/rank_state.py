@@ -6,22 +6,25 @@ Letters: N = blocks of the operation, w = window, W = words of a BitString.
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fanfold.kernels.absorb import FLAG_EMPTY, FLAG_NOT_FINITE, FLAG_OUT, FLAG_RETRY, fold_at
 from fanfold.kernels.frame import seal_inner
 from fanfold.kernels.jit import kernel
 from fanfold.kernels.layout import FOLD_BYTES
 from fanfold.kernels.octets import copy_octets, write_u16, write_u32
-from fanfold.kernels.reduce import F64
+from fanfold.kernels.reduce import F64, WORD_FIX32, WORD_FIX64, WORD_I64
 from fanfold.kernels.state import I64, U8, U64, Rows
 from fanfold.kernels.vat import BLOCK_MASK
 from fanfold.kernels.words import (
     NOT_FINITE,
     code_of_block,
+    code_values,
+    count_flushed,
     is_fixed,
     mark_block,
     pack_block,
-    word_of_kind,
+    pack_values,
 )
 
 RANK_ROW = np.dtype(
@@ -61,6 +64,7 @@ JOB_ROW = np.dtype(
     [
         ("kind", np.int64),
         ("op", np.int64),
+        ("word", np.int64),
         ("n_blocks", np.int64),
         ("next", np.int64),
         ("floor", np.int64),  # every block before it is here
@@ -72,6 +76,7 @@ JOB_ROW = np.dtype(
         ("told_ps", np.int64),  # when it was told
         ("n_probes", np.int64),
         ("n_partial", np.int64),  # results without somebody
+        ("n_flushed", np.int64),  # values that are not 0 and went as 0
         ("gone", np.int64),  # why this rank cannot go on, 0: it can
     ]
 )
@@ -105,6 +110,7 @@ C_SEND_FAILED = 9
 C_ARMS = 10
 C_PROBES = 11
 N_RANK_COUNTERS = 12
+Codes = NDArray[np.unsignedinteger]
 MAX_HOPS = 16
 """BFRs on the way to a root whose answers are told apart."""
 
@@ -113,13 +119,15 @@ class RankState(NamedTuple):
     """What a rank's loop works on.
 
     row, job: (1,); blocks: (N, N_COLUMNS); have: (N,), 1, plus 2 where a value was not finite,
-    plus 4 where this rank is not inside; codes, shared: (N,) exponents; ring: (3, w); near:
-    addresses of neighbours; ids, id_words: of the BIFT-ids; head: headers of a packet, then the
-    BitString of all ranks and the climb; wide: scratch; marks: one byte for each value of src
-    that is not finite; src, dst: bytes of the arrays; share: (1,), what sums are multiplied by;
-    heard: (W,); at_root: (W,), whom the root has heard; told: (MAX_HOPS,), when the BFR so many
-    hops behind this rank's own answered last, 0 never; live: (W,), members; lacking: (2, W), of
-    rank_late; tally: (N,), arrays in each result; counts: (N_RANK_COUNTERS,).
+    plus 4 where this rank is not inside; codes, shared: (N,) exponents of blocks, codes with
+    NOT_FINITE; agreed: (w, C), exponents of values of the block of each place in the window;
+    own: (C,) scratch; ring: (3, w); near: addresses of neighbours; ids, id_words: of the BIFT-
+    ids; head: headers of a packet, then the BitString of all ranks and the climb; wide:
+    scratch; marks: one byte for each value of src that is not finite; src, dst: bytes of
+    the arrays; share: (1,), what sums are multiplied by; heard: (W,); at_root: (W,), whom
+    the root has heard; told: (MAX_HOPS,), when the BFR so many hops behind this rank's own
+    answered last, 0 never; live: (W,), members; lacking: (2, W), of rank_late; tally: (N,),
+    arrays in each result; counts: (N_RANK_COUNTERS,).
     """
 
     row: Rows
@@ -128,6 +136,8 @@ class RankState(NamedTuple):
     have: U8
     codes: I64
     shared: I64
+    agreed: U8
+    own: U8
     ring: I64
     near: I64
     ids: I64
@@ -149,29 +159,69 @@ class RankState(NamedTuple):
 
 
 @kernel
-def code_block(rank: RankState, i: int) -> None:
-    """Exponent of this rank's block i."""
+def has_codes(rank: RankState) -> bool:
+    """Each value of the operation has an exponent of its own."""
+    return rank.job[0]["word"] >= WORD_FIX32
+
+
+@kernel
+def codes_bytes(rank: RankState, i: int) -> int:
+    """Bytes of the exponents that go ahead of block i; none past the last block."""
+    if not has_codes(rank) or i >= rank.job[0]["n_blocks"]:
+        return 0
+    n = rank.blocks[i, B_BYTES] // width_of(rank.job[0]["kind"])
+    return 2 * n if rank.job[0]["word"] == WORD_FIX64 else n
+
+
+@kernel
+def code_block(rank: RankState, i: int, out: U8) -> None:
+    """Exponents of this rank's block i: of its values into ``out``, or of all of it."""
     at, n = rank.blocks[i, B_SRC], rank.blocks[i, B_BYTES]
     kind = rank.job[0]["kind"]
     rank.codes[i] = 0
-    if at != NOTHING and is_fixed(kind, rank.job[0]["op"]):
+    if at != NOTHING and has_codes(rank):
+        rank.codes[i] = code_values(kind, rank.src[at : at + n], out, rank.wide)
+    elif at != NOTHING and is_fixed(kind, rank.job[0]["op"]):
         rank.codes[i] = code_of_block(kind, rank.src[at : at + n], rank.wide)
+    elif has_codes(rank):
+        for j in range(out.shape[0]):
+            out[j] = 0
 
 
 @kernel
 def code_first(rank: RankState) -> None:
     """Exponents of the first window of blocks."""
     for i in range(min(rank.job[0]["n_blocks"], rank.row[0]["window"])):
-        code_block(rank, i)
+        code_block(rank, i, rank.own[: codes_bytes(rank, i)])
+
+
+@kernel
+def first_codes(rank: RankState, out: U8) -> None:
+    """Exponents of this rank's values of the first window, one block behind the other."""
+    at = 0
+    for i in range(min(rank.job[0]["n_blocks"], rank.row[0]["window"])):
+        n = codes_bytes(rank, i)
+        code_block(rank, i, out[at : at + n])
+        at += n
+
+
+@kernel
+def set_first(rank: RankState, src: U8) -> None:
+    """Take in the agreed exponents of the first window."""
+    at = 0
+    for i in range(min(rank.job[0]["n_blocks"], rank.row[0]["window"])):
+        n = codes_bytes(rank, i)
+        copy_octets(rank.agreed[i], 0, src, at, n)
+        at += n
 
 
 @kernel
 def words_bytes(rank: RankState, i: int) -> int:
     """Bytes that block i has as words."""
     kind, n = rank.job[0]["kind"], rank.blocks[i, B_BYTES]
-    word = word_of_kind(kind, rank.job[0]["op"])
-    width = 8 if word == 1 else 4
-    if word >= 2:
+    word = rank.job[0]["word"]
+    width = 8 if word == WORD_I64 or word == WORD_FIX64 else 4
+    if word > WORD_I64 and word < WORD_FIX32:
         return n
     own = width_of(kind)
     return n // own * width
@@ -195,13 +245,18 @@ def write_block(rank: RankState, i: int, retry: int, out: U8, at: int) -> int:
     fan = at + fold_at(n_words)
     copy_octets(out, at, rank.head, 0, fold_at(n_words) + FOLD_BYTES)
     kind, op = job["kind"], job["op"]
-    out[fan + 3] = (op << 4) | word_of_kind(kind, op)
+    out[fan + 3] = (op << 4) | job["word"]
     write_u32(out, fan + 8, (row["base"] + i) & BLOCK_MASK)
     write_u16(out, fan + 16, rank.blocks[i, B_ONLY])
     out[fan + 18] = rank.blocks[i, B_SCOPE]
     flags = FLAG_RETRY if retry else 0
     start = rank.blocks[i, B_SRC]
     size = fan - at + FOLD_BYTES
+    ahead = i + row["window"]
+    n_codes = codes_bytes(rank, ahead)
+    if n_codes > 0:
+        code_block(rank, ahead, out[at + size : at + size + n_codes])
+    size += n_codes
     if start == NOTHING:
         flags |= FLAG_EMPTY
     elif is_out(rank, i):
@@ -212,21 +267,13 @@ def write_block(rank: RankState, i: int, retry: int, out: U8, at: int) -> int:
         if rank.codes[i] & NOT_FINITE:
             flags |= FLAG_NOT_FINITE
             mark_own(rank, i)
-        pack_block(
-            kind,
-            op,
-            row["n_ranks"],
-            rank.shared[i],
-            rank.src[start : start + rank.blocks[i, B_BYTES]],
-            out[at + size : at + size + n],
-            rank.wide,
-            rank.pow2,
-        )
+        pack_own(rank, i, out[at + size : at + size + n], retry)
         size += n
-    ahead = i + row["window"]
-    if is_fixed(kind, op) and ahead < job["n_blocks"]:
+    if has_codes(rank):
+        write_u16(out, fan + 12, n_codes)
+    elif is_fixed(kind, op) and ahead < job["n_blocks"]:
         if retry == 0:
-            code_block(rank, ahead)
+            code_block(rank, ahead, rank.own[:0])
         write_u16(out, fan + 12, rank.codes[ahead] & 0xFFFF)
     out[fan + 2] = flags
     seal_inner(out, at, size, n_words)
@@ -234,12 +281,50 @@ def write_block(rank: RankState, i: int, retry: int, out: U8, at: int) -> int:
 
 
 @kernel
+def pack_own(rank: RankState, i: int, out: U8, retry: int) -> None:
+    """Words of this rank's block i."""
+    row, job = rank.row[0], rank.job[0]
+    at = rank.blocks[i, B_SRC]
+    src = rank.src[at : at + rank.blocks[i, B_BYTES]]
+    if has_codes(rank):
+        codes = rank.agreed[i % row["window"], : codes_bytes(rank, i)]
+        pack_values(job["kind"], row["n_ranks"], codes, src, out, rank.wide)
+        return
+    kind, op = job["kind"], job["op"]
+    pack_block(kind, op, row["n_ranks"], rank.shared[i], src, out, rank.wide, rank.pow2)
+    if is_fixed(kind, op) and retry == 0:
+        job["n_flushed"] += count_flushed(kind, src, out)
+
+
+@kernel
 def is_out(rank: RankState, i: int) -> bool:
-    """This rank's block i does not fit the exponent that the others agreed on without it."""
+    """This rank's block i does not fit the exponents that the others agreed on without it."""
     kind, op = rank.job[0]["kind"], rank.job[0]["op"]
     if not is_fixed(kind, op) or rank.row[0]["is_patient"] == 0:
         return False
+    if has_codes(rank):
+        return has_larger(rank, i)
     return rank.codes[i] & 0xFFFF > rank.shared[i] & 0xFFFF
+
+
+@kernel
+def has_larger(rank: RankState, i: int) -> bool:
+    """Some exponent of this rank's block i is above the agreed one."""
+    n = codes_bytes(rank, i)
+    own, agreed = rank.own[:n], rank.agreed[i % rank.row[0]["window"], :n]
+    code_block(rank, i, own)
+    if rank.job[0]["word"] == WORD_FIX64:
+        return is_above(own.view(np.uint16), agreed.view(np.uint16))
+    return is_above(own, agreed)
+
+
+@kernel
+def is_above(a: Codes, b: Codes) -> bool:
+    """Some element of ``a`` is larger than that of ``b``."""
+    for i in range(a.shape[0]):
+        if a[i] > b[i]:
+            return True
+    return False
 
 
 @kernel

@@ -56,6 +56,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cut_through: a router passes on after the header, where the next link is not faster.
     switch_ps: of a router. loss_ppb: of every packet on every link, hosts' links included.
     block_psns, n_slots, n_ecmp: of fans. sum_window: blocks of a sum that a rank has under way.
+    sum_exponents: a byte for each 4 of a sum, as float32 has live; integers have none.
     array_slots: of a BFR for arrays. group_slots: of these for one sum at most, 0 = any.
     bitstring_bits: 0 = what suits the hosts, width.py. rto_ps: shortest retransmit time.
     feedback, tree_repair: of one-to-many schemes. tree_start: what happens before a tree is up.
@@ -78,6 +79,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     n_slots: Positive = 1024
     n_ecmp: Positive = 4
     sum_window: Window = 256
+    sum_exponents: bool = False
     array_slots: Positive = 16384
     group_slots: Count = 0
     rto_ps: Delay = 300_000_000

@@ -217,7 +217,11 @@ def _ready_ps(net: Net, settings: Settings, tree: SumTree) -> int:
     full = min(sizes.agreed, sizes.head + settings.payload_bytes)
     ready_ps += int(_up_ps(net, settings, tree, full).max())
     ready_ps += int(_down_ps(net, settings, tree, full).max())
-    return ready_ps + (sizes.agreed - full) * int(byte_times(net)[tree.path[:, 0]].max())
+    if sizes.first:  # exponents after what is asked: a round of their own
+        full = sizes.head + min(sizes.first, settings.payload_bytes)
+        ready_ps += int(_up_ps(net, settings, tree, full).max())
+        ready_ps += int(_down_ps(net, settings, tree, full).max())
+    return ready_ps + max(sizes.agreed - full, 0) * int(byte_times(net)[tree.path[:, 0]].max())
 
 
 def _span_ps(tree: SumTree, pace_ps: int, round_ps: int) -> int:

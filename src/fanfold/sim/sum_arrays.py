@@ -21,7 +21,7 @@ from fanfold.sim.loop import rows as r
 from fanfold.sim.loop import sum_rows as s
 from fanfold.sim.loop.fans import Bier
 from fanfold.sim.sum_links import sum_links
-from fanfold.sim.sum_sizes import AGREED_WORDS, sum_window
+from fanfold.sim.sum_sizes import sum_window, words_bytes
 from fanfold.topo.net import Net
 from fanfold.topo.routes import FAR, Routes
 from fanfold.units import PS_PER_SECOND
@@ -151,19 +151,17 @@ class SumBuilder:
         rows[0]["is_first"], rows[0]["keeps"] = 1, 1
 
     def _fill_sum(self, row: np.void, a: int, one: Sum) -> None:
-        block = self.settings.payload_bytes
-        agreed = 4 * (AGREED_WORDS + self.windows[a])
         sis = set(((self.bfr_ids[list(one.hosts)] - 1) // self.n_bits).tolist())
         if len(sis) != 1:
             got = f"sum {a} over {len(sis)} sets of {self.n_bits} BFR-ids"
             raise ConfigError("settings.bitstring_bits", got, "members in one set")
         (si,) = sis
-        n_data = -(-one.n_bytes // block)
         row["item"], row["n_ranks"] = self.program.first_sum + a, len(one.hosts)
-        row["n_open"], row["block_bytes"] = len(one.hosts), block
-        row["agreed_bytes"], row["n_agreed"] = agreed, -(-agreed // block)
-        row["n_blocks"] = row["n_agreed"] + n_data
-        row["last_bytes"] = one.n_bytes - (n_data - 1) * block
+        row["n_open"], row["n_bytes"] = len(one.hosts), one.n_bytes
+        row["room_bytes"] = self.settings.payload_bytes
+        row["block_bytes"] = words_bytes(self.settings)
+        row["has_codes"] = self.settings.sum_exponents
+        s.plan_sum(row, self.windows[a], self.windows[a])
         row["only"] = 0 if one.to_all else self.bfr_ids[one.hosts[0]]
         row["bift_id"] = bitstring.bift_id(bitstring.bsl_of_bits(self.n_bits), 0, si)
         row["si"], row["wrong_rank"] = si, r.NONE

@@ -26,4 +26,5 @@ def build_communicator(
         root=find_root(own, environment()),
         stragglers=rules.stragglers,
         patience_ps=rules.patience_ps,
+        numbers=rules.numbers,
     )

@@ -8,7 +8,8 @@ the one at LOCAL_RANK in the order of BFR-ids. Nobody is put on a loopback addre
 machine: ranks that found different fabrics are refused.
 
 Ranks that are late: ``FanfoldOptions(stragglers=..., patience_ms=...)``, or FANFOLD_STRAGGLERS
-and FANFOLD_PATIENCE_MS; the root of sums: ``FanfoldOptions(root=...)`` or FANFOLD_ROOT.
+and FANFOLD_PATIENCE_MS; the root of sums: ``FanfoldOptions(root=...)`` or FANFOLD_ROOT; what
+has an exponent of its own in a sum: ``FanfoldOptions(numbers=...)`` or FANFOLD_NUMBERS.
 """
 
 import os
@@ -22,6 +23,7 @@ import msgspec
 
 from fanfold.errors import ConfigError
 from fanfold.group.rules import (
+    BY_VALUE,
     MAX_PATIENCE_MS,
     PATIENCE_PS,
     POLICIES,
@@ -30,6 +32,7 @@ from fanfold.group.rules import (
     Rules,
     check_rules,
 )
+from fanfold.group.rules import NUMBERS as NUMBER_FORMATS
 from fanfold.ids import expand_nodes
 from fanfold.live.lab import Lab
 from fanfold.topo.fabric import Fabric, load_fabric
@@ -37,6 +40,7 @@ from fanfold.topo.fabric import Fabric, load_fabric
 FABRIC, LAB = "FANFOLD_FABRIC", "FANFOLD_LAB"
 HOST, HOSTS = "FANFOLD_HOST", "FANFOLD_HOSTS"
 STRAGGLERS, PATIENCE, ROOT = "FANFOLD_STRAGGLERS", "FANFOLD_PATIENCE_MS", "FANFOLD_ROOT"
+NUMBERS = "FANFOLD_NUMBERS"
 WHERE = f"{FABRIC}=FILE.toml, {LAB}=NAME or pg_options=FanfoldOptions(...) on one rank or more"
 
 MAX_DIGITS = 5
@@ -51,6 +55,7 @@ class FanfoldOptions(NamedTuple):
     stragglers: str = ""
     patience_ms: int = 0
     root: str = ""
+    numbers: str = ""
 
 
 def find_fabric(own: FanfoldOptions | None, env: Mapping[str, str]) -> Fabric | None:
@@ -99,10 +104,11 @@ def find_host(
 
 
 def find_rules(own: FanfoldOptions | None, env: Mapping[str, str]) -> Rules:
-    """What is done about ranks that are late.
+    """What is done about ranks that are late, and how floats are added.
 
     Raises:
-        ConfigError: no such policy, or no number of milliseconds that packets can say.
+        ConfigError: no such policy or number format, or no number of milliseconds that packets
+            can say.
     """
     stragglers = (own.stragglers if own else "") or env.get(STRAGGLERS) or WAIT
     if stragglers not in POLICIES:
@@ -110,7 +116,11 @@ def find_rules(own: FanfoldOptions | None, env: Mapping[str, str]) -> Rules:
     text = (str(own.patience_ms) if own and own.patience_ms else "") or env.get(PATIENCE, "")
     if text and not (text.isdecimal() and text.isascii() and len(text) <= MAX_DIGITS):
         raise ConfigError(PATIENCE, text, f"1..{MAX_PATIENCE_MS}")
-    return check_rules(Rules(stragglers, int(text) * PS_PER_MS if text else PATIENCE_PS))
+    numbers = (own.numbers if own else "") or env.get(NUMBERS) or BY_VALUE
+    if numbers not in NUMBER_FORMATS:
+        raise ConfigError(NUMBERS, numbers, ", ".join(NUMBER_FORMATS))
+    patience_ps = int(text) * PS_PER_MS if text else PATIENCE_PS
+    return check_rules(Rules(stragglers, patience_ps, numbers))
 
 
 def find_root(own: FanfoldOptions | None, env: Mapping[str, str]) -> str:

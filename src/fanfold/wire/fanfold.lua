@@ -24,7 +24,8 @@ local kinds = { [1] = "DATA", [2] = "FEEDBACK", [3] = "ASK", [4] = "REPORT", [5]
   [6] = "FOLD up", [7] = "FOLD down" }
 local whats = { [0] = "ARRAY", [1] = "REQUEST", [2] = "HEARD", [3] = "ARM", [4] = "CLOSE" }
 local ops = { [0] = "sum", [1] = "product", [2] = "min", [3] = "max", [4] = "move" }
-local words = { [0] = "32-bit", [1] = "64-bit", [2] = "16-bit", [3] = "bytes" }
+local words = { [0] = "32-bit", [1] = "64-bit", [2] = "16-bit", [3] = "bytes",
+  [4] = "32-bit fixed-point", [5] = "64-bit fixed-point" }
 local scopes = { [0] = "all", [1] = "only", [2] = "all but" }
 local states = { [0] = "UNKNOWN", [1] = "CHECKING", [2] = "READY", [3] = "DONE", [4] = "FAILED" }
 local errors = {
@@ -104,6 +105,8 @@ local f = {
   word = ProtoField.uint8("fanfold.word", "Word", base.DEC, words),
   group = ProtoField.uint32("fanfold.group", "Group", base.HEX),
   exponent = ProtoField.uint16("fanfold.exponent", "Exponent of the next block"),
+  n_codes = ProtoField.uint16("fanfold.n_codes", "Bytes of exponents of the next block"),
+  codes = ProtoField.bytes("fanfold.codes", "Exponents of the next block"),
   only = ProtoField.uint16("fanfold.only", "Only BFR-id"),
   scope = ProtoField.uint8("fanfold.scope", "Scope", base.DEC, scopes),
   climb = ProtoField.uint8("fanfold.climb", "Climb"),
@@ -316,15 +319,24 @@ local function add_fold(tree, buf)
   tree:add(f.word, buf(3, 1), buf(3, 1):bitfield(4, 4))
   tree:add(f.group, buf(4, 4))
   tree:add(f.block, buf(8, 4))
-  tree:add(f.exponent, buf(12, 2))
+  local is_fixed = buf(3, 1):bitfield(4, 4) >= 4
+  tree:add(is_fixed and f.n_codes or f.exponent, buf(12, 2))
   tree:add(f.n_merged, buf(14, 2))
   tree:add(f.only, buf(16, 2))
   tree:add(f.scope, buf(18, 1))
   tree:add(f.climb, buf(19, 1))
   tree:add(f.n_slots, buf(20, 2))
   tree:add(f.patience, buf(22, 2))
-  if buf:len() > 24 then
-    tree:add(buf(1, 1):uint() == 2 and f.heard or f.words, buf(24))
+  local at = 24
+  if is_fixed and buf(1, 1):uint() == 0 and buf(12, 2):uint() > 0 then
+    local n = math.min(buf(12, 2):uint(), buf:len() - at)
+    if n > 0 then
+      tree:add(f.codes, buf(at, n))
+    end
+    at = at + n
+  end
+  if buf:len() > at then
+    tree:add(buf(1, 1):uint() == 2 and f.heard or f.words, buf(at))
   end
   return buf:len()
 end

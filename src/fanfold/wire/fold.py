@@ -7,10 +7,10 @@
     16-17      reserved   ignored, sent as 0
     18-23      flags      32 OUT, 16 NOT_FINITE, 8 OVERFLOW, 4 PARTIAL, 2 RETRY, 1 EMPTY
     24-27      op         0 sum, 1 product, 2 min, 3 max, 4 move
-    28-31      word       0 32-bit, 1 64-bit, 2 16-bit integers, 3 bytes
+    28-31      word       0 32-bit, 1 64-bit, 2 16-bit integers, 3 bytes, 4 and 5 fixed-point
     32-63      group      which group of ranks
     64-95      block      number of the block since the group began
-    96-111     exponent   largest exponent field of the block that is next in this slot
+    96-111     exponent   of the block that is next in this slot; 4 and 5: bytes of exponents
     112-127    n_merged   ranks' own arrays inside
     128-143    only       BFR-id that `scope` speaks of, 0 none
     144-151    scope      who gets the array: 0 all, 1 only that one, 2 all but that one
@@ -19,7 +19,8 @@
     176-191    patience   ARRAY up: ms until the root hands out what there is, 0 never
 
 Words, or the BitString of a HEARD, follow the header up to the end of the UDP datagram; words
-of a PARTIAL array on its way down are followed by its P-BM.
+of a PARTIAL array on its way down are followed by its P-BM. Words 4 and 5 are of 32 and 64 bits
+and have exponents of 8 and 16 bits before them, those of the block that is next in this slot.
 """
 
 from enum import IntEnum, IntFlag
@@ -75,6 +76,8 @@ class FoldWord(IntEnum):
     I64 = 1
     I16 = 2
     BYTES = 3
+    FIX32 = 4
+    FIX64 = 5
 
 
 class FoldScope(IntEnum):
@@ -128,7 +131,7 @@ def decode(buf: bytes) -> Fold:
     only, scope, climb, n_slots, patience = rest
     if what not in (UP if kind == Kind.FOLD else DOWN):
         raise WireError(HEADER, WireReason.BAD_FIELD, f"what {what}")
-    if joins >> 4 > FoldOp.MOVE or joins & 0xF > FoldWord.BYTES:
+    if joins >> 4 > FoldOp.MOVE or joins & 0xF > FoldWord.FIX64:
         raise WireError(HEADER, WireReason.BAD_FIELD, f"op {joins >> 4}, word {joins & 0xF}")
     if scope > FoldScope.BUT or (scope != FoldScope.ALL) != (only != 0):
         raise WireError(HEADER, WireReason.BAD_FIELD, f"scope {scope}, only {only}")
@@ -161,7 +164,7 @@ def encode(fold: Fold) -> bytes:
     if fold.what not in allowed:
         raise MisuseError(f"{HEADER}.what: got {fold.what}, allowed: {allowed}")
     op = within(HEADER, "op", fold.op, 0, FoldOp.MOVE)
-    word = within(HEADER, "word", fold.word, 0, FoldWord.BYTES)
+    word = within(HEADER, "word", fold.word, 0, FoldWord.FIX64)
     least = 0 if fold.scope == FoldScope.ALL else 1
     return pack(
         HEADER,

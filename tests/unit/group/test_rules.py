@@ -32,6 +32,17 @@ def test_only_sums_that_are_joined_are_cut_short() -> None:
     assert said_rules(rules.number()) == "stragglers exclude, patience 20 ms"
 
 
+def test_ranks_that_add_in_another_way_are_told_apart() -> None:
+    plain, late = Rules(numbers="block"), Rules("partial", 20 * MS, "block")
+    numbers = [r.number() for r in (plain, late, Rules(), Rules("partial", 20 * MS))]
+    assert len(set(numbers)) == 4
+    assert max(numbers) < 1 << 31
+    assert said_rules(plain.number()) == "an exponent a block"
+    assert said_rules(late.number()).endswith("a block, stragglers partial, patience 20 ms")
+    with pytest.raises(ConfigError, match="numbers: got 'exact', allowed: value, block"):
+        check_rules(Rules(numbers="exact"))
+
+
 def test_no_communicator_with_a_policy_or_root_that_is_none() -> None:
     with pytest.raises(ConfigError, match="stragglers: got 'skip', allowed: wait, partial"):
         FabricCommunicator(FABRIC, MEMBERS, 0, group=1, stragglers="skip")

@@ -1,9 +1,21 @@
 """Arrays at BFRs: figure 1 of draft-song-ina-00 step by step, and all that it leaves open."""
 
+import numpy as np
 import pytest
-from vat_nodes import BIFT_ID, GROUP, Said, VatFabric, VatNode, figure_one, message, said
+from vat_nodes import (
+    BIFT_ID,
+    GROUP,
+    Said,
+    VatFabric,
+    VatNode,
+    figure_one,
+    message,
+    said,
+    sealed,
+)
 
 from fanfold.kernels import vat as v
+from fanfold.kernels.absorb import fold_at
 from fanfold.wire.fold import Fold, FoldFlag, FoldOp, FoldScope, FoldWhat, FoldWord
 from fanfold.wire.kinds import Kind
 from fanfold.wire.packet import parse
@@ -182,6 +194,57 @@ def test_exponents_and_flags_are_folded() -> None:
     assert fold.flags == FoldFlag.NOT_FINITE | FoldFlag.OVERFLOW
     assert said(packet).words == (-(2**31),)
     assert s1.said_by()["overflow"] == 1
+
+
+def fixed(bits: int, codes: bytes, words: list[int], **told: int) -> bytes:
+    """An array with exponents of a byte before its words."""
+    body = [*codes, *np.array(words, "<i4").tobytes()]
+    packet = bytearray(message(bits, body, word=3, exponent=len(codes), **told))
+    packet[fold_at(1) + 3] = told.get("op", 0) << 4 | FoldWord.FIX32
+    if not words:
+        packet[fold_at(1) + 2] |= FoldFlag.EMPTY
+    return sealed(bytes(packet))
+
+
+def test_words_are_added_and_the_exponents_before_them_are_the_largest() -> None:
+    s1 = node()
+    assert s1.take(fixed(W1, b"\x07\xfe", [5, -1]), 2) == []
+    ((_, packet),) = s1.take(fixed(W2, b"\x09\x01", [2, -1]), 3)
+    found = parse(packet)
+    assert isinstance(found.message, Fold)
+    assert (found.message.word, found.message.exponent) == (FoldWord.FIX32, 2)
+    assert found.payload == b"\x09\xfe" + np.array([7, -2], "<i4").tobytes()
+
+
+def test_exponents_of_who_takes_no_part_count_whenever_they_come() -> None:
+    out = fixed(W1, b"\x05\x06", [], flags=FoldFlag.OUT, n_merged=0)
+    own = fixed(W2, b"\x04\x07", [3, 4])
+    for first, second, ports in ((out, own, (2, 3)), (own, out, (3, 2))):
+        s1 = node()
+        sent = [*s1.take(first, ports[0]), *s1.take(second, ports[1])]
+        arrays = [parse(p) for _, p in sent if not said(p).flags & FoldFlag.OUT]
+        assert [a.payload for a in arrays] == [b"\x05\x07" + np.array([3, 4], "<i4").tobytes()]
+
+
+def test_arrays_with_unlike_exponents_are_refused() -> None:
+    for second in (b"\x01", b"\x01\x02\x03"):
+        s1 = node()
+        s1.take(fixed(W1, b"\x01\x01", [1]), 2)
+        assert s1.take(fixed(W2, second, [1]), 3) == []
+        assert s1.said_by()["unlike"] == 1
+    for op in (1, 2, 3, 4):  # only sums have exponents
+        s1 = node()
+        assert s1.take(fixed(W1, b"\x01\x01", [1], op=op), 2) == []
+        assert s1.said_by() == {"armed": 1}
+        assert s1.counters.drops.sum() == 1
+
+
+def test_who_gets_no_words_gets_the_exponents_all_the_same() -> None:
+    root = node(is_root=True)
+    root.take(fixed(W1, b"\x03\x01", [1], scope=1, only=1), 2)
+    found = root.take(fixed(W2, b"\x02\x02", [1], scope=1, only=1), 3)
+    got = {parse(p).header.bitstring: parse(p).payload for _, p in found}
+    assert got == {W1: b"\x03\x02\x02\0\0\0", W2: b"\x03\x02"}
 
 
 def test_request_is_answered_by_who_knows() -> None:

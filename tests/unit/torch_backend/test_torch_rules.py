@@ -34,6 +34,14 @@ def test_a_policy_that_nobody_knows_is_refused_by_name():
         find_rules(None, {"FANFOLD_STRAGGLERS": "never"})
 
 
+def test_numbers_are_those_of_the_options_then_of_the_environment():
+    env = {"FANFOLD_NUMBERS": "block"}
+    assert find_rules(None, env) == Rules("wait", 1000 * MS, "block")
+    assert find_rules(FanfoldOptions(numbers="value"), env) == Rules("wait", 1000 * MS, "value")
+    with pytest.raises(ConfigError, match="FANFOLD_NUMBERS: got 'half', allowed: value, block"):
+        find_rules(None, {"FANFOLD_NUMBERS": "half"})
+
+
 def test_the_communicator_is_built_as_they_say(monkeypatch):
     monkeypatch.setattr("fanfold.group.fabric.FabricCommunicator", lambda *_, **given: given)
     monkeypatch.setenv("FANFOLD_STRAGGLERS", "exclude")
@@ -45,4 +53,5 @@ def test_the_communicator_is_built_as_they_say(monkeypatch):
         "root": "h3",
         "stragglers": "exclude",
         "patience_ps": 20 * MS,
+        "numbers": "value",
     }

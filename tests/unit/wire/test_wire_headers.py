@@ -178,7 +178,7 @@ def test_failure_text_ends_at_512_bytes() -> None:
         (fold.encode, msgspec.structs.replace(FOLD, what=2)),
         (fold.encode, msgspec.structs.replace(FOLD, kind=7, what=1)),
         (fold.encode, msgspec.structs.replace(FOLD, op=5)),
-        (fold.encode, msgspec.structs.replace(FOLD, word=4)),
+        (fold.encode, msgspec.structs.replace(FOLD, word=6)),
         (fold.encode, msgspec.structs.replace(FOLD, flags=64)),
         (fold.encode, msgspec.structs.replace(FOLD, scope=1)),
         (fold.encode, msgspec.structs.replace(FOLD, only=1)),

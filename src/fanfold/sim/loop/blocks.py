@@ -40,6 +40,7 @@ from fanfold.sim.loop.sum_rows import (
     STAND_IN,
     bytes_of_block,
     clock_of,
+    codes_of_block,
     low_bits,
 )
 from fanfold.sim.loop.words import take_body
@@ -57,7 +58,7 @@ def may_send_block(ranks: Ranks, m: int) -> bool:
     i = rank["next"]
     if rank["armed"] != 1 or i >= one["n_blocks"] or i - rank["n_done"] >= rank["cwnd"]:
         return False
-    if i >= one["n_agreed"] > rank["floor"]:
+    if i >= one["n_asked"] > rank["floor"] or i >= one["n_agreed"] > rank["floor"]:
         return False
     return i - rank["floor"] < rank["window"]
 
@@ -136,6 +137,7 @@ def fold_pkt(q: I64, pkts: Rows, sums: Rows, row: int, body: U8, size: int) -> i
         pkt["kind"] = PK_ARRAY
         if body[fan + 2] & FLAG_EMPTY == 0:
             pkt["bytes"] += bytes_of_block(sums[a], block) - STAND_IN
+        pkt["bytes"] += codes_of_block(sums[a], block)
     pkt["again"] = 1 if i64(body[fan + 2]) & FLAG_RETRY else 0
     pkt["stream"], pkt["psn"], pkt["n"] = a, block, 1
     pkt["si"], pkt["path"], pkt["labels"] = size, row, 0

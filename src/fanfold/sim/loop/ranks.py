@@ -69,6 +69,7 @@ from fanfold.sim.loop.sum_rows import (
     bytes_of_block,
     clock_of,
     low_bits,
+    plan_sum,
     time_of,
 )
 
@@ -182,7 +183,8 @@ def on_rank(q: I64, world: World, senders: Senders, p: int) -> int:
     elif what == WHAT_HEARD:
         take_heard(q, links, pkts, senders, m, body, when)
     elif what == WHAT_ARM:
-        take_armed(rank, read_u16(body, fan + 20), read_u32(body, fan + 8), when)
+        one = ranks.sums[rank["sum"]]
+        take_armed(rank, one, read_u16(body, fan + 20), read_u32(body, fan + 8), when)
         if rank["armed"] != 1:
             look_after(q, links, pkts, senders, m)
     if rank["n_done"] == ranks.sums[rank["sum"]]["n_blocks"]:
@@ -302,7 +304,7 @@ def take_heard(
 
 
 @kernel
-def take_armed(rank: Row, n_slots: int, asked: int, when: int) -> None:
+def take_armed(rank: Row, one: Row, n_slots: int, asked: int, when: int) -> None:
     """The tree is armed, with so many slots; or the root had no room for those asked for."""
     if n_slots == 0:
         if rank["is_first"] != 0 and rank["armed"] == 0 and asked == 2 * rank["window"]:
@@ -310,6 +312,7 @@ def take_armed(rank: Row, n_slots: int, asked: int, when: int) -> None:
             rank["arm_ps"] = when
     elif rank["armed"] != 1 and n_slots <= 2 * rank["most_window"]:
         rank["window"], rank["armed"] = n_slots // 2, 1
+        plan_sum(one, rank["most_window"], n_slots // 2)
         rank["cwnd"] = min(rank["cwnd"], rank["window"])
         rank["epoch_end"] = rank["cwnd"]
 

@@ -21,8 +21,14 @@ SUM_ROW = np.dtype(
         ("n_open", np.int64),  # ranks that wait for results
         ("n_blocks", np.int64),
         ("n_agreed", np.int64),  # the first blocks: ranks agree on what is asked
-        ("agreed_bytes", np.int64),  # of these blocks, together
-        ("block_bytes", np.int64),
+        ("n_asked", np.int64),  # of these: what is asked; the rest are exponents
+        ("asked_bytes", np.int64),
+        ("first_bytes", np.int64),  # of exponents in blocks of their own
+        ("room_bytes", np.int64),  # of a packet for words and exponents
+        ("window", np.int64),
+        ("has_codes", np.int64),  # each word has an exponent of a byte
+        ("block_bytes", np.int64),  # words of a full block
+        ("n_bytes", np.int64),  # words of all blocks
         ("last_bytes", np.int64),
         ("only", np.int64),  # BFR-id that alone gets the sum, 0: all do
         ("bift_id", np.int64),
@@ -74,6 +80,8 @@ R_ASKED = 1
 R_TRIES = 2
 R_HERE = 3
 
+AGREED_WORDS = 16
+"""What ranks are asked for, twice, before exponents of a window (group/session.py)."""
 N_STAND_IN = 4
 STAND_IN = 4 * N_STAND_IN
 """Bytes that stand for a block's words: real words, really added up, and looked at."""
@@ -141,9 +149,38 @@ def time_of(q: I64, clock: int) -> int:
 @kernel
 def bytes_of_block(one: np.void, i: int) -> int:
     """Bytes of words in a full packet of block i, as ranks send it live."""
+    room = one["room_bytes"]
+    if i < one["n_asked"]:
+        return min(room, one["asked_bytes"] - i * room)
     if i < one["n_agreed"]:
-        return min(one["block_bytes"], one["agreed_bytes"] - i * one["block_bytes"])
+        return min(room, one["first_bytes"] - (i - one["n_asked"]) * room)
     return one["last_bytes"] if i == one["n_blocks"] - 1 else one["block_bytes"]
+
+
+@kernel
+def codes_of_block(one: np.void, i: int) -> int:
+    """Bytes of exponents in a packet of block i: those of the block a window ahead."""
+    ahead = i + one["window"]
+    if one["has_codes"] == 0 or i < one["n_agreed"] or ahead >= one["n_blocks"]:
+        return 0
+    return bytes_of_block(one, ahead) // 4
+
+
+@kernel
+def plan_sum(one: np.void, most: int, window: int) -> None:
+    """Blocks of a sum whose ranks have ``window`` of at most ``most`` blocks under way."""
+    room, block = one["room_bytes"], one["block_bytes"]
+    one["window"] = window
+    one["asked_bytes"] = 4 * (AGREED_WORDS + most)
+    one["first_bytes"] = 0
+    if one["has_codes"] != 0:
+        near = min(one["n_bytes"], window * block) // 4
+        one["first_bytes"] = max(near - 4 * most, 0)
+    one["n_asked"] = -(-one["asked_bytes"] // room)
+    one["n_agreed"] = one["n_asked"] - (-one["first_bytes"] // room)
+    n_data = -(-one["n_bytes"] // block)
+    one["n_blocks"] = one["n_agreed"] + n_data
+    one["last_bytes"] = one["n_bytes"] - (n_data - 1) * block
 
 
 @kernel
