@@ -115,7 +115,11 @@ def feedbacks(draw: st.DrawFn) -> Feedback:
 @st.composite
 def reports(draw: st.DrawFn) -> Report:
     state = draw(st.sampled_from(ReportState))
-    bodies = {ReportState.READY: st.binary(max_size=60), ReportState.FAILED: texts}
+    bodies = {
+        ReportState.READY: st.binary(max_size=60),
+        ReportState.FAILED: texts,
+        ReportState.CHECKING: texts,
+    }
     return Report(
         state=state,
         bfr_id=draw(uint(16, low=1)),

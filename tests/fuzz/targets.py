@@ -137,9 +137,12 @@ def seeds(target: str) -> list[bytes]:
         case "packets":
             return [*sound, *(buf for _, buf in vectors)]
         case "manifests":
-            one = manifest.Entry("a", 5, 0o644, bytes(32))
-            made = manifest.Manifest(1, "a", 16, 8, 2, 5, (one,), bytes(32))
-            return [manifest.encode(made)]
+            one = manifest.Entry("a", 5, 0o640, bytes(32))
+            top, empty = manifest.Folder("", 0o755), manifest.Folder("b", 0o700)
+            shape, times = (16, 8, 2, 5), manifest.pack_times([-1, 2**62, 0])
+            file = (2, "a", "", False, *shape, (one,), (), bytes(32), times[:8])
+            tree = (2, "m", "x/m", True, *shape, (one,), (top, empty), bytes(32), times)
+            return [manifest.encode(manifest.Manifest(*row)) for row in (file, tree)]
         case _:
             rows = []
             for how in range(32):

@@ -45,6 +45,7 @@ RESULT_KEYS = {
     "source_link_bytes",
     "drops",
     "suspects",
+    "warnings",
     "cpu_seconds",
 }
 RECEIVER_KEYS = {"id", "state", "blake3", "seconds", "error", "split"}
@@ -187,14 +188,18 @@ def test_a_tree_arrives_with_its_names_modes_and_empty_files(
     for name, contents in files.items():
         (top / name).parent.mkdir(parents=True, exist_ok=True)
         (top / name).write_bytes(contents)
-    (top / "plain").chmod(0o755)
+    (top / "plain").chmod(0o750)
+    (top / ".hidden").chmod(0o600)
+    (top / "bare").mkdir(mode=0o700)
     result = lab.push(top)
     assert all_verified(lab, result)
     for host in lab.receivers:
-        found = {name: lab.received(host, name).read_bytes() for name in files}
+        there = lab.received(host, "tree")
+        found = {name: (there / name).read_bytes() for name in files}
         assert found == files
-        assert lab.received(host, "plain").stat().st_mode & 0o111
-        assert not lab.received(host, ".hidden").stat().st_mode & 0o111
+        for name in ("plain", ".hidden", "bare", "."):
+            was, now = (top / name).stat(), (there / name).stat()
+            assert (now.st_mode, now.st_mtime_ns) == (was.st_mode, was.st_mtime_ns)
     again = lab.push(top)
     assert data_packets(again) == 0
 
@@ -301,3 +306,84 @@ def is_first_data(captured: CapturedPacket, flow: int) -> bool:
         and message.flow == flow
         and not message.flags & DataFlag.REPAIR
     )
+
+
+# Folders of many files.
+
+
+def test_two_folders_do_not_mix_and_a_new_version_replaces_the_old(
+    lab: LiveLab, tmp_path: Path
+) -> None:
+    for name in ("modelA", "modelB"):
+        (tmp_path / name).mkdir()
+        write(tmp_path / name, "config.json", 100, len(name))
+        write(tmp_path / name, f"only-{name}", 5000, 31)
+    for name in ("modelA/", "modelB"):
+        assert all_verified(lab, lab.push(tmp_path / name))
+    for host in lab.receivers:
+        for name in ("modelA", "modelB"):
+            found = sorted(path.name for path in lab.received(host, name).iterdir())
+            assert found == ["config.json", f"only-{name}"]
+    (tmp_path / "modelA/only-modelA").unlink()
+    data = write(tmp_path / "modelA", "config.json", 99, 33).read_bytes()
+    assert all_verified(lab, lab.push(tmp_path / "modelA", "--delete"))
+    for host in lab.receivers:
+        there = {
+            path.name: path.read_bytes() for path in lab.received(host, "modelA").iterdir()
+        }
+        assert there == {"config.json": data}
+
+
+def test_nothing_but_empty_files_arrives(lab: LiveLab, tmp_path: Path) -> None:
+    (tmp_path / "hollow/bare").mkdir(parents=True)
+    (tmp_path / "hollow/none").touch()
+    result = lab.push(tmp_path / "hollow")
+    assert all_verified(lab, result)
+    assert (result["bytes"], result["n_blocks"], data_packets(result)) == (0, 0, 0)
+    for host in lab.receivers:
+        there = lab.received(host, "hollow")
+        assert sorted(path.name for path in there.iterdir()) == ["bare", "none"]
+
+
+def test_thousands_of_small_files_end_verified(lab: LiveLab, tmp_path: Path) -> None:
+    """4,000 files to eight receivers on one machine; no time is asked for."""
+    top = tmp_path / "many"
+    for n in range(4000):
+        if n % 500 == 0:
+            (top / f"d{n // 500}").mkdir(parents=True)
+        (top / f"d{n // 500}/f{n}").write_bytes(n.to_bytes(4) * (1 + n % 700))
+    result = lab.push(top, timeout_s=120.0)
+    assert all_verified(lab, result)
+    for host in lab.receivers[:2]:
+        there = lab.received(host, "many")
+        for path in top.rglob("f*"):
+            assert (there / path.relative_to(top)).read_bytes() == path.read_bytes()
+
+
+def test_a_sparse_file_costs_its_data_only(lab: LiveLab, tmp_path: Path) -> None:
+    path = tmp_path / "sparse.bin"
+    with path.open("wb") as file:
+        file.truncate(256 << 20)
+        file.seek(100 << 20)
+        file.write(random_bytes(MB, 41))
+    result = lab.push(path)
+    assert all_verified(lab, result)
+    assert result["source_link_bytes"] < 4 * MB
+    for host in lab.receivers:
+        there = lab.received(host, "sparse.bin").stat()
+        assert there.st_size == 256 << 20
+        assert there.st_blocks * 512 < 4 * MB
+
+
+def test_two_senders_of_the_same_one_waits_and_says_for_whom(
+    lab: LiveLab, tmp_path: Path
+) -> None:
+    path = write(tmp_path, "same.bin", 6 * MB, 51)
+    to = ("--to", "h3-5", "--rate", "24Mbps")
+    first = lab.start_push(path, "--from", "h1", *to)
+    time.sleep(1.0)
+    second = lab.start_push(path, "--from", "h2", *to)
+    ends = [finish(push) for push in (first, second)]
+    assert [code for code, _, _ in ends] == [0, 0], ends
+    assert "waits: h1 is pushing the same here" in ends[1][2]
+    assert data_packets(json.loads(ends[1][1])) == 0

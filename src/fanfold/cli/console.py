@@ -67,6 +67,11 @@ def tell_error(text: str) -> None:
     error_screen().print("[bold red]error:[/] " + escape(" ".join(text.split())))
 
 
+def tell_warning(text: str) -> None:
+    """One line on stderr, of what is odd and no error."""
+    error_screen().print("[yellow]note:[/] " + escape(" ".join(text.split())))
+
+
 def fit(table: Table, room: int) -> int:
     """Fix the width of each column, and return that of the table.
 

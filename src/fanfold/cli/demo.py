@@ -9,7 +9,7 @@ import typer
 
 from fanfold.cli.lab import HOSTS, LEAVES, MTU, SPINES, pick_fabric
 from fanfold.cli.nodes import make_lab_host
-from fanfold.cli.push import Site, Terms, finish, run_push
+from fanfold.cli.push import Order, Site, finish, run_push
 from fanfold.cli.tables import is_as_predicted
 from fanfold.errors import CheckFailed, ConfigError, EnvironmentLack
 from fanfold.live.lab import Lab
@@ -39,9 +39,7 @@ def demo(
         told = lab.up(fabric, make_lab_host)
         if not as_json:
             print(f"{len(fabric.nodes)} nodes up in {told['seconds']:.2f} s; pushing {what}")
-        result = run_push(
-            Site(lab, None), what, "h0", "all", Terms(), ([], [], 1), None, not as_json
-        )
+        result = run_push(Site(lab, None), Order(what), is_shown=not as_json)
     finally:
         lab.down(purge=True)
     finish(result, as_json)

@@ -2,7 +2,7 @@
 
 import signal
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -10,7 +10,7 @@ import msgspec
 import typer
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from fanfold.cli.console import error_screen, tell_error
+from fanfold.cli.console import error_screen, tell_error, tell_warning
 from fanfold.cli.seed import checked_seed
 from fanfold.cli.tables import show_push
 from fanfold.cli.verb import refuse
@@ -21,7 +21,14 @@ from fanfold.live.capture import merge_captures
 from fanfold.live.control import call
 from fanfold.live.lab import Lab
 from fanfold.push.sending import PATIENCE_PS
-from fanfold.push.service import Push, PushResult, Statuses, require_complete
+from fanfold.push.service import (
+    OWN_NAME,
+    Push,
+    PushResult,
+    Statuses,
+    require_complete,
+)
+from fanfold.push.source import Wish
 from fanfold.topo.fabric import Fabric, load_fabric
 from fanfold.units import parse_duration, parse_rate
 
@@ -38,6 +45,53 @@ Impair = Annotated[
     ),
 ]
 
+AsName = Annotated[
+    str,
+    typer.Option(
+        "--as",
+        help="name at the receivers, a path below their folder; . puts what a folder holds "
+        "there, file by file; a / after PATH changes nothing  [default: its own name]",
+        show_default=False,
+    ),
+]
+Delete = Annotated[
+    bool,
+    typer.Option("--delete", help="files of that folder at a receiver that PATH has not, go"),
+]
+Follow = Annotated[
+    list[Path] | None,
+    typer.Option("--follow", help="a folder beside PATH that symbolic links may lead to"),
+]
+Strict = Annotated[
+    bool,
+    typer.Option("--strict", help="refuse broken safetensors and indexes, not only say so"),
+]
+
+
+class Terms(NamedTuple):
+    """How fast a push may go, 0 = auto, and how long it waits for those who are silent."""
+
+    cap_bps: int = 0
+    patience_ps: int = PATIENCE_PS
+
+
+class Order(NamedTuple):
+    """What is to be pushed where, as it stands on the command line.
+
+    losses, impairs, seed: what befalls links of a lab meanwhile.
+    """
+
+    path: Path
+    source: str = "h0"
+    to: str = "all"
+    terms: Terms = Terms()
+    losses: Sequence[str] = ()
+    impairs: Sequence[str] = ()
+    seed: int = 1
+    pcap: Path | None = None
+    wish: Wish = OWN_NAME
+
+
 BEYOND_LABS = (
     (("lab",), "whose nodes are in no lab"),
     (("loss", "impair", "pcap"), "which reach the nodes of a lab only"),
@@ -46,11 +100,17 @@ BEYOND_LABS = (
 
 def push(
     ctx: typer.Context,
-    path: Annotated[Path, typer.Argument(help="file, directory or safetensors model")],
+    path: Annotated[
+        Path, typer.Argument(help="file or folder; arrives as one of its name, a folder whole")
+    ],
     to: Annotated[str, typer.Option(help="all, or names such as h1,h3-5")] = "all",
     source: Annotated[str, typer.Option("--from", help="sending host")] = "h0",
     lab: Annotated[str, typer.Option("--lab", "--name", help="lab on this machine")] = "lab",
     config: Annotated[Path | None, typer.Option(help="fabric TOML of several machines")] = None,
+    as_name: AsName = "",
+    delete: Delete = False,
+    follow: Follow = None,
+    strict: Strict = False,
     rate: Annotated[str, typer.Option(help="auto, or a cap such as 5Gbps")] = "auto",
     patience: Annotated[
         str, typer.Option(help="wait this long for the silent when all others have ended")
@@ -68,9 +128,10 @@ def push(
         for names, allowed in BEYOND_LABS:
             refuse(ctx, names, f"none beside --config, {allowed}")
     site = Site(Lab(lab), config)
+    wish = Wish(as_name, delete, tuple(follow or ()), strict)
     terms = Terms(rate_cap(rate), parse_duration(patience, "--patience"))
-    mishaps = (loss or [], impair or [], seed)
-    result = run_push(site, path, source, to, terms, mishaps, pcap, not as_json)
+    order = Order(path, source, to, terms, loss or (), impair or (), seed, pcap, wish)
+    result = run_push(site, order, is_shown=not as_json)
     finish(result, as_json)
 
 
@@ -85,13 +146,6 @@ def finish(result: PushResult, as_json: bool) -> None:
     except CheckFailed as error:
         tell_error(str(error))
         raise typer.Exit(error.exit_code) from error
-
-
-class Terms(NamedTuple):
-    """How fast a push may go, 0 = auto, and how long it waits for those who are silent."""
-
-    cap_bps: int = 0
-    patience_ps: int = PATIENCE_PS
 
 
 class Site:
@@ -127,30 +181,31 @@ class Site:
 
 def run_push(
     site: Site,
-    path: Path,
-    source: str,
-    to: str,
-    terms: Terms,
-    mishaps: tuple[Iterable[str], Iterable[str], int],
-    pcap: Path | None,
+    order: Order,
+    *,
     is_shown: bool,
 ) -> PushResult:
     """Everything around one push: names, impairments, captures, progress, interrupts."""
     fabric = site.fabric
     hosts = [n.name for n in fabric.nodes if n.role == "host"]
-    source, targets = ends_of(hosts, source, to)
+    source, targets = ends_of(hosts, order.source, order.to)
     links = {frozenset((link.a, link.b)) for link in fabric.links}
-    impairments = mishaps_of(mishaps[0], mishaps[1], links)
-    check_capture(pcap, path)
+    impairments = mishaps_of(order.losses, order.impairs, links)
+    pcap, seed = order.pcap, order.seed
+    check_capture(pcap, order.path)
     with _Bars(is_shown) as bars:
-        job = Push(fabric, source, targets, path, terms.cap_bps, bars.show)
-        job.patience_ps = terms.patience_ps
+        cap = order.terms.cap_bps
+        job = Push(fabric, source, targets, order.path, cap, bars.show, order.wish)
+        job.patience_ps = order.terms.patience_ps
         job.on_silence = bars.tell
+        for line in job.warnings:
+            tell_warning(line)
+        job.tell = tell_warning
         restore = _on_interrupt(job.stop)
         raw = _start_capture(site, pcap)
         if impairments:
-            site.impair(impairments, mishaps[2])
-            job.impair(impairments, mishaps[2])
+            site.impair(impairments, seed)
+            job.impair(impairments, seed)
         try:
             result = job.run(lambda: site.statuses(source))
         finally:

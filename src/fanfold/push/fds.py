@@ -1,5 +1,6 @@
 """Open files of a push: a bounded set of descriptors, and whole positional reads and writes."""
 
+import errno
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
@@ -50,3 +51,13 @@ def write_full(fd: int, view: memoryview, offset: int) -> None:
     done = 0
     while done < len(view):
         done += os.pwrite(fd, view[done:], offset + done)
+
+
+def is_hole(fd: int, offset: int, size: int) -> bool:
+    """Whether nothing was ever written there, so that it reads as zeros."""
+    try:
+        return os.lseek(fd, offset, os.SEEK_DATA) >= offset + size
+    except OSError as error:
+        if error.errno == errno.ENXIO:  # no data behind the offset
+            return True
+        raise

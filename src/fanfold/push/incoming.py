@@ -1,61 +1,66 @@
-"""One push on its way to a receiver's disk: verify a chunk, write it, flip all at the end.
+"""One push on its way to a receiver's disk: verify a chunk, write it, place all at the end.
 
 Order of calls: check_some until it is done, write_chunk for each chunk that is lacking (also
-while the check runs), recheck_some if the loop must stay alive, finish. Until finish nothing
-changes outside the staging folder. Finish renames file by file: each file is the old or the new
-one at every moment, also after a kill, but a reader can see some files new and others old. With
-fsync the same holds after a power cut.
+while the check runs), finish_steps, which may run in another thread. Until then nothing changes
+outside the staging folder. A folder is placed as a whole (push/new_folder.py); files that go
+below the root by themselves are renamed one by one (push/placing.py): each file is the old or
+the new one at every moment, also after a kill. With fsync the same holds after a power cut.
 """
 
-import os
-import sys
 from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
 
 from blake3 import blake3
 
 from fanfold.errors import MisuseError
-from fanfold.push.fds import write_full
-from fanfold.push.layout import Layout, Piece
-from fanfold.push.manifest import Manifest, chunk_hash, whole_digest
-from fanfold.push.staging import Staging
-from fanfold.push.survey import VISIT_BYTES, Found, Steps, Survey, hash_steps
-from fanfold.push.target import StoreError, Target, reported
+from fanfold.push.claims import Claims
+from fanfold.push.manifest import chunk_hash, digest, whole_digest
+from fanfold.push.new_folder import place_folder
+from fanfold.push.placing import Parts, place_files
+from fanfold.push.remove import VISIT_BYTES
+from fanfold.push.survey import Found, Steps, hash_steps
+from fanfold.push.target import StoreError, reported
 from fanfold.wire.report import ReportError
 
 Progress = Callable[[int, int], None]  # bytes looked at, bytes in all: final files, then chunks
+VISITS = 1024
+"""Entries that are counted in one step."""
 
 
 class Incoming:
     """An open push. A failed check or finish closes it; opening it again resumes.
 
     have: one bit a chunk, most significant bit first, as a REPORT carries it.
+    key: digest of the manifest.
+    owed_bytes: what of its room on the disk it has not used yet.
     """
 
     def __init__(
         self,
-        manifest: Manifest,
-        staging: Staging,
-        target: Target,
+        parts: Parts,
+        claims: Claims,
         *,
-        is_fsynced: bool,
         is_rechecked: bool,
         progress: Progress | None,
     ) -> None:
-        self.manifest = manifest
-        self.layout = Layout((entry.size for entry in manifest.entries), manifest.chunk_bytes)
+        self.manifest, self.layout = parts.manifest, parts.layout
+        self.name = parts.manifest.name
         self.have = bytearray((self.layout.n_chunks + 7) // 8)
         self.n_have = 0
-        self._staging = staging
-        self._target = target
-        self._survey = Survey(manifest, self.layout, staging, target)
-        self._is_fsynced = is_fsynced
+        self.owed_bytes = 0
+        self._parts = parts
+        self._staging, self._target, self._survey = parts.staging, parts.target, parts.survey
+        self._claims = claims
         self._is_rechecked = is_rechecked
         self._progress = progress
-        self._buffer = memoryview(bytearray(min(manifest.chunk_bytes, manifest.total_bytes)))
+        size = min(self.layout.chunk_bytes, self.layout.total_bytes)
+        self._buffer = memoryview(bytearray(size))
+        self.key = digest(parts.manifest)
+        self._zeros: dict[int, bytes] = {}
         self._checking = self._check_steps()
-        self._rechecking = self._recheck_steps()
         self._is_open = True
+        claims.add(self)
 
     def __enter__(self) -> "Incoming":
         return self
@@ -102,49 +107,61 @@ class Incoming:
         self._mark(i)
         return True
 
-    def recheck_some(self, max_bytes: int) -> bool:
-        """Read back and hash about max_bytes of the complete files; True when all is done.
+    def finish_steps(self) -> Steps:
+        """Put all in its place, remove the staging folder and close; small steps.
 
         Raises:
-            StoreError: BAD_MANIFEST when a file's chunks are right and its own hash is not.
+            StoreError: BAD_MANIFEST when a file's chunks are right and its own hash is not;
+                what the system says. Nothing was placed, or, of files by themselves, some.
         """
         self._require_complete()
-        return self._advance(self._rechecking, max_bytes)
+        try:
+            with reported(self.manifest.name):
+                if self._is_rechecked:
+                    yield from self._recheck_steps()
+                place = place_folder if self.manifest.place else place_files
+                yield from place(self._parts)
+                yield from self._staging.folder.remove_steps()
+        finally:
+            self.close()
 
     def finish(self) -> bytes:
-        """Put every file in its place, remove the staging folder and close.
+        """Do all steps at once; whole_digest."""
+        for _ in self.finish_steps():
+            pass
+        return self.whole_digest()
 
-        Returns:
-            manifest.whole_digest: the BLAKE3 of a single file, else the manifest's digest.
-        """
-        self._require_complete()
-        try:
-            if self._is_rechecked:
-                self._advance(self._rechecking, sys.maxsize)
-            self._prepare()
-            self._flip()
-            self._staging.folder.remove()
-        finally:
-            self.close()
+    def whole_digest(self) -> bytes:
+        """Return the BLAKE3 of a single file, else the manifest's digest."""
         return whole_digest(self.manifest)
 
-    def discard(self) -> None:
-        """Give up: remove what was staged and close."""
+    def discard_steps(self) -> Steps:
+        """Give up: remove what was staged and close; small steps."""
         self._require_open()
         try:
-            self._staging.folder.remove()
+            with reported(self.manifest.name):
+                yield from self._staging.folder.remove_steps()
         finally:
             self.close()
+
+    def discard(self) -> None:
+        """Do the same at once."""
+        for _ in self.discard_steps():
+            pass
 
     def close(self) -> None:
         """Close and unlock; what was staged stays for the next try."""
         if self._is_open:
             self._is_open = False
+            self._claims.drop(self)
             self._checking.close()
-            self._rechecking.close()
             self._survey.close()
             self._target.close()
             self._staging.close_files()
+            self._staging.folder.touch()
+            with suppress(OSError, StoreError):
+                if self._staging.folder.is_empty():
+                    self._staging.folder.remove()
             self._staging.folder.close()
 
     def _advance(self, steps: Steps, max_bytes: int) -> bool:
@@ -162,6 +179,8 @@ class Incoming:
         return True
 
     def _check_steps(self) -> Steps:
+        yield from self._staging.folder.restore_steps()
+        yield from self._claims.old_steps(self._staging.folder)
         done = 0
         for index, entry in enumerate(self.manifest.entries):
             at = done
@@ -180,6 +199,10 @@ class Incoming:
 
     def _check_chunk(self, i: int) -> int:
         size = self.layout.chunk_size(i)
+        if not self.has(i) and chunk_hash(self.manifest, i) == self._hash_of_zeros(size):
+            self._write(i, memoryview(bytes(size)))
+            self._mark(i)
+            return size
         found = Found.NOWHERE if self.has(i) else self._survey.find(i, self._buffer)
         if found is Found.FINAL:
             self._write(i, self._buffer[:size])
@@ -187,17 +210,32 @@ class Incoming:
             self._mark(i)
         return size if found in {Found.FINAL, Found.STAGED} else VISIT_BYTES
 
+    def _hash_of_zeros(self, size: int) -> bytes:
+        if size not in self._zeros:
+            self._zeros[size] = blake3(bytes(size)).digest()
+        return self._zeros[size]
+
     def _room_steps(self) -> Steps:
-        # Chunks that arrive while this counts lower both sides, so the room is taken first.
-        room = self._staging.folder.n_free_bytes()
-        lacking = 0
+        """Count what is to be written yet, and see that there is room for it."""
+        in_place, block = self._survey.in_place, self._staging.folder.block_bytes()
+        wanted = 0
+        for index, entry in enumerate(self.manifest.entries):
+            if index not in in_place and self._staging.is_small(index):
+                wanted += -(-entry.size // block) * block  # a file of its own at the end
+            if index % VISITS == 0:
+                yield VISIT_BYTES
         for i in range(self.layout.n_chunks):
             if not self.has(i):
-                lacking += sum(piece.size for piece in self._wanted(i))
+                wanted += self._wanted_bytes(i)
                 yield VISIT_BYTES
-        if lacking > room:
-            message = f"{lacking} bytes are lacking (got {room} bytes of free disk)"
-            raise StoreError(ReportError.DISK_FULL, message)
+        yield from self._claims.room_steps(self, self._staging.folder, wanted)
+        self.owed_bytes = wanted
+
+    def _wanted_bytes(self, i: int) -> int:
+        if not self._survey.in_place:
+            return self.layout.chunk_size(i)
+        in_place = self._survey.in_place
+        return sum(p.size for p in self.layout.pieces(i) if p.entry not in in_place)
 
     def _recheck_steps(self) -> Steps:
         for index, entry in enumerate(self.manifest.entries):
@@ -205,40 +243,19 @@ class Incoming:
                 continue
             hasher = blake3()
             with reported(entry.path):
-                yield from hash_steps(self._staging.fd(index), hasher, self._buffer)
+                if self._staging.is_small(index):
+                    hasher.update(self._staging.small_bytes(index))
+                else:
+                    yield from hash_steps(self._staging.fd(index), hasher, self._buffer)
             if hasher.digest() != entry.blake3:
+                self._staging.folder.remove()  # no try will ever make it right
                 message = f"{entry.path}: chunks are right, BLAKE3 of the file is not"
                 raise StoreError(ReportError.BAD_MANIFEST, message)
             yield VISIT_BYTES
 
-    def _prepare(self) -> None:
-        """Do all that can fail before the first file is flipped."""
-        self._target.close()  # look at the folders afresh
-        for index, entry in enumerate(self.manifest.entries):
-            if index in self._survey.in_place:
-                self._survey.confirm(index)
-                continue
-            with reported(entry.path):
-                fd = self._staging.fd(index)
-                os.fchmod(fd, entry.mode)
-                if self._is_fsynced:
-                    os.fsync(fd)
-            self._target.prepare(entry.path)
-
-    def _flip(self) -> None:
-        for index, entry in enumerate(self.manifest.entries):
-            if index not in self._survey.in_place:
-                self._target.replace(self._staging.folder.dir_fd, str(index), entry.path)
-
     def _write(self, i: int, view: memoryview) -> None:
-        for piece in self._wanted(i):
-            with reported(self.manifest.entries[piece.entry].path):
-                part = view[piece.at : piece.at + piece.size]
-                write_full(self._staging.fd(piece.entry), part, piece.offset)
-
-    def _wanted(self, i: int) -> list[Piece]:
-        in_place = self._survey.in_place
-        return [piece for piece in self.layout.pieces(i) if piece.entry not in in_place]
+        self._staging.write(i, view, self._survey.in_place)
+        self.owed_bytes = max(self.owed_bytes - len(view), 0)
 
     def _mark(self, i: int) -> None:
         self.have[i >> 3] |= 0x80 >> (i & 7)

@@ -4,7 +4,7 @@ The stream is the concatenation of the files; empty files have no place in it. L
 """
 
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -52,6 +52,11 @@ class Layout:
             position = stop
             k += 1
         return pieces
+
+    def start_of(self, entry: int) -> int:
+        """First stream byte of an entry; of an empty one that of whatever comes next."""
+        k = bisect_left(self._entries, entry)
+        return self._starts[k] if k < len(self._starts) else self.total_bytes
 
     def _end(self, k: int) -> int:
         return self._starts[k + 1] if k + 1 < len(self._starts) else self.total_bytes

@@ -5,13 +5,15 @@
     8-       one msgpack array, the fields of Manifest in order; an entry is an array in it
 
 The stream is the concatenation of the entries in their order. Chunk i is the stream bytes
-from i * chunk_bytes on, chunk_bytes long or up to the end, and may span several files.
+from i * chunk_bytes on, chunk_bytes long or up to the end, and may span several files. A push
+of nothing but empty files and folders has no chunk.
 
 The encoding is canonical: a value has one encoding, and decode refuses every other spelling of
-it. So BLAKE3(data) == digest(decode(data)), and a detached signature over the bytes or over the
-digest can be added without a new layout.
+it. The digest is that of the encoding without the times: the same files pushed again, or from
+another host that has a copy, are the same push. docs/wire/manifest.md is the page.
 """
 
+import re
 from collections.abc import Iterable
 from itertools import pairwise
 from typing import Annotated
@@ -22,11 +24,14 @@ from blake3 import blake3
 from fanfold.errors import WireError, WireReason
 
 MAGIC = b"FANFOLDM"
-VERSION = 1
+VERSION = 2
 HASH_BYTES = 32
-MODES = (0o644, 0o755)
+TIME_BYTES = 8
+MODE_BITS = 0o777  # what of a mode travels
 STAGING_DIR = ".fanfold"  # the receiver's own folder below its root; no entry may lie in it
 
+PLAIN_PATH = re.compile(r"(?:[A-Za-z0-9_-][A-Za-z0-9_.-]*/){0,60}[A-Za-z0-9_-][A-Za-z0-9_.-]*")
+"""Most paths; what it matches, up to the length of one name, is safe for certain."""
 DOTS = frozenset({b".", b".."})
 
 MAX_MANIFEST_BYTES = 1 << 28  # chunks of 700 GB in packets of 1.5 KB, of 4 TB in jumbo ones
@@ -39,7 +44,7 @@ MAX_TOTAL_BYTES = 1 << 62
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
-    """One file: path relative to the target, '/' between names; mode is 0o644 or 0o755."""
+    """One file: path relative to the place, '/' between names; mode is its permission bits."""
 
     path: str
     size: int
@@ -47,17 +52,37 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
     blake3: bytes
 
 
+class Folder(
+    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False
+):
+    """One folder: path relative to the place, empty for the folder that is pushed itself."""
+
+    path: str
+    mode: int
+
+
 class Manifest(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What is pushed. A chunk is n_psn packets of stride bytes; chunks holds their hashes."""
+    """What is pushed. A chunk is n_psn packets of stride bytes; chunks holds their hashes.
+
+    place: the folder below the receiver's root that is replaced as a whole; empty: each file
+        is put below the root by itself.
+    is_exact: what the folder held before and is not in here goes with the old folder.
+    times: mtime of each entry, then of each folder, nanoseconds since 1970, 8 bytes each,
+        big-endian with a sign.
+    """
 
     version: int
     name: str
+    place: str
+    is_exact: bool
     chunk_bytes: int
     stride: int
     n_psn: int
     total_bytes: int
     entries: Annotated[tuple[Entry, ...], msgspec.Meta(max_length=MAX_ENTRIES)]
+    folders: Annotated[tuple[Folder, ...], msgspec.Meta(max_length=MAX_ENTRIES)]
     chunks: bytes
+    times: bytes
 
 
 def encode(manifest: Manifest) -> bytes:
@@ -79,8 +104,19 @@ def decode(data: bytes) -> Manifest:
 
 
 def digest(manifest: Manifest) -> bytes:
-    """BLAKE3 of the canonical bytes: the name of this push."""
-    return blake3(encode(manifest)).digest()
+    """BLAKE3 of the canonical bytes without the times: the name of this push."""
+    return blake3(encode(msgspec.structs.replace(manifest, times=b""))).digest()
+
+
+def mtime_ns(manifest: Manifest, i: int) -> int:
+    """When entry i, or folder i - len(entries), changed last at the source."""
+    at = i * TIME_BYTES
+    return int.from_bytes(manifest.times[at : at + TIME_BYTES], signed=True)
+
+
+def pack_times(times_ns: Iterable[int]) -> bytes:
+    """Times as a manifest has them."""
+    return b"".join(ns.to_bytes(TIME_BYTES, signed=True) for ns in times_ns)
 
 
 def whole_digest(manifest: Manifest) -> bytes:
@@ -106,8 +142,12 @@ def check(manifest: Manifest) -> None:
         raise WireError("manifest", WireReason.BAD_VERSION, manifest.version)
     _check_numbers(manifest)
     for entry in manifest.entries:
+        if not (PLAIN_PATH.fullmatch(entry.path) and len(entry.path) <= MAX_NAME_BYTES):
+            _require(is_safe_path(entry.path), "path", entry.path[:MAX_NAME_BYTES])
         _check_entry(entry)
-    _check_tree(entry.path for entry in manifest.entries)
+    for folder in manifest.folders:
+        _check_folder(folder, manifest.place)
+    _check_tree(manifest)
 
 
 def is_safe_name(name: str) -> bool:
@@ -135,33 +175,56 @@ def _are_safe_names(path: str) -> bool:
     )
 
 
-def _check_numbers(manifest: Manifest) -> None:
-    m = manifest
+def _check_numbers(m: Manifest) -> None:
     _require(is_safe_name(m.name), "name", m.name[:MAX_NAME_BYTES])
     _require(m.stride >= 1, "stride", m.stride)
     _require(m.n_psn >= 1, "n_psn", m.n_psn)
     is_chunk = m.chunk_bytes == m.stride * m.n_psn and m.chunk_bytes <= MAX_CHUNK_BYTES
     _require(is_chunk, "chunk_bytes", m.chunk_bytes)
-    _require(1 <= len(m.entries) <= MAX_ENTRIES, "entries", len(m.entries))
-    _require(1 <= m.total_bytes <= MAX_TOTAL_BYTES, "total_bytes", m.total_bytes)
+    _require(not m.place or is_safe_path(m.place), "place", m.place[:MAX_NAME_BYTES])
+    _require(bool(m.place) or not m.is_exact, "is_exact", m.is_exact)
+    n_all = len(m.entries) + len(m.folders)
+    _require(1 <= n_all <= MAX_ENTRIES, "entries", n_all)
+    _require(len(m.times) == TIME_BYTES * n_all, "times", len(m.times))
+    _require(0 <= m.total_bytes <= MAX_TOTAL_BYTES, "total_bytes", m.total_bytes)
     _require(len(m.chunks) == HASH_BYTES * n_chunks(m), "chunks", len(m.chunks))
     is_sum = m.total_bytes == sum(entry.size for entry in m.entries)
     _require(is_sum, "total_bytes", m.total_bytes)
 
 
 def _check_entry(entry: Entry) -> None:
-    _require(is_safe_path(entry.path), "path", entry.path[:MAX_NAME_BYTES])
+    is_good = 0 <= entry.size <= MAX_TOTAL_BYTES and 0 <= entry.mode <= MODE_BITS
+    if is_good and len(entry.blake3) == HASH_BYTES:
+        return
     _require(0 <= entry.size <= MAX_TOTAL_BYTES, "size", entry.size)
-    _require(entry.mode in MODES, "mode", entry.mode)
+    _require(0 <= entry.mode <= MODE_BITS, "mode", entry.mode)
     _require(len(entry.blake3) == HASH_BYTES, "blake3", entry.blake3)
 
 
-def _check_tree(paths: Iterable[str]) -> None:
+def _check_folder(folder: Folder, place: str) -> None:
+    is_good = is_safe_path(folder.path) or (bool(place) and not folder.path)
+    _require(is_good, "path", folder.path[:MAX_NAME_BYTES])
+    _require(0 <= folder.mode <= MODE_BITS, "mode", folder.mode)
+
+
+def _check_tree(manifest: Manifest) -> None:
+    """No two of one path, and nothing below a file."""
     # With NUL, which no path holds, for '/', whatever lies below a path sorts right behind it.
-    keys = sorted(path.replace("/", "\0") for path in paths)
-    for one, other in pairwise(keys):
-        is_apart = one != other and not other.startswith(one + "\0")
-        _require(is_apart, "path", other.replace("\0", "/")[:MAX_NAME_BYTES])
+    keys = [(entry.path.replace("/", "\0"), True) for entry in manifest.entries]
+    keys += [(folder.path.replace("/", "\0"), False) for folder in manifest.folders]
+    keys.sort()
+    last_file = "/"
+    for (before, _), (key, is_file) in pairwise([("/", False), *keys]):
+        is_apart = key not in {before, last_file} and not key.startswith(last_file + "\0")
+        _require(is_apart, "path", key.replace("\0", "/")[:MAX_NAME_BYTES])
+        if is_file:
+            last_file = key
+    if manifest.place:  # each folder of it is made anew, with a mode of its own
+        known = {key for key, is_file in keys if not is_file}
+        for key, _ in keys:
+            parent = key.rpartition("\0")[0]
+            is_listed = parent in known and "" in known
+            _require(is_listed, "folders", parent.replace("\0", "/")[:MAX_NAME_BYTES])
 
 
 def _require(is_good: bool, field: str, got: object) -> None:

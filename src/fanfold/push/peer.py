@@ -17,6 +17,7 @@ class State(StrEnum):
     WAITING = "waiting"
     CHECKING = "checking"
     RECEIVING = "receiving"
+    FINISHING = "finishing"
     SILENT = "silent"
     VERIFIED = "verified"
     FAILED = "failed"
@@ -35,6 +36,7 @@ class Peer:
         self.digest = b""
         self.done_ps = 0
         self.n_have = 0
+        self.note = ""  # what it waits for
         self.heard_ps = now_ps
         self.slices: dict[int, bytes] = {}
         self.is_split = False

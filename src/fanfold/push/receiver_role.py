@@ -1,12 +1,16 @@
 """A BFER that takes pushes: the receiving machine on a live node."""
 
+from collections.abc import Callable
+
 from fanfold.kernels.codes import CLASS_CONTROL, CLASS_FEEDBACK, DROP_SEND_FAILED
 from fanfold.kernels.collect import EVENT_UNKNOWN, collect_pass
 from fanfold.kernels.layout import UNDERLAY_BYTES
 from fanfold.kernels.state import U8
 from fanfold.live import sock as s
 from fanfold.live.station import Station
-from fanfold.push.receiving import PushReceiver, Session
+from fanfold.live.turns import TurnWorker
+from fanfold.push.receiving import PushReceiver
+from fanfold.push.session import Outside, Session
 from fanfold.push.store import Store
 from fanfold.topo.fabric import Fabric
 from fanfold.wire import bitstring
@@ -23,7 +27,14 @@ TTL = 64
 class ReceiverRole:
     """Glue between a station and ``PushReceiver``: arrays in, packets out."""
 
-    def __init__(self, fabric: Fabric, name: str, station: Station, store: Store) -> None:
+    def __init__(
+        self,
+        fabric: Fabric,
+        name: str,
+        station: Station,
+        store: Store,
+        tell: Callable[[str], None] = lambda line: None,
+    ) -> None:
         node = fabric.by_name[name]
         self.fabric, self.station = fabric, station
         self.bsl = bitstring.bsl_of_bits(fabric.bitstring_bits)
@@ -38,7 +49,12 @@ class ReceiverRole:
             state.counters.drops,
             fabric.bitstring_bits // 64,
             store,
+            Outside(TurnWorker(station.wake), self._name_of, tell),
         )
+
+    def _name_of(self, bfr_id: int) -> str:
+        node = self.fabric.by_bfr_id.get(bfr_id)
+        return node.name if node is not None else f"BFR-id {bfr_id}"
 
     def on_packet(self, now: int, packet: Packet, port: int) -> None:
         """ASK and CLOSE; other kinds are not for a receiver."""

@@ -15,12 +15,14 @@ from fanfold.kernels.layout import MAX_PSN
 from fanfold.kernels.slots import NEVER_PS
 from fanfold.kernels.speak import WHOLE_ROW, speak
 from fanfold.kernels.state import I64, U8, Fold, Rows, build_fold
-from fanfold.push.envelope import NO_NONCE, unwrap
-from fanfold.push.manifest import MAX_MANIFEST_BYTES, Manifest, decode
+from fanfold.push.envelope import unwrap
+from fanfold.push.manifest import MAX_MANIFEST_BYTES
+from fanfold.push.opening import Opening
 from fanfold.push.sending import SLICE_BYTES
-from fanfold.push.store import Incoming, Store, StoreError
+from fanfold.push.session import LOOKING, Outside, Session
+from fanfold.push.store import Incoming, PushOpenError, Store, StoreError
 from fanfold.wire.ask import Ask
-from fanfold.wire.close import Close
+from fanfold.wire.close import Close, CloseReason
 from fanfold.wire.packet import Packet
 from fanfold.wire.report import Report, ReportError, ReportState
 
@@ -40,32 +42,13 @@ TAKE_OVER_PS = 400_000_000_000
 QUIET_PS = 1_000_000_000_000
 """A push whose sender was quiet for this long gives its place to a new one."""
 UNKNOWN_PS = 100_000_000_000
+AGAIN_OPEN_PS = 100_000_000_000
+"""How often a push that waits for another one of the same looks whether that ended."""
 
-SendUp = Callable[["Session", U8], None]
+OVER = (ReportState.DONE, ReportState.FAILED)
+
+SendUp = Callable[[Session, U8], None]
 """(push, FEEDBACK packet)"""
-
-
-class Session:
-    """One push being received."""
-
-    def __init__(self, now_ps: int, bfir_id: int, flow: int) -> None:
-        self.bfir_id, self.flow = bfir_id, flow
-        self.start_ps = now_ps
-        self.heard_ps = now_ps
-        self.state = ReportState.UNKNOWN
-        self.port = 1
-        self.flow_port = 0
-        self.bfir_addr = 0
-        self.follow = {0: -1, 1: -1}  # manifest, data: rows of collect.follow
-        self.parts: dict[int, bytes] = {}
-        self.n_manifest_bytes = 0
-        self.incoming: Incoming | None = None
-        self.digest = bytes(32)
-        self.nonce = NO_NONCE
-        self.n_steps = 0  # of work on the disk
-        self.is_finishing = False
-        self.error = 0
-        self.text = ""
 
 
 class PushReceiver:
@@ -73,7 +56,7 @@ class PushReceiver:
 
     Args:
         bfr_id, addr: this BFER. collect, node_row, drops: arrays of its node.
-        n_words: words of a BitString. store: where files go.
+        n_words: words of a BitString. store: where files go. outside: what the driver lends.
     """
 
     def __init__(
@@ -85,10 +68,12 @@ class PushReceiver:
         drops: I64,
         n_words: int,
         store: Store,
+        outside: Outside | None = None,
     ) -> None:
         self.bfr_id, self.addr = bfr_id, addr
         self.collect, self.node_row, self.drops = collect, node_row, drops
         self.store = store
+        self.outside = outside or Outside()
         self.sessions: dict[tuple[int, int], Session] = {}
         self._by_follow: dict[int, tuple[Session, int]] = {}
         self._own: Fold = build_fold(1, n_words)
@@ -153,10 +138,10 @@ class PushReceiver:
         reply(port, packet, report)
 
     def on_close(self, packet: Packet, close: Close) -> None:
-        """The push is over; what is verified stays for the next one."""
+        """The push is over; what is verified stays for the next one, unless none can come."""
         session = self.sessions.get((packet.header.bfir_id, close.flow))
         if session is not None:
-            self._end(session)
+            self._end(session, is_gone=close.reason == CloseReason.GONE)
 
     def on_timer(self, now_ps: int, send_up: SendUp) -> list[Session]:
         """Report gaps that are due; look at disks; let idle pushes go.
@@ -171,7 +156,7 @@ class PushReceiver:
             self._say(session, which, int(row["block"]), int(r), send_up)
         changed = []
         for session in list(self.sessions.values()):
-            if session.state == ReportState.CHECKING and self._check(session):
+            if session.state in LOOKING and self._check(now_ps, session):
                 changed.append(session)
         if now_ps >= self._look_ps:
             self._look_ps = now_ps + LOOK_PS
@@ -185,8 +170,12 @@ class PushReceiver:
 
     def deadline_ps(self, now_ps: int) -> int:
         """When ``on_timer`` has something to do."""
-        if any(s.state == ReportState.CHECKING for s in self.sessions.values()):
+        looking = [s for s in self.sessions.values() if s.state in LOOKING]
+        is_aside = self.outside.hands.is_aside
+        if any(not s.is_elsewhere(is_aside=is_aside) for s in looking):
             return now_ps
+        if looking:
+            return now_ps + AGAIN_OPEN_PS
         return now_ps + 1_000_000_000_000 if self.sessions else NEVER_PS
 
     def report_of(self, now_ps: int, session: Session) -> Report:
@@ -247,16 +236,24 @@ class PushReceiver:
         del self._by_follow[f]
         session.follow[which] = -1
 
-    def _end(self, session: Session) -> None:
+    def _end(self, session: Session, *, is_gone: bool = False) -> None:
+        """Forget a push; work on it that has begun goes on, and closes it."""
         for which in (0, 1):
             self._unfollow(session, which)
-        if session.incoming is not None:
-            session.incoming.close()
+        if session.opening is not None:
+            session.opening.drop()
+        incoming = session.incoming
+        if incoming is not None and session.work is None:
+            if is_gone and session.state != ReportState.FAILED:
+                self._tell(session, "its source changed: what came of it is removed")
+                self.outside.hands.take(incoming.discard_steps()).is_over()
+            else:
+                incoming.close()
         self.sessions.pop((session.bfir_id, session.flow), None)
 
     def _make_room(self, now_ps: int) -> None:
         """Let go of pushes that ended, or never had a manifest, and whose sender is quiet."""
-        over = (ReportState.DONE, ReportState.FAILED, ReportState.UNKNOWN)
+        over = (*OVER, ReportState.UNKNOWN)
         for session in list(self.sessions.values()):
             if session.state in over and now_ps - self._heard_ps(session) > QUIET_PS:
                 self._end(session)
@@ -329,59 +326,90 @@ class PushReceiver:
         session.parts = {}
         try:
             session.nonce, encoded = unwrap(whole)
-            self._open(now_ps, session, decode(encoded))
         except WireError as error:
             self._fail(session, StoreError(ReportError.BAD_MANIFEST, str(error)))
-        except StoreError as error:
-            self._fail(session, error)
+            return
+        session.state = ReportState.CHECKING
+        session.opening = Opening(self.store, self.outside.hands, encoded)
+        if not self.outside.hands.is_aside:
+            self._check(now_ps, session)
 
-    def _open(self, now_ps: int, session: Session, manifest: Manifest) -> None:
-        self._take_over(now_ps, manifest)
-        if manifest.chunk_bytes > self.collect.room.shape[1]:
-            raise StoreError(
-                ReportError.TOO_LARGE,
-                f"chunk of {manifest.chunk_bytes} bytes, allowed {self.collect.room.shape[1]}",
-            )
-        incoming = self.store.open_push(manifest)
-        session.incoming = incoming
+    def _check_opening(self, now_ps: int, session: Session, opening: Opening) -> None:
+        try:
+            if not opening.is_over():
+                return
+        except PushOpenError:
+            session.opening, session.waiting = None, opening
+            self._wait(now_ps, session, opening)
+            return
+        except WireError as error:
+            raise StoreError(ReportError.BAD_MANIFEST, str(error)) from error
+        session.opening = None
+        self._open(session, opening.take())
+
+    def _open(self, session: Session, incoming: Incoming) -> None:
+        session.incoming, session.text = incoming, ""
+        size, most = incoming.manifest.chunk_bytes, self.collect.room.shape[1]
+        if size > most:
+            message = f"chunk of {size} bytes, allowed {most}"
+            raise StoreError(ReportError.TOO_LARGE, message)
         n = incoming.layout.n_chunks
         if not self._follow(session, 1, session.flow | 1, n):
-            incoming.close()
-            session.incoming = None
-            raise StoreError(
-                ReportError.TOO_LARGE, f"{n} chunks, allowed {self.collect.have.shape[0]}"
-            )
+            message = f"{n} chunks, allowed {self.collect.have.shape[0]}"
+            raise StoreError(ReportError.TOO_LARGE, message)
         row = self.collect.follow[session.follow[1]]
         last = incoming.layout.chunk_size(n - 1)
+        manifest = incoming.manifest
         row["stride"], row["n_psn"], row["n_blocks"] = manifest.stride, manifest.n_psn, n
         row["last_n_psn"] = -(-last // manifest.stride)
         row["last_bytes"] = last - (int(row["last_n_psn"]) - 1) * manifest.stride
-        session.state = ReportState.CHECKING
+        self._tell(session, f"begins, {manifest.total_bytes} bytes in {n} blocks")
 
-    def _take_over(self, now_ps: int, manifest: Manifest) -> None:
-        """Let go of the same content from a sender that fell silent: its successor resumes."""
+    def _same_push(self, now_ps: int, key: bytes) -> Session | None:
+        """The session that has the same push open; let go of one whose sender fell silent."""
         for other in list(self.sessions.values()):
-            incoming = other.incoming
-            if incoming is None or incoming.manifest != manifest:
+            if other.incoming is None or other.incoming.key != key:
                 continue
-            if now_ps - self._heard_ps(other) > TAKE_OVER_PS:
-                self._end(other)
+            if other.state in OVER:  # its files are in place, or it failed: nothing is locked
+                continue
+            if now_ps - self._heard_ps(other) <= TAKE_OVER_PS:
+                return other
+            self._end(other)
+        return None
 
-    def _check(self, session: Session) -> bool:
-        incoming = session.incoming
-        assert incoming is not None
-        session.n_steps += 1
+    def _wait(self, now_ps: int, session: Session, waiting: Opening) -> None:
+        """The same push is open: this one waits, and then finds everything in place."""
+        other = self._same_push(now_ps, waiting.key)
+        who = self.outside.name_of(other.bfir_id) if other else "another one"
+        text = f"waits: {who} is pushing the same here"
+        if text != session.text:
+            self._tell(session, text)
+        session.text = text
+        if other is None or other.incoming is None:
+            session.waiting = None
+            session.opening = Opening(self.store, self.outside.hands, b"", waiting)
+        else:
+            work = other.work.n_steps if other.work is not None else 0
+            session.n_steps = other.incoming.n_have + other.n_steps + work
+
+    def _check(self, now_ps: int, session: Session) -> bool:
         try:
-            if session.is_finishing:
-                if not incoming.recheck_some(CHECK_BYTES):
-                    return False
-                self._finish(session)
-                return True
-            if not incoming.check_some(CHECK_BYTES):
+            if session.waiting is not None:
+                self._wait(now_ps, session, session.waiting)
+                return False
+            if session.opening is not None:
+                self._check_opening(now_ps, session, session.opening)
+                return False
+            if session.work is not None:
+                return self._check_work(session)
+            assert session.incoming is not None
+            session.n_steps += 1
+            if not session.incoming.check_some(CHECK_BYTES):
                 return False
         except StoreError as error:
             self._fail(session, error)
             return True
+        incoming = session.incoming
         row = self.collect.follow[session.follow[1]]
         at, n = int(row["map_at"]), incoming.layout.n_chunks
         have = np.unpackbits(np.frombuffer(bytes(incoming.have), np.uint8))
@@ -392,28 +420,37 @@ class PushReceiver:
         return True
 
     def _begin_finish(self, session: Session) -> None:
-        """Finish, after reading everything back bit by bit: the node answers meanwhile."""
-        if self.store.is_rechecked:
-            session.is_finishing, session.state = True, ReportState.CHECKING
-        else:
-            self._finish(session)
+        """Put all in place by steps: the node answers meanwhile, and says how far it is."""
+        if session.work is None and session.incoming is not None:
+            session.work = self.outside.hands.take(session.incoming.finish_steps())
+            session.state = ReportState.FINISHING
 
-    def _finish(self, session: Session) -> None:
-        incoming = session.incoming
-        assert incoming is not None
-        try:
-            session.digest = incoming.finish()
-        except StoreError as error:
-            self._fail(session, error)
-            return
+    def _check_work(self, session: Session) -> bool:
+        assert session.work is not None
+        assert session.incoming is not None
+        if not session.work.is_over():
+            return False
+        session.digest = session.incoming.whole_digest()
         session.state = ReportState.DONE
+        n_bytes = session.incoming.manifest.total_bytes
+        self._tell(session, f"verified and in place, {n_bytes} bytes")
+        return True
 
     def _fail(self, session: Session, error: StoreError) -> None:
         session.state = ReportState.FAILED
         session.error, session.text = int(error.code), str(error)
+        session.opening = session.waiting = None
         if session.incoming is not None:
             session.incoming.close()
         self._unfollow(session, 1)
+        self._tell(session, f"failed: {error}")
+
+    def _tell(self, session: Session, what: str) -> None:
+        """One line for whoever reads the node's log."""
+        known = session.incoming or session.waiting
+        name = known.name if known else "?"
+        who = self.outside.name_of(session.bfir_id)
+        self.outside.tell(f"push {name!r} from {who}: {what}")
 
     # Words.
 
@@ -431,7 +468,6 @@ class PushReceiver:
 
     def _report(self, now_ps: int, session: Session, cursor: int, nonce: int) -> Report:
         incoming = session.incoming
-        n_have = incoming.n_have if incoming is not None else 0
         body = b""
         if session.state == ReportState.READY and incoming is not None:
             row = self.collect.follow[session.follow[1]]
@@ -439,28 +475,9 @@ class PushReceiver:
             end = int(row["map_at"]) + min(
                 incoming.layout.n_chunks, (cursor + 1) * SLICE_BYTES * 8
             )
-            if n_have > 0 and at < end:
+            if incoming.n_have > 0 and at < end:
                 body = np.packbits(self.collect.have[at:end]).tobytes()
-        if session.state == ReportState.FAILED:
-            body = session.text.encode()[:480]
-            body = body.decode("utf-8", "ignore").encode()
-        state = session.state
-        if state == ReportState.UNKNOWN:
-            state, cursor = ReportState.CHECKING, 0  # the manifest is on its way
-        elif state == ReportState.CHECKING:
-            cursor = 1 + session.n_steps
-        return Report(
-            state,
-            self.bfr_id,
-            session.flow,
-            cursor=cursor,
-            nonce=nonce,
-            n_have=n_have,
-            error=session.error,
-            elapsed_us=(now_ps - session.start_ps) // 1_000_000,
-            digest=session.digest,
-            body=body,
-        )
+        return session.report(now_ps, self.bfr_id, cursor, nonce, body)
 
 
 Reply = Callable[[int, Packet, Report], None]

@@ -16,6 +16,7 @@ from fanfold.live.station import Station
 from fanfold.push.sending import PushEffect, PushSender, SendControl
 from fanfold.wire import bitstring
 from fanfold.wire.bier import PROTO_IPV4, BierHeader
+from fanfold.wire.close import CloseReason
 from fanfold.wire.feedback import Feedback, FeedbackRow
 from fanfold.wire.inner import GROUP_ADDRESS
 from fanfold.wire.packet import Packet, build
@@ -94,6 +95,11 @@ class SenderRole:
             ).copy()
             self.n_control += 1
             p.transmit(box.io, box.node, packet, packet.shape[0], packet.shape[0])
+
+    def send_close(self, reason: CloseReason) -> None:
+        """Say goodbye, twice: nobody confirms it."""
+        for _ in range(2):
+            self.send_control(self.machine.close(reason))
 
     def _perform(self, out: list[PushEffect]) -> None:
         for effect in out:

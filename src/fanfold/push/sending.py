@@ -19,7 +19,7 @@ from fanfold.push.envelope import NO_NONCE, Proof
 from fanfold.push.peer import ENDED, UNREADY, Peer, State
 from fanfold.units import NEVER, PS_PER_SECOND
 from fanfold.wire.ask import Ask
-from fanfold.wire.close import Close
+from fanfold.wire.close import Close, CloseReason
 from fanfold.wire.feedback import Feedback
 from fanfold.wire.report import Report, ReportError, ReportState
 
@@ -38,6 +38,9 @@ JOIN_PS = 1_000_000_000_000
 STALL_PS = 20_000_000_000_000
 """A receiver that has everything, and answers, but never ends: given up as well."""
 STALL_S = STALL_PS // PS_PER_SECOND
+DISK_STALL_PS = 120_000_000_000_000
+DISK_STALL_S = DISK_STALL_PS // PS_PER_SECOND
+"""One step of putting files in place, a disk's flush for example, may take this long."""
 CHECK_PS = 120_000_000_000_000
 CHECK_PS_PER_BYTE = 100_000
 CHECK_PS_PER_FILE = 100_000_000_000
@@ -186,8 +189,8 @@ class PushSender:
         match report.state:
             case ReportState.UNKNOWN:
                 self._on_unknown(now_ps, bit, peer)
-            case ReportState.CHECKING:
-                self._on_checking(now_ps, bit, peer, report, denied_ps)
+            case ReportState.CHECKING | ReportState.FINISHING:
+                self._on_busy(now_ps, bit, peer, report, denied_ps)
             case ReportState.READY:
                 self.manifest_fan.remove(1 << bit)  # it has it, though word of that may be lost
                 self._on_ready(now_ps, bit, peer, report, denied_ps, out)
@@ -214,10 +217,10 @@ class PushSender:
             self._ask(now_ps, out)
             self._ask_ps = now_ps + max(self._ask_gap_ps, FIRST_ASK_PS)
 
-    def close(self, *, is_aborted: bool) -> SendControl:
+    def close(self, reason: CloseReason) -> SendControl:
         """The last message of the push."""
         everyone = sum(1 << k for k in self.peers)
-        return SendControl(Close(flow=self.flow, reason=int(is_aborted)), everyone)
+        return SendControl(Close(flow=self.flow, reason=reason), everyone)
 
     def _pass_on(self, now_ps: int, effects: list[Effect], out: list[PushEffect]) -> None:
         for effect in effects:
@@ -290,17 +293,38 @@ class PushSender:
             peer.is_strange = True
             self._ask_ps = min(self._ask_ps, max(now_ps, self._asked_ps + FIRST_ASK_PS))
 
+    def _on_busy(
+        self, now_ps: int, bit: int, peer: Peer, report: Report, denied_ps: int
+    ) -> None:
+        if report.state == ReportState.FINISHING:
+            self._on_finishing(now_ps, bit, peer, report)
+        else:
+            self._on_checking(now_ps, bit, peer, report, denied_ps)
+
     def _on_checking(
         self, now_ps: int, bit: int, peer: Peer, report: Report, denied_ps: int
     ) -> None:
         """It looks at its disk, or the manifest is not there yet (cursor 0)."""
         if peer.state in (State.WAITING, State.FAILED):
             peer.state, peer.error = State.CHECKING, ""
+        peer.note = report.body.decode("utf-8", "replace")
         if report.cursor + report.n_have > peer.progress:
             peer.progress, peer.moved_ps = report.cursor + report.n_have, now_ps
         is_claimed = not self.manifest_fan.lacking() >> bit & 1
         if report.cursor == 0 and is_claimed and _is_denied(now_ps, peer, denied_ps):
             self.manifest_fan.add(now_ps, bit, range(self.manifest_fan.shape.n_blocks))
+
+    def _on_finishing(self, now_ps: int, bit: int, peer: Peer, report: Report) -> None:
+        """It has all and puts files in place, whatever word of the last blocks was lost."""
+        if peer.state == State.VERIFIED:
+            return
+        for fan in self.fans():
+            fan.remove(1 << bit)
+        self._ready.pop(bit, None)
+        if peer.state != State.FINISHING or report.cursor > peer.progress:
+            peer.progress, peer.moved_ps = report.cursor, now_ps
+        peer.state, peer.error, peer.note = State.FINISHING, "", ""
+        peer.n_have = self.data_shape.n_blocks
 
     def _on_ready(
         self,
@@ -392,7 +416,8 @@ class PushSender:
         most_ps = CHECK_PS + self.proof.n_files * CHECK_PS_PER_FILE
         most_ps += self.data_shape.n_bytes * CHECK_PS_PER_BYTE
         is_over = now_ps - peer.idle_ps >= most_ps
-        if now_ps - peer.moved_ps < STALL_PS and not is_over:
+        limit_ps = DISK_STALL_PS if peer.state == State.FINISHING else STALL_PS
+        if now_ps - peer.moved_ps < limit_ps and not is_over:
             return False
         self._on_end(bit, peer, State.FAILED, self._why_stuck(peer, is_over=is_over))
         return True
@@ -403,6 +428,8 @@ class PushSender:
             return f"done with BLAKE3 {got}, the source has {want}"
         if is_over:
             return "works on its disk without end"
+        if peer.state == State.FINISHING:
+            return f"puts files in place, no step of it done in {DISK_STALL_S} s"
         what = "looks at its disk" if peer.state == State.CHECKING else "has everything"
         return f"{what}, not ended in {STALL_S} s"
 

@@ -23,11 +23,12 @@ from fanfold.push.geometry import Geometry, geometry_of
 from fanfold.push.peer import ENDED, State
 from fanfold.push.sender_role import SenderRole, drive
 from fanfold.push.sending import PATIENCE_PS, PushSender
-from fanfold.push.source import SourceReader, build_manifest
+from fanfold.push.source import SourceReader, Wish, build_manifest
 from fanfold.topo.fabric import Fabric
 from fanfold.topo.predict import predict_links, suspect
 from fanfold.units import PS_PER_SECOND
 from fanfold.wire.bitstring import bsl_of_bits
+from fanfold.wire.close import CloseReason
 from fanfold.wire.inner import address_of
 
 Progress = Callable[[str, int, int], None]
@@ -38,6 +39,7 @@ Statuses = dict[str, dict[str, Any]]
 """Node name -> its status."""
 ENTROPY_MASK = 0xFFFFF
 TICK_PS = 100_000_000_000
+OWN_NAME = Wish()
 
 
 class ReceiverResult(msgspec.Struct, frozen=True):
@@ -83,6 +85,7 @@ class PushResult(msgspec.Struct, frozen=True):
     source_link_bytes: int
     drops: dict[str, dict[str, int]]
     suspects: list[str]
+    warnings: list[str]
     cpu_seconds: float
 
     def is_complete(self) -> bool:
@@ -95,7 +98,7 @@ class Push:
 
     Args:
         fabric, source: who sends. targets: names of receivers. path: file or directory.
-        cap_bps: rate asked for by hand, 0 = none.
+        cap_bps: rate asked for by hand, 0 = none. wish: how it is to arrive.
     """
 
     def __init__(
@@ -106,6 +109,7 @@ class Push:
         path: Path,
         cap_bps: int,
         progress: Progress,
+        wish: Wish = OWN_NAME,
     ) -> None:
         self.fabric, self.source, self.progress = fabric, source, progress
         self.targets = [t for t in targets if t != source]
@@ -120,8 +124,13 @@ class Push:
             self.geometry.stride,
             self.geometry.n_psn,
             lambda done, total: progress("hash", done, total),
+            wish,
         )
         self.hash_ps = now_ps() - began
+        self.warnings = warnings_of(self.reader)
+        self.tell: Callable[[str], None] = lambda line: None
+        """Told what receivers wait for."""
+        self._notes: dict[int, str] = {}
         me = fabric.by_name[source]
         self.sock = open_socket(me.address, 0, source)
         self.station = Station(
@@ -153,10 +162,14 @@ class Push:
         role = self._build_role()
         machine = role.machine
         try:
-            drive(role, lambda: self.is_stopped, lambda now: self._tick(now, machine))
+            try:
+                drive(role, lambda: self.is_stopped, lambda now: self._tick(now, machine))
+            except BaseException as error:
+                is_gone = isinstance(error, ConfigError)  # nobody can ever have the rest
+                role.send_close(CloseReason.GONE if is_gone else CloseReason.ABORTED)
+                raise
             end_ps = now_ps()
-            for _ in range(2):
-                role.send_control(machine.close(is_aborted=not machine.is_done()))
+            role.send_close(CloseReason.DONE if machine.is_done() else CloseReason.ABORTED)
             machine.give_up_silent(end_ps)
             self._tick(NEVER_TICK, machine)
             result = self._result(role, end_ps, statuses(), _cpu_s() - cpu)
@@ -219,6 +232,12 @@ class Push:
             done = total if peer.state == State.VERIFIED else 0
             if machine.data_fan is not None and peer.state == State.RECEIVING:
                 done = total - machine.data_fan.n_lacking.get(bit, total)
+            if peer.state == State.FINISHING:
+                done = total
+            if self._notes.get(bit, "") != peer.note:
+                self._notes[bit] = peer.note
+                if peer.note:
+                    self.tell(f"{self._name(bit)} {peer.note}")
             if self._shown.get(bit) != done:
                 self._shown[bit] = done
                 self.progress(self._name(bit), done, total)
@@ -272,6 +291,7 @@ class Push:
             ),
             drops={name: s["drops"] for name, s in statuses.items() if s.get("drops")},
             suspects=suspect(self.fabric, self.source, lost, self.entropy()) if lost else [],
+            warnings=self.warnings,
             cpu_seconds=round(cpu_s, 3),
         )
 
@@ -334,6 +354,13 @@ class Push:
 
 
 NEVER_TICK = 2**62
+
+
+def warnings_of(reader: SourceReader) -> list[str]:
+    """What is odd about a source, and no reason to refuse it."""
+    flaws = [f"{x.path}: {x.what}; pushed as it is (--strict refuses)" for x in reader.flaws]
+    left_out = [f"{path} is left out, a receiver's own folder" for path in reader.ignored]
+    return flaws + left_out
 
 
 def since(now: dict[str, int], before: dict[str, int]) -> dict[str, int]:

@@ -4,8 +4,9 @@ Every read is followed by a look at the file: a push of bytes that changed on th
 at every receiver, so it fails here, and names the file.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 from blake3 import blake3
 
@@ -17,11 +18,15 @@ from fanfold.push.manifest import (
     MAX_MANIFEST_BYTES,
     VERSION,
     Entry,
+    Folder,
     Manifest,
     check,
     encode,
+    is_safe_path,
+    pack_times,
 )
-from fanfold.push.scan import Offsets, Scan, identity_of, open_source, scan
+from fanfold.push.scan import Scan, identity_of, open_source, scan
+from fanfold.push.tensor_files import Flaw, Offsets
 
 Progress = Callable[[int, int], None]  # bytes done, bytes in all
 
@@ -33,8 +38,34 @@ class SourceChangedError(ConfigError):
         super().__init__(full_path, "changed during the push", "a file that nobody writes to")
 
 
+ROOT = "."
+
+
+class Wish(NamedTuple):
+    """How a file or directory is to arrive.
+
+    as_name: what it is called at the receivers; empty: its own name; ROOT: what a directory
+        holds goes below the receiver's root, each file by itself.
+    is_exact: what a directory of that name holds there already, and has no twin here, goes.
+    follow: folders that symbolic links may end in, beside the directory itself.
+    is_strict: models with flaws are refused.
+    """
+
+    as_name: str = ""
+    is_exact: bool = False
+    follow: tuple[Path, ...] = ()
+    is_strict: bool = False
+
+
+BY_ITSELF = Wish(ROOT)
+
+
 def build_manifest(
-    path: Path, stride: int, n_psn: int, progress: Progress | None = None
+    path: Path,
+    stride: int,
+    n_psn: int,
+    progress: Progress | None = None,
+    wish: Wish = BY_ITSELF,
 ) -> tuple[Manifest, "SourceReader"]:
     """Hash a file or a directory, reading every byte once.
 
@@ -43,6 +74,7 @@ def build_manifest(
         stride: payload bytes of a packet.
         n_psn: packets of a block; one chunk is one block.
         progress: called after each chunk.
+        wish: how it is to arrive.
 
     Raises:
         ConfigError: what scan refuses, an impossible chunk, or a push that is too large.
@@ -50,9 +82,29 @@ def build_manifest(
     """
     if stride < 1 or n_psn < 1 or stride * n_psn > MAX_CHUNK_BYTES:
         raise ConfigError("chunk_bytes", f"{stride} * {n_psn}", f"1 to {MAX_CHUNK_BYTES}")
-    reader = SourceReader(scan(path), stride * n_psn)
+    found = scan(path, wish.follow)
+    _refuse_flawed(path, found.flaws if wish.is_strict else ())
+    name, place, source = _placed(found, wish)
+    reader = SourceReader(source, stride * n_psn)
     try:
-        manifest = _hashed(reader, stride, n_psn, progress)
+        chunks, hashes = _hashed(reader, progress)
+        files, folders = source.files, source.folders
+        times = [file.identity.mtime_ns for file in files] + [f.mtime_ns for f in folders]
+        rows = zip(files, hashes, strict=True)
+        manifest = Manifest(
+            version=VERSION,
+            name=name,
+            place=place,
+            is_exact=wish.is_exact,
+            chunk_bytes=stride * n_psn,
+            stride=stride,
+            n_psn=n_psn,
+            total_bytes=reader.layout.total_bytes,
+            entries=tuple(Entry(f.path, f.identity.size, f.mode, h) for f, h in rows),
+            folders=tuple(Folder(f.path, f.mode) for f in folders),
+            chunks=chunks,
+            times=pack_times(times),
+        )
         _refuse_large(path, manifest)
     except BaseException:
         reader.close()
@@ -76,8 +128,13 @@ class SourceReader:
 
     @property
     def ignored(self) -> tuple[str, ...]:
-        """Paths that were left out: empty directories, a receiver's own folder."""
+        """Paths that were left out: a receiver's own folder."""
         return self.source.ignored
+
+    @property
+    def flaws(self) -> tuple[Flaw, ...]:
+        """Files of a model that do not hold what they say."""
+        return self.source.flaws
 
     def read_chunk(self, i: int, out: memoryview | bytearray) -> int:
         """Read chunk i into the start of `out`; return its bytes.
@@ -108,9 +165,33 @@ class SourceReader:
             raise SourceChangedError(file.full_path)
 
 
-def _hashed(
-    reader: SourceReader, stride: int, n_psn: int, progress: Progress | None
-) -> Manifest:
+def _placed(found: Scan, wish: Wish) -> tuple[str, str, Scan]:
+    """Name of the push, the folder that it replaces as a whole, and what is in it."""
+    name = wish.as_name
+    if wish.is_exact and (not found.is_folder or name == ROOT):
+        what = "a file" if not found.is_folder else f"--as {ROOT}"
+        raise ConfigError("--delete", what, "a folder that arrives under a name of its own")
+    if not found.files and not found.folders[1:] and name == ROOT:
+        raise ConfigError(found.name, "empty directory", "one that arrives under a name")
+    if name == ROOT or not name:
+        place = found.name if found.is_folder and not name else ""
+        folders = found.folders if place else found.folders[1:]
+        return found.name, place, found._replace(folders=folders)
+    if not is_safe_path(name):
+        raise ConfigError("--as", name, f"{ROOT}, or a path below the receiver's root")
+    last = name.rpartition("/")[2]
+    if found.is_folder:
+        return last, name, found
+    return last, "", found._replace(files=(found.files[0]._replace(path=name),))
+
+
+def _refuse_flawed(path: Path, flaws: Iterable[Flaw]) -> None:
+    for flaw in flaws:
+        raise ConfigError(str(path), f"{flaw.path}: {flaw.what}", "no such flaw with --strict")
+
+
+def _hashed(reader: SourceReader, progress: Progress | None) -> tuple[bytes, list[bytes]]:
+    """BLAKE3 of each chunk, and of each file."""
     layout = reader.layout
     hashers = _FileHashers(len(reader.source.files))
     chunks = bytearray()
@@ -124,15 +205,7 @@ def _hashed(
         done += len(view)
         if progress:
             progress(done, layout.total_bytes)
-    hashes = hashers.digests()
-    entries = tuple(
-        Entry(file.path, file.identity.size, file.mode, digest)
-        for file, digest in zip(reader.source.files, hashes, strict=True)
-    )
-    name = reader.source.name
-    total = layout.total_bytes
-    sizes = (layout.chunk_bytes, stride, n_psn, total)
-    return Manifest(VERSION, name, *sizes, entries, bytes(chunks))
+    return bytes(chunks), hashers.digests()
 
 
 def _refuse_large(path: Path, manifest: Manifest) -> None:
@@ -147,18 +220,19 @@ class _FileHashers:
     def __init__(self, n_files: int) -> None:
         self._digests = [blake3().digest()] * n_files
         self._hasher = blake3()
-        self._entry = 0
+        self._entry = -1
 
     def update(self, entry: int, view: memoryview) -> None:
         if entry != self._entry:
-            self._close()
+            self._end()
             self._hasher = blake3()
             self._entry = entry
         self._hasher.update(view)
 
     def digests(self) -> list[bytes]:
-        self._close()
+        self._end()
         return self._digests
 
-    def _close(self) -> None:
-        self._digests[self._entry] = self._hasher.digest()
+    def _end(self) -> None:
+        if self._entry >= 0:
+            self._digests[self._entry] = self._hasher.digest()

@@ -6,27 +6,28 @@ by sweep. A file gets exactly the mode of its entry, whatever the umask.
 """
 
 import os
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from fanfold.errors import WireError
+from fanfold.errors import ConfigError, WireError
+from fanfold.live.clock import unix_ns
+from fanfold.push.claims import DAY_NS, Claims, halves, try_lock
 from fanfold.push.incoming import Incoming, Progress
-from fanfold.push.manifest import STAGING_DIR, Manifest, check, digest
-from fanfold.push.staging import Staging, lock_folder
-from fanfold.push.target import StoreError, Target, names_in, open_dir, reported
+from fanfold.push.layout import Layout
+from fanfold.push.manifest import Manifest, check, digest
+from fanfold.push.placing import Parts
+from fanfold.push.staging import PushOpenError, Staging, lock_folder
+from fanfold.push.survey import Survey
+from fanfold.push.target import StoreError, Target, reported
 from fanfold.wire.report import ReportError
 
-__all__ = ["Incoming", "Leftover", "ReportError", "Store", "StoreError"]
-
-DAY_NS = 86_400 * 10**9
-DIGEST_HEX = re.compile("[0-9a-f]{64}")
+__all__ = ["Incoming", "Leftover", "PushOpenError", "ReportError", "Store", "StoreError"]
 
 
 class Leftover(NamedTuple):
-    """The staging folder of a push that nobody has open; newest_ns is its last change."""
+    """The staging folder of a push that nobody has open; newest_ns: when it was open last."""
 
     digest: str
     n_bytes: int
@@ -55,11 +56,7 @@ class Store:
         self._fsync = fsync
         self._recheck = recheck
         self._max_bytes = max_bytes
-
-    @property
-    def is_rechecked(self) -> bool:
-        """Whether finish reads everything back."""
-        return self._recheck
+        self._claims = Claims(unix_ns)
 
     def open_push(self, manifest: Manifest, progress: Progress | None = None) -> Incoming:
         """Lock the push's staging folder; what is there already is found by check_some.
@@ -72,17 +69,32 @@ class Store:
         with self._opened_root() as root_fd:
             folder = lock_folder(root_fd, digest(manifest).hex())
         try:
-            return Incoming(
-                manifest,
-                Staging(folder, manifest.entries),
-                Target(folder.root_fd, fsync=self._fsync),
-                is_fsynced=self._fsync,
-                is_rechecked=self._recheck,
-                progress=progress,
-            )
+            layout = Layout((e.size for e in manifest.entries), manifest.chunk_bytes)
+            staging = Staging(folder, manifest.entries, layout)
+            target = Target(folder.root_fd)
+            survey = Survey(manifest, layout, staging, target)
+            parts = Parts(manifest, layout, staging, survey, target, self._fsync)
+            return Incoming(parts, self._claims, is_rechecked=self._recheck, progress=progress)
         except BaseException:
             folder.close()
             raise
+
+    def require_usable(self, flag: str) -> None:
+        """See at the start that files can be put here.
+
+        Raises:
+            ConfigError: it is no folder, or nothing can be written to it; names the flag.
+        """
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+            probe = self.root / f".fanfold-{os.getpid()}"
+            os.close(os.open(probe, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            probe.unlink()
+        except OSError as error:
+            is_file = isinstance(error, FileExistsError) or self.root.is_file()
+            what = "a file" if is_file else error.strerror
+            got = f"{self.root}: {what}"
+            raise ConfigError(flag, got, "a folder that can be written to") from error
 
     def sweep(
         self, now_ns: int, older_than_days: int, *, is_dry: bool = False
@@ -99,7 +111,7 @@ class Store:
         """
         before_ns = now_ns - older_than_days * DAY_NS
         with self._opened_root() as root_fd:
-            names = _staged_names(root_fd)
+            names = [name for _, name in halves(root_fd)]
             leftovers = [_sweep_one(root_fd, name, before_ns, is_dry) for name in names]
         return [leftover for leftover in leftovers if leftover]
 
@@ -123,25 +135,10 @@ class Store:
             raise StoreError(ReportError.TOO_LARGE, message)
 
 
-def _staged_names(root_fd: int) -> list[str]:
-    with reported(STAGING_DIR):
-        try:
-            fd = open_dir(STAGING_DIR, root_fd, STAGING_DIR)
-        except FileNotFoundError:
-            return []
-        try:
-            return sorted(name for name in names_in(fd) if DIGEST_HEX.fullmatch(name))
-        finally:
-            os.close(fd)
-
-
 def _sweep_one(root_fd: int, name: str, before_ns: int, is_dry: bool) -> Leftover | None:
-    try:
-        folder = lock_folder(root_fd, name)
-    except StoreError as error:
-        if error.code is ReportError.COLLISION:  # open
-            return None
-        raise
+    folder = try_lock(root_fd, name)
+    if folder is None:
+        return None
     try:
         leftover = Leftover(name, *folder.usage())
         if leftover.newest_ns > before_ns:

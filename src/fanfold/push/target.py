@@ -58,12 +58,16 @@ def reported(what: str) -> Iterator[None]:
 
 
 class Target:
-    """The final places of the files; keeps the folders it used last open."""
+    """The places of files below a folder; keeps the folders it used last open."""
 
-    def __init__(self, root_fd: int, *, fsync: bool) -> None:
-        self._root_fd = root_fd
-        self._fsync = fsync
+    def __init__(self, root_fd: int) -> None:
+        self.root_fd = root_fd
         self._dirs = FdCache(self._open_parent)
+
+    def at(self, path: str) -> tuple[int, str]:
+        """Folder that holds the path, open until the next call, and the name in it."""
+        parent, _, name = path.rpartition("/")
+        return self._dirs.fd(parent), name
 
     def open_file(self, path: str) -> int | None:
         """Open what stands in the file's place; None when nothing does or it is unreadable.
@@ -71,51 +75,75 @@ class Target:
         Raises:
             StoreError: a directory, a special file or a symbolic link is in the way.
         """
-        parent, _, name = path.rpartition("/")
         with reported(path):
             try:
-                return open_regular(name, os.O_RDONLY, self._dirs.fd(parent), path)
+                parent_fd, name = self.at(path)
+                return open_regular(name, os.O_RDONLY, parent_fd, path)
             except FileNotFoundError:
                 return None
             except PermissionError:
-                info = os.stat(name, dir_fd=self._dirs.fd(parent), follow_symlinks=False)
+                parent_fd, name = self.at(path)
+                info = os.stat(name, dir_fd=parent_fd, follow_symlinks=False)
                 _refuse_unfit(info.st_mode, path)
                 return None
 
-    def prepare(self, path: str) -> None:
-        """Make the folders above the file, and see that it can be renamed into its place."""
+    def open_folder(self, path: str) -> int | None:
+        """Open a folder, the root itself when the path is empty; None when there is none.
+
+        Raises:
+            StoreError: a file or a symbolic link is in the way.
+        """
         with reported(path):
-            parent_fd = self._walk(path.rpartition("/")[0], is_made=True)
-            device = os.fstat(parent_fd).st_dev
-            os.close(parent_fd)
-            if device != os.fstat(self._root_fd).st_dev:
+            try:
+                return self._walk(path, DIR_MODE, None)
+            except FileNotFoundError:
+                return None
+
+    def make(self, folder: str, mode: int = DIR_MODE) -> list[str]:
+        """Make a folder and those above it; paths of those that were not there."""
+        made: list[str] = []
+        with reported(folder):
+            fd = self._walk(folder, mode, made)
+            device = os.fstat(fd).st_dev
+            os.close(fd)
+            if device != os.fstat(self.root_fd).st_dev:
                 raise OSError(errno.EXDEV, "the folder is a disk of its own, unlike the root")
+        return made
+
+    def prepare(self, path: str) -> list[str]:
+        """Make the folders above a file, see that it can be renamed into its place.
+
+        Returns:
+            The folders that were made.
+        """
+        made = self.make(path.rpartition("/")[0])
         fd = self.open_file(path)
         if fd is not None:
             os.close(fd)
+        return made
 
     def replace(self, from_dir_fd: int, from_name: str, path: str) -> None:
         """Rename a file into its final place: the old file or the new one, never a part."""
-        parent, _, name = path.rpartition("/")
         with reported(path):
-            dir_fd = self._dirs.fd(parent)
+            dir_fd, name = self.at(path)
             os.replace(from_name, name, src_dir_fd=from_dir_fd, dst_dir_fd=dir_fd)
-            if self._fsync:
-                os.fsync(dir_fd)
 
     def close(self) -> None:
         """Close the folders; the target can be used again."""
         self._dirs.close()
 
     def _open_parent(self, folder: str) -> int:
-        return self._walk(folder, is_made=False)
+        return self._walk(folder, DIR_MODE, None)
 
-    def _walk(self, folder: str, *, is_made: bool) -> int:
-        fd = os.dup(self._root_fd)
+    def _walk(self, folder: str, mode: int, made: list[str] | None) -> int:
+        """Open a folder from the root on, making what is absent where ``made`` is given."""
+        fd = os.dup(self.root_fd)
+        path = ""
         for name in folder.split("/") if folder else ():
+            path = f"{path}/{name}" if path else name
             try:
-                if is_made and make_dir(name, DIR_MODE, fd) and self._fsync:
-                    os.fsync(fd)
+                if made is not None and make_dir(name, mode, fd):
+                    made.append(path)
                 below = open_dir(name, fd, folder)
             finally:
                 os.close(fd)

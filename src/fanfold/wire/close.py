@@ -3,12 +3,13 @@
     bits       field      meaning
     0-3        version    always 1
     4-7        kind       always 5
-    8-15       reason     0 done, 1 aborted
+    8-15       reason     0 done, 1 aborted, 2 gone
     16-31      reserved   ignored, sent as 0
     32-63      flow       flow of the push
     64-127     reserved   ignored, sent as 0
 
-A reason that is not known is refused.
+A reason that is not known is refused. 2 gone: the source is no longer what the manifest says,
+and what a receiver has of an unfinished push is of no use.
 """
 
 from enum import IntEnum
@@ -31,6 +32,7 @@ class CloseReason(IntEnum):
 
     DONE = 0
     ABORTED = 1
+    GONE = 2
 
 
 class Close(msgspec.Struct, frozen=True, gc=False):
@@ -55,7 +57,7 @@ def decode(buf: bytes) -> Close:
     require(HEADER, buf, Kind.CLOSE, FIXED_BYTES)
     require_end(HEADER, buf, FIXED_BYTES)
     _, reason, _, flow, _ = _LAYOUT.unpack(buf)
-    if reason > CloseReason.ABORTED:
+    if reason > CloseReason.GONE:
         raise WireError(HEADER, WireReason.BAD_FIELD, f"reason {reason}")
     return Close(flow, CloseReason(reason))
 
@@ -66,5 +68,5 @@ def encode(close: Close) -> bytes:
     Raises:
         MisuseError: a value does not fit its field.
     """
-    reason = within(HEADER, "reason", close.reason, CloseReason.DONE, CloseReason.ABORTED)
+    reason = within(HEADER, "reason", close.reason, CloseReason.DONE, CloseReason.GONE)
     return pack(HEADER, _LAYOUT, first_byte(Kind.CLOSE), reason, 0, close.flow, 0)

@@ -27,12 +27,13 @@ local ops = { [0] = "sum", [1] = "product", [2] = "min", [3] = "max", [4] = "mov
 local words = { [0] = "32-bit", [1] = "64-bit", [2] = "16-bit", [3] = "bytes",
   [4] = "32-bit fixed-point", [5] = "64-bit fixed-point" }
 local scopes = { [0] = "all", [1] = "only", [2] = "all but" }
-local states = { [0] = "UNKNOWN", [1] = "CHECKING", [2] = "READY", [3] = "DONE", [4] = "FAILED" }
+local states = { [0] = "UNKNOWN", [1] = "CHECKING", [2] = "READY", [3] = "DONE", [4] = "FAILED",
+  [5] = "FINISHING" }
 local errors = {
   [0] = "none", [1] = "disk_full", [2] = "collision", [3] = "permission", [4] = "bad_path",
   [5] = "bad_manifest", [6] = "io", [7] = "closed", [8] = "too_large",
 }
-local reasons = { [0] = "done", [1] = "aborted" }
+local reasons = { [0] = "done", [1] = "aborted", [2] = "gone" }
 local asks = { [0] = "status" }
 
 local b = {
@@ -300,7 +301,8 @@ local function add_report(tree, buf)
   tree:add(f.digest, buf(32, 32))
   local size = 64 + buf(22, 2):uint()
   if size > 64 and buf:len() >= size then
-    local is_text = buf(1, 1):uint() == 4
+    local state = buf(1, 1):uint()
+    local is_text = state == 4 or state == 1
     tree:add(is_text and f.text or f.body, buf(64, size - 64))
   end
   return size

@@ -3,10 +3,10 @@
     bits       field       meaning
     0-3        version     always 1
     4-7        kind        always 4
-    8-15       state       0 UNKNOWN flow, 1 CHECKING, 2 READY, 3 DONE, 4 FAILED
+    8-15       state       0 UNKNOWN flow, 1 CHECKING, 2 READY, 3 DONE, 4 FAILED, 5 FINISHING
     16-31      bfr_id      who reports, 1..65535
     32-63      flow        flow of the push
-    64-95      cursor      READY: which slice of the have-map the body is; CHECKING: progress
+    64-95      cursor      READY: slice of the have-map; CHECKING, FINISHING: progress
     96-127     nonce       from the ASK or the manifest, else 0
     128-159    n_have      verified chunks
     160-175    error       code, 0 if none, see below
@@ -17,7 +17,8 @@
 
 error: 0 none, 1 disk_full, 2 collision, 3 permission, 4 bad_path, 5 bad_manifest, 6 io,
 7 closed, 8 too_large. body: in READY the slice of the have-map, most significant bit first;
-in FAILED UTF-8 text of at most 512 bytes; else empty.
+in FAILED and CHECKING UTF-8 text of at most 512 bytes; else empty. cursor: in CHECKING and
+FINISHING steps of work on the disk, more each time as long as it goes on.
 """
 
 from enum import IntEnum
@@ -46,6 +47,7 @@ class ReportState(IntEnum):
     READY = 2
     DONE = 3
     FAILED = 4
+    FINISHING = 5
 
 
 class ReportError(IntEnum):
@@ -154,7 +156,7 @@ def _flaw(state: int, bfr_id: int, error: int, body: bytes) -> str:
         return "bfr_id 0"
     if not 0 <= error <= max(ReportError):
         return f"error {error}"
-    if state == ReportState.FAILED:
+    if state in {ReportState.FAILED, ReportState.CHECKING}:
         return _text_flaw(body)
     if state != ReportState.READY and body:
         return f"body of {len(body)} bytes in state {state}"
@@ -162,7 +164,7 @@ def _flaw(state: int, bfr_id: int, error: int, body: bytes) -> str:
 
 
 def _text_flaw(body: bytes) -> str:
-    """Name what is wrong with the text of a failure, or nothing."""
+    """Name what is wrong with a text, or nothing."""
     if len(body) > MAX_TEXT_BYTES:
         return f"text of {len(body)} bytes"
     try:

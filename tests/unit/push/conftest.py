@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from fanfold import streams
-from fanfold.push.source import SourceReader
-from fanfold.push.store import Incoming
+from fanfold.push.source import SourceReader, Wish, build_manifest
+from fanfold.push.store import Incoming, Store
 
 Files = dict[str, bytes]
+MODEL = Wish("model")
 
 
 @pytest.fixture
@@ -30,7 +31,7 @@ def plant(tmp_path: Path) -> Callable[..., Path]:
 
     def write(files: Files, name: str = "src") -> Path:
         top = tmp_path / name
-        top.mkdir(exist_ok=True)
+        top.mkdir(parents=True, exist_ok=True)
         for path, data in files.items():
             (top / path).parent.mkdir(parents=True, exist_ok=True)
             (top / path).write_bytes(data)
@@ -113,5 +114,21 @@ def as_nobody() -> Callable[[], object]:
             yield
         finally:
             os.seteuid(was)
+
+    return run
+
+
+@pytest.fixture
+def send(
+    tmp_path: Path, checked: Callable[[Incoming], Incoming], carry: Callable[..., list[int]]
+) -> Callable[..., None]:
+    """Push a folder into tmp_path/root."""
+
+    def run(source: Path, wish: Wish = MODEL, **options: bool) -> None:
+        manifest, reader = build_manifest(source, 10, 1, wish=wish)
+        incoming = checked(Store(tmp_path / "root", **options).open_push(manifest))
+        carry(reader, incoming)
+        incoming.finish()
+        reader.close()
 
     return run

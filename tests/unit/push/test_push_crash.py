@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from fanfold.push import staging
 from fanfold.push.manifest import encode
 from fanfold.push.source import build_manifest
 from fanfold.push.store import Incoming, Store
@@ -23,8 +24,11 @@ Landed = Callable[[Path], dict[str, bytes]]
 WRITER = """
 import sys
 from pathlib import Path
+from fanfold.push import staging
 from fanfold.push.manifest import decode
 from fanfold.push.store import Store
+if sys.argv[4] == "apart":
+    staging.SMALL_BYTES = 0
 manifest = decode(Path(sys.argv[1]).read_bytes())
 stream = Path(sys.argv[2]).read_bytes()
 incoming = Store(Path(sys.argv[3])).open_push(manifest)
@@ -40,7 +44,7 @@ incoming.finish()
 # Dies at the n-th call of a system function by its own hand: no cleanup of any kind runs.
 KILLER = """
 import os, signal, sys
-name, left = sys.argv[4], int(sys.argv[5])
+name, left = sys.argv[5], int(sys.argv[6])
 real = getattr(os, name)
 def dying(*args, **options):
     global left
@@ -57,14 +61,22 @@ def files(content: Content) -> dict[str, bytes]:
     return {f"d/{name}": content(name, 10_000) for name in "abcde"} | {"d/empty": b""}
 
 
+@pytest.fixture(params=["packed", "apart"])
+def kept(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """How small files are staged."""
+    if request.param == "apart":
+        monkeypatch.setattr(staging, "SMALL_BYTES", 0)
+    return str(request.param)
+
+
 @pytest.fixture
-def command(plant: Plant, files: dict[str, bytes], tmp_path: Path) -> list[str]:
+def command(plant: Plant, files: dict[str, bytes], kept: str, tmp_path: Path) -> list[str]:
     manifest, reader = build_manifest(plant(files), 700, 1)
     reader.close()
     (tmp_path / "manifest").write_bytes(encode(manifest))
     (tmp_path / "stream").write_bytes(b"".join(files[e.path] for e in manifest.entries))
     names = ("manifest", "stream", "root")
-    return [sys.executable, "-c", WRITER, *(str(tmp_path / name) for name in names)]
+    return [sys.executable, "-c", WRITER, *(str(tmp_path / name) for name in names), kept]
 
 
 def test_killed_while_writing(
@@ -94,7 +106,7 @@ def test_killed_while_writing(
     "death",
     [
         ("pwrite", 40),
-        ("ftruncate", 2),
+        ("ftruncate", 0),
         ("fchmod", 3),
         ("mkdir", 2),
         ("mkdir", 3),

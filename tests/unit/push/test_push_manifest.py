@@ -11,13 +11,16 @@ from fanfold.push.manifest import (
     MAGIC,
     MAX_ENTRIES,
     Entry,
+    Folder,
     Manifest,
     check,
     chunk_hash,
     decode,
     digest,
     encode,
+    mtime_ns,
     n_chunks,
+    pack_times,
     whole_digest,
 )
 
@@ -27,7 +30,9 @@ ZERO = bytes(32)
 def of(*entries: Entry, **changed: object) -> Manifest:
     total = sum(entry.size for entry in entries)
     chunks = ZERO * (-(-total // 12) if 0 < total < 1000 else 0)
-    manifest = Manifest(1, "model", 12, 4, 3, total, entries, chunks)
+    times = pack_times(range(len(entries)))
+    head = (2, "model", "", False, 12, 4, 3, total)
+    manifest = Manifest(*head, entries, (), chunks, times)
     return msgspec.structs.replace(manifest, **changed)
 
 
@@ -43,19 +48,30 @@ def refused(manifest: Manifest) -> str:
 
 
 def test_golden_bytes() -> None:
-    # msgpack by hand: 98 array of 8; 01 version; a5 str; 0c chunk_bytes; 04 stride; 03 n_psn;
-    # 0d total_bytes 13; 92 two entries; each 94: str, size, cd 01a4 / cd 01ed mode, c4 20 hash;
-    # c4 40 two chunk hashes.
+    # msgpack by hand: 9c array of 12; 02 version; a5 str; a3 str place; c3 is_exact; 0c
+    # chunk_bytes; 04 stride; 03 n_psn; 0d total_bytes 13; 92 two entries; each 94: str, size,
+    # cd 01a4 / cd 01ed mode, c4 20 hash; 92 two folders; each 92: str, cd 01c0 / cd 01ed mode;
+    # c4 40 two chunk hashes; c4 20 four times: 1 ns, -1 ns, 2**32 ns, 0.
     data = (
-        b"FANFOLDM\x98\x01\xa5model\x0c\x04\x03\x0d\x92"
+        b"FANFOLDM\x9c\x02\xa5model\xa3x/m\xc3\x0c\x04\x03\x0d\x92"
         b"\x94\xa1a\x0c\xcd\x01\xa4\xc4\x20" + b"\x11" * 32 + b"\x94\xa4b/\xc3\xa9\x01"
-        b"\xcd\x01\xed\xc4\x20" + b"\x22" * 32 + b"\xc4\x40" + b"\x33" * 32 + b"\x44" * 32
+        b"\xcd\x01\xed\xc4\x20" + b"\x22" * 32 + b"\x92"
+        b"\x92\xa0\xcd\x01\xed\x92\xa1b\xcd\x01\xc0"
+        b"\xc4\x40" + b"\x33" * 32 + b"\x44" * 32
     )
+    times = (
+        b"\0\0\0\0\0\0\0\x01\xff\xff\xff\xff\xff\xff\xff\xff\0\0\0\x01\0\0\0\0\0\0\0\0\0\0\0\0"
+    )
+    bare, data = data + b"\xc4\x00", data + b"\xc4\x20" + times
     entries = (file("a", 12, 0o644, b"\x11" * 32), file("b/é", 1, 0o755, b"\x22" * 32))
-    manifest = Manifest(1, "model", 12, 4, 3, 13, entries, b"\x33" * 32 + b"\x44" * 32)
+    folders = (Folder("", 0o755), Folder("b", 0o700))
+    chunks = b"\x33" * 32 + b"\x44" * 32
+    head = (2, "model", "x/m", True, 12, 4, 3, 13)
+    manifest = Manifest(*head, entries, folders, chunks, times)
     assert encode(manifest) == data
     assert decode(data) == manifest
-    assert digest(manifest) == blake3(data).digest() == whole_digest(manifest)
+    assert [mtime_ns(manifest, i) for i in range(4)] == [1, -1, 2**32, 0]
+    assert digest(manifest) == blake3(bare).digest() == whole_digest(manifest)
     assert n_chunks(manifest) == 2
     assert chunk_hash(manifest, 1) == b"\x44" * 32
 
@@ -65,7 +81,7 @@ def test_whole_of_one_file_is_the_file() -> None:
 
 
 def test_chunk_count_is_exact_where_a_float_is_not() -> None:
-    manifest = Manifest(1, "m", 3, 3, 1, 2**60 + 1, (), b"")
+    manifest = Manifest(2, "m", "", False, 3, 3, 1, 2**60 + 1, (), (), b"", b"")
     assert n_chunks(manifest) == (2**60 + 1 + 2) // 3
 
 
@@ -139,7 +155,20 @@ def test_neighbours_that_only_look_alike_pass() -> None:
     [
         (of(file(), total_bytes=6), "total_bytes"),
         (of(file(), total_bytes=0, chunks=b""), "total_bytes"),
-        (of(file(size=0)), "total_bytes"),
+        (of(file(size=0), chunks=ZERO), "chunks"),
+        (of(file(), place="../x"), "place"),
+        (of(file(), place=".fanfold"), "place"),
+        (of(file(), is_exact=True), "is_exact"),
+        (of(file(), times=b""), "times"),
+        (of(file(), times=bytes(7)), "times"),
+        (of(file(), times=bytes(16)), "times"),
+        (of(file(), folders=(Folder("", 0o755),), times=bytes(16)), "path"),
+        (of(file(), folders=(Folder("b", 0o1755),), times=bytes(16)), "mode"),
+        (of(file(), folders=(Folder("a", 0o755),), times=bytes(16)), "path"),
+        (of(file(), folders=(Folder("a/b", 0o755),), times=bytes(16)), "path"),
+        (of(file(), folders=(Folder("b", 0), Folder("b", 0)), times=bytes(24)), "path"),
+        (of(file(), place="m"), "folders"),
+        (of(file("b/c"), place="m", folders=(Folder("", 0),), times=bytes(16)), "folders"),
         (of(), "entries"),
         (of(file("a", 2**62 - 1), file("b", 2), chunks=b""), "total_bytes"),
         (of(file("a", -1), file("b", 6)), "size"),
@@ -147,9 +176,9 @@ def test_neighbours_that_only_look_alike_pass() -> None:
         (of(file(), chunks=b""), "chunks"),
         (of(file(), chunks=ZERO + b"x"), "chunks"),
         (of(file(), chunks=ZERO * 2), "chunks"),
-        (of(file(mode=0o777)), "mode"),
+        (of(file(mode=0o1777)), "mode"),
         (of(file(mode=0o4755)), "mode"),
-        (of(file(mode=0)), "mode"),
+        (of(file(mode=-1)), "mode"),
         (of(file(digest=b"short")), "blake3"),
         (of(file(), stride=0, n_psn=0, chunk_bytes=0), "stride"),
         (of(file(), stride=-4, n_psn=-3), "stride"),
@@ -168,13 +197,13 @@ def test_largest_chunk_passes() -> None:
 
 def test_other_version_is_refused_as_version() -> None:
     with pytest.raises(WireError) as caught:
-        decode(encode(of(file(), version=2)))
+        decode(encode(of(file(), version=1)))
     assert caught.value.reason is WireReason.BAD_VERSION
 
 
 def test_too_many_entries_are_refused_before_they_are_built() -> None:
     data = encode(of(file()))
-    at = data.index(b"\x91\x94")
+    at = data.index(b"\x91\x94\xa1")
     count = (MAX_ENTRIES + 1).to_bytes(4)
     with pytest.raises(WireError, match="1000000"):
         decode(data[:at] + b"\xdd" + count + data[at + 1 :])
@@ -182,14 +211,14 @@ def test_too_many_entries_are_refused_before_they_are_built() -> None:
 
 def test_a_second_spelling_is_refused() -> None:
     data = encode(of(file()))
-    assert data[8:10] == b"\x98\x01"
+    assert data[8:10] == b"\x9c\x02"
     with pytest.raises(WireError, match="canonical"):
-        decode(data[:9] + b"\xcc\x01" + data[10:])
+        decode(data[:9] + b"\xcc\x02" + data[10:])
 
 
 def test_trailing_bytes_and_extra_fields_are_refused() -> None:
     data = encode(of(file()))
-    longer = MAGIC + b"\x99" + data[9:] + b"\x00"
+    longer = MAGIC + b"\x9d" + data[9:] + b"\x00"
     for bad in (data + b"\x00", longer, b"fanfoldm" + data[8:]):
         with pytest.raises(WireError):
             decode(bad)
@@ -219,11 +248,16 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=9) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=9,
 )
-NUMBERS = st.sampled_from([-1, 0, 1, 3, 4, 5, 12, 13, 0o644, 0o755, 2**62, 2**63])
+NUMBERS = st.sampled_from([-1, 0, 1, 2, 3, 4, 5, 12, 13, 0o644, 0o755, 2**62, 2**63])
 NAMES = st.sampled_from(["a", "a/b", "b", "..", "", "/", "c\0", "d\\"]) | st.text()
 HASHES = st.sampled_from([b"", ZERO, ZERO * 2]) | st.binary()
 ENTRIES = st.lists(st.tuples(NAMES, NUMBERS, NUMBERS, HASHES), max_size=4)
-NEARLY = st.tuples(NUMBERS, NAMES, NUMBERS, NUMBERS, NUMBERS, NUMBERS, ENTRIES, HASHES)
+FOLDERS = st.lists(st.tuples(NAMES, NUMBERS), max_size=3)
+TIMES = st.integers(0, 7).map(lambda n: bytes(8 * n)) | st.binary()
+SIZES = (NUMBERS, NUMBERS, NUMBERS, NUMBERS)
+NEARLY = st.tuples(
+    NUMBERS, NAMES, NAMES, st.booleans(), *SIZES, ENTRIES, FOLDERS, HASHES, TIMES
+)
 
 
 def decodes_or_refuses(data: bytes) -> None:
@@ -265,6 +299,6 @@ def test_flipped_bytes_decode_or_are_refused(at: int, value: int, other: int) ->
 
 
 def test_deep_nesting_is_refused() -> None:
-    for head in (b"\x98\x01", b"\x98", b""):
+    for head in (b"\x9c\x02", b"\x9c", b""):
         with pytest.raises(WireError):
             decode(MAGIC + head + b"\x91" * 100_000)

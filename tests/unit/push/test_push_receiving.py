@@ -6,8 +6,8 @@ from kernel_nodes import BFIR, data, plain_node
 
 from fanfold.core.flight import Shape
 from fanfold.kernels import collect as c
+from fanfold.push import hands, receiving
 from fanfold.push import manifest as manifests
-from fanfold.push import receiving
 from fanfold.push.envelope import wrap
 from fanfold.push.receiving import IDLE_PS, PushReceiver
 from fanfold.push.source import build_manifest
@@ -176,6 +176,7 @@ class Sent:
 @pytest.mark.parametrize("recheck", [False, True])
 def test_a_node_answers_while_it_reads_back_what_it_got(tmp_path, monkeypatch, recheck):
     monkeypatch.setattr(receiving, "CHECK_BYTES", 4096)
+    monkeypatch.setattr(hands, "TURN_BYTES", 4096)
     sent = Sent(tmp_path, 20_000)
     receiver = Receiver(tmp_path / "root", recheck=recheck)
     sent.give(receiver, sent.manifest, FLOW)
@@ -185,14 +186,14 @@ def test_a_node_answers_while_it_reads_back_what_it_got(tmp_path, monkeypatch, r
     assert session.state == ReportState.READY
     sent.give(receiver, sent.data, FLOW + 1)
     n_steps = 0
-    while session.state == ReportState.CHECKING:
+    cursors = []
+    while session.state == ReportState.FINISHING:
         assert receiver.machine.deadline_ps(0) == 0
+        cursors.append(receiver.machine.report_of(0, session).cursor)
         told = receiver.machine.on_timer(0, receiver.send_up)
         n_steps += 1
     assert session.state == ReportState.DONE
     assert (tmp_path / "root" / "a.bin").read_bytes() == sent.data
-    if recheck:
-        assert n_steps > 3
-        assert told == [session]
-    else:
-        assert n_steps == 0
+    assert told == [session]
+    assert cursors == sorted(set(cursors))
+    assert n_steps > (3 if recheck else 1)

@@ -13,7 +13,7 @@ import pytest
 
 from fanfold.errors import ExitCode
 from fanfold.push import fds
-from fanfold.push import incoming as incoming_module
+from fanfold.push import staging as staging_module
 from fanfold.push.manifest import Manifest
 from fanfold.push.source import SourceReader, build_manifest
 from fanfold.push.store import Incoming, ReportError, Store, StoreError
@@ -111,13 +111,20 @@ def test_link_planted_after_the_check_leads_nowhere(
     incoming.finish()
 
 
+@pytest.mark.parametrize("name", ["small", "0"])
 def test_link_in_place_of_a_staged_file_is_refused(
-    one: tuple[Manifest, SourceReader], carry: Carry, tmp_path: Path
+    one: tuple[Manifest, SourceReader],
+    carry: Carry,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
 ) -> None:
+    if name == "0":
+        monkeypatch.setattr(staging_module, "SMALL_BYTES", 0)
     (tmp_path / "victim").write_bytes(b"precious")
     with Store(tmp_path / "root").open_push(one[0]) as incoming:
         (staging,) = (tmp_path / "root/.fanfold").iterdir()
-        (staging / "0").symlink_to(tmp_path / "victim")
+        (staging / name).symlink_to(tmp_path / "victim")
         assert code_of(lambda: carry(one[1], incoming)) is ReportError.BAD_PATH
     assert (tmp_path / "victim").read_bytes() == b"precious"
 
@@ -244,7 +251,7 @@ def test_errors_of_a_write_have_their_codes(
         raise OSError(number, "injected")
 
     with Store(tmp_path / "root").open_push(one[0]) as incoming:
-        monkeypatch.setattr(incoming_module, "write_full", fail)
+        monkeypatch.setattr(staging_module, "write_full", fail)
         assert code_of(lambda: carry(one[1], incoming, [1])) is code
         assert incoming.n_have == 0
         monkeypatch.undo()
@@ -395,11 +402,10 @@ def test_file_hash_that_does_not_fit_its_chunks_is_a_bad_manifest(
     manifest = msgspec.structs.replace(one[0], entries=(entry,))
     incoming = checked(Store(tmp_path / "root").open_push(manifest))
     carry(one[1], incoming)
-    call = incoming.finish
-    if is_stepped:
-        assert not incoming.recheck_some(1)
-        call = lambda: incoming.recheck_some(1000)  # noqa: E731
+    steps = incoming.finish_steps()
+    call = incoming.finish if not is_stepped else lambda: sum(steps)
     assert code_of(call) is ReportError.BAD_MANIFEST
+    assert not (tmp_path / "root/.fanfold").exists()  # no try will ever make it right
     assert code_of(incoming.finish) is ReportError.CLOSED
     assert not (tmp_path / "root/d").exists()
 
@@ -458,6 +464,6 @@ def test_sweep_tells_what_stops_it(
 ) -> None:
     if os.geteuid():
         pytest.skip("a second user needs root")
-    with as_nobody(), Store(open_dir).open_push(one[0]):
-        pass
+    with as_nobody(), Store(open_dir).open_push(one[0]) as incoming:
+        assert incoming.write_chunk(0, bytes(range(40)))
     assert code_of(lambda: Store(open_dir).sweep(2**62, 0)) is ReportError.PERMISSION

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 from blake3 import blake3
@@ -13,9 +14,15 @@ from safetensors.numpy import save_file
 from fanfold.errors import ConfigError, MisuseError
 from fanfold.push import fds, source
 from fanfold.push import scan as scan_module
-from fanfold.push.manifest import Manifest, chunk_hash, decode, encode
+from fanfold.push.manifest import Manifest, chunk_hash, decode, digest, encode
 from fanfold.push.scan import scan
-from fanfold.push.source import SourceChangedError, SourceReader, build_manifest
+from fanfold.push.source import (
+    BY_ITSELF,
+    SourceChangedError,
+    SourceReader,
+    Wish,
+    build_manifest,
+)
 
 Plant = Callable[..., Path]
 Content = Callable[[str, int], bytes]
@@ -69,7 +76,9 @@ def test_a_tree_is_one_stream_in_order_of_names(plant: Plant, content: Content) 
 def test_same_tree_same_bytes(plant: Plant) -> None:
     one, reader = build_manifest(plant({"b": b"1", "a": b"2"}), 10, 4)
     other, other_reader = build_manifest(plant({"a": b"2", "b": b"1"}), 10, 4)
-    assert encode(one) == encode(other)
+    assert one.times != other.times
+    assert encode(one) == encode(msgspec.structs.replace(other, times=one.times))
+    assert digest(one) == digest(other)
     reader.close()
     other_reader.close()
 
@@ -85,20 +94,24 @@ def test_a_chunk_spans_five_files(plant: Plant) -> None:
     reader.close()
 
 
-def test_only_the_executable_bit_is_kept(plant: Plant) -> None:
+def test_the_permission_bits_are_kept_and_no_others(plant: Plant) -> None:
     top = plant({"run": b"1", "text": b"2"})
     (top / "run").chmod(0o4710)
     (top / "text").chmod(0o666)
     files = scan(top).files
-    assert [file.mode for file in files] == [0o755, 0o644]
+    assert [file.mode for file in files] == [0o710, 0o666]
 
 
-def test_empty_directories_are_left_out_and_said(plant: Plant) -> None:
+def test_folders_are_listed_with_modes_and_a_receivers_own_is_left_out(plant: Plant) -> None:
     top = plant({"a": b"1", ".fanfold/left": b"2"})
     (top / "b/c").mkdir(parents=True)
+    (top / "b/c").chmod(0o2711)
+    os.utime(top / "b/c", ns=(0, -5))
     found = scan(top)
     assert [file.path for file in found.files] == ["a"]
-    assert found.ignored == (".fanfold/", "b/c/")
+    assert [folder.path for folder in found.folders] == ["", "b", "b/c"]
+    assert found.folders[2][1:] == (0o711, -5)
+    assert found.ignored == (".fanfold/",)
 
 
 def test_every_byte_is_read_once(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,24 +140,19 @@ def test_at_most_64_files_are_open(plant: Plant) -> None:
     assert n_open_fds() == before
 
 
-def test_empty_sources_are_refused(plant: Plant) -> None:
+def test_empty_files_and_folders_are_sources(plant: Plant) -> None:
     top = plant({"zero": b""})
-    assert str(fault(top / "zero")) == (
-        f"{top / 'zero'}: got 'empty file', allowed: at least one byte"
-    )
-    assert fault(top).got == "empty directory"
-    assert fault(plant({}, "bare")).got == "empty directory"
+    for path, wish in ((top / "zero", BY_ITSELF), (top, BY_ITSELF), (top, Wish())):
+        manifest, reader = build_manifest(path, 10, 4, wish=wish)
+        assert (manifest.total_bytes, manifest.chunks) == (0, b"")
+        assert manifest.entries[0].blake3 == blake3(b"").digest()
+        reader.close()
+    bare = plant({}, "bare")
+    manifest, reader = build_manifest(bare, 10, 4, wish=Wish())
+    assert (manifest.entries, [f.path for f in manifest.folders]) == ((), [""])
+    reader.close()
+    assert fault(bare).got == "empty directory"  # of which nothing can arrive by itself
     assert "No such file" in str(fault(top / "absent"))
-
-
-def test_links_are_refused_by_name(plant: Plant) -> None:
-    top = plant({"a/real": b"1"})
-    (top / "a/link").symlink_to("real")
-    assert fault(top).field == str(top / "a/link")
-    assert fault(top / "a/link").got == "symbolic link"
-    (top / "a/link").unlink()
-    (top / "b").symlink_to("a")
-    assert fault(top).field == str(top / "b")
 
 
 def test_special_files_are_refused_without_waiting(plant: Plant) -> None:
@@ -265,19 +273,73 @@ def test_tensors_are_found_in_the_stream(plant: Plant) -> None:
     reader.close()
 
 
-@pytest.mark.parametrize("data", [b"", b"\x05", b"\xff" * 50, b"\x02" + bytes(7) + b"[]"])
-def test_bad_safetensors_are_refused_by_name(plant: Plant, data: bytes) -> None:
-    top = plant({"a": b"1", "d/bad.safetensors": data})
-    assert fault(top).field == str(top / "d/bad.safetensors")
-    assert fault(top).allowed == "a valid safetensors file"
+BAD_TENSORS = [b"", b"\x05", b"\xff" * 50, b"\x02" + bytes(7) + b"[]"]
 
 
-def test_cut_safetensors_are_refused_by_name(plant: Plant) -> None:
+def flaws_of(top: Path) -> list[tuple[str, str]]:
+    """What is told of a source, which is refused by the same words where that is asked for."""
+    _, reader = build_manifest(top, 10, 4)
+    reader.close()
+    with pytest.raises(ConfigError) as caught:
+        build_manifest(top, 10, 4, wish=Wish(is_strict=True))
+    assert caught.value.got == f"{reader.flaws[0].path}: {reader.flaws[0].what}"
+    return [(flaw.path, flaw.what) for flaw in reader.flaws]
+
+
+@pytest.mark.parametrize("data", BAD_TENSORS)
+def test_bad_safetensors_are_told_and_refused_when_strict(plant: Plant, data: bytes) -> None:
+    ((path, what),) = flaws_of(plant({"a": b"1", "d/bad.safetensors": data}))
+    assert path == "d/bad.safetensors"
+    assert what.startswith("not a valid safetensors file: ")
+
+
+@pytest.mark.parametrize("change", [-1, 1])
+def test_safetensors_that_end_elsewhere_are_told(plant: Plant, change: int) -> None:
     top = plant({})
     path = top / "m.safetensors"
     save_file({"w": np.arange(6, dtype=np.float32)}, path)
-    os.truncate(path, path.stat().st_size - 1)
-    assert fault(path).field == str(path)
+    assert build_manifest(top, 10, 4, wish=Wish(is_strict=True))[1].flaws == ()
+    os.truncate(path, path.stat().st_size + change)
+    ((name, _),) = flaws_of(top)
+    assert name == "m.safetensors"
+
+
+def test_an_index_that_names_a_missing_shard_is_told(plant: Plant) -> None:
+    index = b'{"metadata": {}, "weight_map": {"w": "a-1.safetensors", "v": "a-2.safetensors"}}'
+    top = plant({"m/model.safetensors.index.json": index})
+    save_file({"w": np.arange(6, dtype=np.float32)}, top / "m/a-1.safetensors")
+    name = "m/model.safetensors.index.json"
+    assert flaws_of(top) == [(name, "names a-2.safetensors, which is missing")]
+    save_file({"v": np.arange(6, dtype=np.float32)}, top / "m/a-2.safetensors")
+    assert build_manifest(top, 10, 4, wish=Wish(is_strict=True))[1].flaws == ()
+    (top / name).write_bytes(b"{}")
+    ((_, what),) = flaws_of(top)
+    assert what.startswith("not an index of shards: ")
+
+
+def test_names_at_the_receivers(plant: Plant) -> None:
+    top = plant({"a": b"1", "d/b": b"2"}, "model")
+
+    def made(path: Path, wish: Wish) -> tuple[str, str, list[str], list[str]]:
+        manifest, reader = build_manifest(path, 10, 4, wish=wish)
+        reader.close()
+        paths, folders = manifest.entries, manifest.folders
+        names = ([entry.path for entry in paths], [folder.path for folder in folders])
+        return manifest.name, manifest.place, *names
+
+    whole = (["a", "d/b"], ["", "d"])
+    assert made(top, Wish()) == ("model", "model", *whole)
+    assert made(Path(f"{top}/"), Wish()) == ("model", "model", *whole)
+    assert made(top, Wish("x/v2")) == ("v2", "x/v2", *whole)
+    assert made(top, Wish(".")) == ("model", "", ["a", "d/b"], ["d"])
+    assert made(top / "a", Wish()) == ("a", "", ["a"], [])
+    assert made(top / "a", Wish("x/c")) == ("c", "", ["x/c"], [])
+    for bad in ("../x", "/x", "a//b", ".fanfold/x", "x/"):
+        with pytest.raises(ConfigError, match="--as"):
+            made(top, Wish(bad))
+    for path, wish in ((top / "a", Wish("", True)), (top, Wish(".", True))):
+        with pytest.raises(ConfigError, match="--delete"):
+            made(path, wish)
 
 
 def test_too_many_files_and_too_large_a_manifest_are_refused(
@@ -285,7 +347,7 @@ def test_too_many_files_and_too_large_a_manifest_are_refused(
 ) -> None:
     top = plant({"a": b"1", "b": b"2", "d/c": b"3"})
     monkeypatch.setattr(scan_module, "MAX_ENTRIES", 2)
-    assert fault(top).allowed == "at most 2 files"
+    assert fault(top).allowed == "at most 2 files and folders"
     monkeypatch.undo()
     monkeypatch.setattr(source, "MAX_MANIFEST_BYTES", 100)
     assert fault(top).allowed == "a manifest of 100 bytes"

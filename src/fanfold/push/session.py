@@ -1,0 +1,79 @@
+"""One push as its receiver remembers it, and what a driver lends to all of them."""
+
+from collections.abc import Callable
+
+from fanfold.push.envelope import NO_NONCE
+from fanfold.push.hands import Hands, OwnHands, Work
+from fanfold.push.opening import Opening
+from fanfold.push.store import Incoming
+from fanfold.wire.report import Report, ReportState
+
+MAX_TEXT_BYTES = 480
+LOOKING = (ReportState.CHECKING, ReportState.FINISHING)
+"""States in which a receiver is busy with its disk."""
+
+
+class Session:
+    """One push being received."""
+
+    def __init__(self, now_ps: int, bfir_id: int, flow: int) -> None:
+        self.bfir_id, self.flow = bfir_id, flow
+        self.start_ps = now_ps
+        self.heard_ps = now_ps
+        self.state = ReportState.UNKNOWN
+        self.port = 1
+        self.flow_port = 0
+        self.bfir_addr = 0
+        self.follow = {0: -1, 1: -1}  # manifest, data: rows of collect.follow
+        self.parts: dict[int, bytes] = {}
+        self.n_manifest_bytes = 0
+        self.incoming: Incoming | None = None
+        self.opening: Opening | None = None
+        self.waiting: Opening | None = None  # for another push of the same
+        self.work: Work | None = None  # what puts the files in place
+        self.digest = bytes(32)
+        self.nonce = NO_NONCE
+        self.n_steps = 0  # of work on the disk
+        self.error = 0
+        self.text = ""
+
+    def report(
+        self, now_ps: int, bfr_id: int, cursor: int, nonce: int, have_map: bytes
+    ) -> Report:
+        """Where this push stands, in the words of the wire."""
+        state, body = self.state, have_map
+        if state in (ReportState.FAILED, ReportState.CHECKING):
+            body = self.text.encode()[:MAX_TEXT_BYTES].decode("utf-8", "ignore").encode()
+        if state == ReportState.UNKNOWN:
+            state, cursor = ReportState.CHECKING, 0  # the manifest is on its way
+        elif state in LOOKING:
+            cursor = 1 + (self.work.n_steps if self.work is not None else self.n_steps)
+        return Report(
+            state,
+            bfr_id,
+            self.flow,
+            cursor=cursor,
+            nonce=nonce,
+            n_have=self.incoming.n_have if self.incoming is not None else 0,
+            error=self.error,
+            elapsed_us=(now_ps - self.start_ps) // 1_000_000,
+            digest=self.digest,
+            body=body,
+        )
+
+    def is_elsewhere(self, *, is_aside: bool) -> bool:
+        """Whether its work is not to be asked for at once."""
+        return self.waiting is not None or (is_aside and bool(self.work or self.opening))
+
+
+class Outside:
+    """What a driver lends: hands, names of hosts, an ear for what people should know."""
+
+    def __init__(
+        self,
+        hands: Hands | None = None,
+        name_of: Callable[[int], str] = "BFR-id {}".format,
+        tell: Callable[[str], None] = lambda line: None,
+    ) -> None:
+        self.hands: Hands = hands or OwnHands()
+        self.name_of, self.tell = name_of, tell
