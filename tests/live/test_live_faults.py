@@ -22,6 +22,11 @@ from live_site import (
     wait_for,
 )
 
+from fanfold.wire import inner
+from fanfold.wire.close import Close, CloseReason
+from fanfold.wire.packet import dissect
+from fanfold.wire.pcapng import Direction, read
+
 pytestmark = pytest.mark.live
 
 MB = 1_000_000
@@ -118,20 +123,38 @@ def test_a_sender_that_dies_leaves_nothing_visible_and_the_next_push_resumes(
     assert 0 < carried(again, "h0", "leaf1") < n_all
 
 
-def test_an_interrupted_push_says_so_and_keeps_what_was_verified(
-    lab: LiveLab, tmp_path: Path
+@pytest.mark.parametrize(("number", "seed"), [(signal.SIGINT, 3), (signal.SIGTERM, 30)])
+def test_an_interrupted_push_says_so_closes_and_keeps_what_was_verified(
+    lab: LiveLab, tmp_path: Path, number: signal.Signals, seed: int
 ) -> None:
-    path = write(tmp_path, "stopped.bin", 12 * MB, 3)
-    running = under_way(lab, path, "leaf1", "h1", "--rate", "40Mbps")
-    running.push.send_signal(signal.SIGINT)
-    code, result, err = running.end(10)
-    assert code == 4
+    path = write(tmp_path, f"stopped{seed}.bin", 12 * MB, seed)
+    pcap = tmp_path / "stopped.pcapng"
+    running = under_way(lab, path, "leaf1", "h1", "--rate", "40Mbps", "--pcap", str(pcap))
+    running.push.send_signal(number)
+    code, result, err = running.end(20)
+    assert code == 130
+    assert result["is_interrupted"]
     assert set(states(result).values()) == {"failed"}
+    assert err.count("\n") == 1
     assert "interrupted" in err
-    assert [h for h in lab.receivers if lab.received(h, "stopped.bin").exists()] == []
+    assert aborted(pcap) >= {("leaf1", "h1"), ("leaf2", "h8"), ("h0", "leaf1")}
+    assert [h for h in lab.receivers if lab.received(h, f"stopped{seed}.bin").exists()] == []
     again = lab.push(path)
     assert set(states(again).values()) == {"verified"}
     assert data_packets(again) < data_packets(result) + len(links(again)) * 12 * MB // 8192
+
+
+def aborted(pcap: Path) -> set[tuple[str, str]]:
+    """Ways that a CLOSE of a push that was given up went."""
+    capture = read(pcap.read_bytes())
+    ways = set()
+    for one in capture.packets:
+        found = dissect(inner.decode(one.frame).payload).layers
+        if found and isinstance(found[-1], Close) and found[-1].reason == CloseReason.ABORTED:
+            node, _, other = capture.interfaces[one.interface].name.partition(":")
+            is_out = one.direction == Direction.OUTBOUND
+            ways.add((node, other) if is_out else (other, node))
+    return ways
 
 
 def test_a_bfr_that_dies_is_suspected(lab: LiveLab, tmp_path: Path) -> None:

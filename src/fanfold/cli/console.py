@@ -23,6 +23,14 @@ PADDING = 2
 """Blanks of each cell, one on each side."""
 
 
+class Told(Exception):  # noqa: N818 - the name says what happened
+    """A command's end whose reason was printed already: its exit code."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
+
+
 class Screen(Console):
     """A console that gives each column of a table the room that its cells need."""
 

@@ -12,7 +12,7 @@ import typer
 
 from fanfold import __version__
 from fanfold.cli.bitstring import bitstring
-from fanfold.cli.console import tell_error
+from fanfold.cli.console import Told, tell_error
 from fanfold.cli.decode import decode
 from fanfold.cli.dissector import dissector
 from fanfold.cli.verb import speak
@@ -86,6 +86,8 @@ def run(args: list[str] | None = None, *, ready: Callable[[], object] | None = N
             ready()
         code = _code_of(verb, argv)
         print(end="", flush=True)  # what is wrong with the output shows here, not after the end
+    except Told as end:
+        return end.code
     except (BrokenPipeError, SystemExit):  # rich makes the second of the first
         _forget_output()
         return ExitCode.UNREAD

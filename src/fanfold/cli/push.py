@@ -10,11 +10,11 @@ import msgspec
 import typer
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from fanfold.cli.console import error_screen, tell_error, tell_warning
+from fanfold.cli.console import Told, error_screen, tell_error, tell_warning
 from fanfold.cli.seed import checked_seed
 from fanfold.cli.tables import show_push
 from fanfold.cli.verb import refuse
-from fanfold.errors import CheckFailed, ConfigError, EnvironmentLack
+from fanfold.errors import CheckFailed, ConfigError, EnvironmentLack, ExitCode
 from fanfold.ids import expand_nodes
 from fanfold.impair import LinkImpairment, parse_impairment, parse_loss
 from fanfold.live.capture import merge_captures
@@ -136,7 +136,10 @@ def push(
 
 
 def finish(result: PushResult, as_json: bool) -> None:
-    """Print a result once; an incomplete push ends with the reason on stderr and code 4."""
+    """Print a result once; an incomplete push ends with the reason on stderr and code 4.
+
+    One that a signal stopped ends with 130: its receivers were told to close.
+    """
     if as_json:
         print(msgspec.json.encode(result).decode())
     else:
@@ -145,7 +148,8 @@ def finish(result: PushResult, as_json: bool) -> None:
         require_complete(result)
     except CheckFailed as error:
         tell_error(str(error))
-        raise typer.Exit(error.exit_code) from error
+        code = ExitCode.INTERRUPTED if result.is_interrupted else error.exit_code
+        raise Told(code) from error
 
 
 class Site:
@@ -193,7 +197,7 @@ def run_push(
     impairments = mishaps_of(order.losses, order.impairs, links)
     pcap, seed = order.pcap, order.seed
     check_capture(pcap, order.path)
-    with _Bars(is_shown) as bars:
+    with _Bars(is_shown) as bars, _Signals() as signals:
         cap = order.terms.cap_bps
         job = Push(fabric, source, targets, order.path, cap, bars.show, order.wish)
         job.patience_ps = order.terms.patience_ps
@@ -201,7 +205,7 @@ def run_push(
         for line in job.warnings:
             tell_warning(line)
         job.tell = tell_warning
-        restore = _on_interrupt(job.stop)
+        signals.stop = job.stop
         raw = _start_capture(site, pcap)
         if impairments:
             site.impair(impairments, seed)
@@ -212,7 +216,6 @@ def run_push(
             if impairments:
                 site.impair([], 0)
             _end_capture(site, pcap, raw)
-            restore()
     return result
 
 
@@ -271,14 +274,26 @@ def rate_cap(rate: str) -> int:
         raise ConfigError("--rate", rate, "auto, or more than 0 such as 5Gbps") from error
 
 
-def _on_interrupt(stop: Callable[[], None]) -> Callable[[], None]:
-    old = {n: signal.signal(n, lambda *_: stop()) for n in (signal.SIGINT, signal.SIGTERM)}
+class _Signals:
+    """Ctrl-C and SIGTERM end a push in good order; before it began, or twice, at once."""
 
-    def restore() -> None:
-        for number, handler in old.items():
+    def __init__(self) -> None:
+        self.stop: Callable[[], None] | None = None
+
+    def __enter__(self) -> "_Signals":
+        ends = (signal.SIGINT, signal.SIGTERM)
+        self._before = {number: signal.signal(number, self._on_signal) for number in ends}
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for number, handler in self._before.items():
             signal.signal(number, handler)
 
-    return restore
+    def _on_signal(self, *_: object) -> None:
+        stop, self.stop = self.stop, None
+        if stop is None:
+            raise KeyboardInterrupt
+        stop()
 
 
 def _start_capture(site: Site, pcap: Path | None) -> dict[str, Path]:

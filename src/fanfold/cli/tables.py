@@ -19,13 +19,9 @@ def show_push(result: PushResult) -> None:
 
 def summary(result: PushResult) -> list[str]:
     """The figures people look for first."""
-    n_verified = sum(r.state == "verified" for r in result.receivers)
-    share = result.source_link_bytes / result.bytes
-    n = len(result.receivers)
-    speed = f" in {result.data_seconds:.2f} s, {format_rate(result.goodput_bps)} each"
+    share = result.source_link_bytes / max(result.bytes, 1)
     lines = [
-        f"{result.name}: {format_size(result.bytes)} verified at {n_verified} of {n} receivers"
-        + (speed if result.data_seconds else ", which had it all already"),
+        _outcome(result),
         f"source link carried {share:.3f} x the data, everything included: "
         f"{format_size(result.source_link_bytes)}",
         f"feedback at the source: {result.feedback['at_source']} packets for "
@@ -37,6 +33,18 @@ def summary(result: PushResult) -> list[str]:
     if result.suspects:
         lines.append(f"all who fell silent are behind: {', '.join(result.suspects)}")
     return lines
+
+
+def _outcome(result: PushResult) -> str:
+    """At how many, and how fast; nobody's time where nobody has it."""
+    n_verified = sum(r.state == "verified" for r in result.receivers)
+    said = f"{result.name}: {format_size(result.bytes)} verified at {n_verified} of "
+    said += f"{len(result.receivers)} receivers"
+    if not n_verified:
+        return said if result.data_seconds else f"{said}; no data was sent"
+    if not result.data_seconds:
+        return f"{said}, which had it all already"
+    return f"{said} in {result.data_seconds:.2f} s, {format_rate(result.goodput_bps)} each"
 
 
 def _links(result: PushResult) -> Table:

@@ -9,7 +9,6 @@ stale, and a change in one package compiles nothing again in another.
 
 import functools
 import hashlib
-import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +19,7 @@ import numpy as np
 from numba import types
 from numba.core import config
 
+from fanfold.folders import CACHE, cache_home, make_folder
 from fanfold.kernels.parts import PartCompiler, WholeCompiler, make_quick
 
 P = ParamSpec("P")
@@ -59,17 +59,15 @@ def _digest(package: str) -> str:
     return h.hexdigest()
 
 
-def _cache_home() -> Path:
-    named = os.environ.get("FANFOLD_CACHE_DIR")
-    if named:
-        return Path(named)
-    return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "fanfold"
-
-
 @functools.cache
 def cache_dir(package: str) -> Path:
-    """Folder of what is compiled in one package, "kernels" or "sim" for example."""
-    return _cache_home() / f"{package}-{_digest(package)}"
+    """Folder of what is compiled in one package, "kernels" or "sim" for example.
+
+    Raises:
+        EnvironmentLack: this user may not write there.
+    """
+    folder = cache_home() / f"{package}-{_digest(package)}"
+    return make_folder(folder, CACHE) if JIT else folder
 
 
 JIT = not _FLAGS.DISABLE_JIT

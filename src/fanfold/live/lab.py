@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from fanfold.errors import ConfigError, EnvironmentLack, FanfoldError
+from fanfold.folders import STATE, make_folder, state_home
 from fanfold.live.control import Commands, call, open_local
 from fanfold.live.host import Host
 from fanfold.live.warm import warm
@@ -39,11 +40,7 @@ MakeHost = Callable[[Fabric, str, Path, Path], Host]
 
 def labs_home() -> Path:
     """Folder of all labs of this user."""
-    named = os.environ.get("FANFOLD_STATE_DIR")
-    if named:
-        return Path(named) / "labs"
-    base = os.environ.get("XDG_STATE_HOME", str(Path.home() / ".local" / "state"))
-    return Path(base) / "fanfold" / "labs"
+    return state_home() / "labs"
 
 
 class Lab:
@@ -125,7 +122,7 @@ class Lab:
     @contextmanager
     def _alone(self) -> Iterator[None]:
         """Keep others from starting the same lab meanwhile."""
-        labs_home().mkdir(parents=True, exist_ok=True)
+        make_folder(labs_home(), STATE)
         fd = os.open(labs_home() / f"{self.name}.lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -87,6 +87,8 @@ class PushResult(msgspec.Struct, frozen=True):
     suspects: list[str]
     warnings: list[str]
     cpu_seconds: float
+    is_interrupted: bool = False
+    """Stopped by a signal before everybody had ended."""
 
     def is_complete(self) -> bool:
         """Every receiver has verified everything."""
@@ -169,13 +171,16 @@ class Push:
                 role.send_close(CloseReason.GONE if is_gone else CloseReason.ABORTED)
                 raise
             end_ps = now_ps()
-            role.send_close(CloseReason.DONE if machine.is_done() else CloseReason.ABORTED)
+            is_aborted = not machine.is_done()
+            role.send_close(CloseReason.ABORTED if is_aborted else CloseReason.DONE)
             machine.give_up_silent(end_ps)
             self._tick(NEVER_TICK, machine)
             result = self._result(role, end_ps, statuses(), _cpu_s() - cpu)
             drops = {n: since(d, before.get(n, {})) for n, d in result.drops.items()}
             return msgspec.structs.replace(
-                result, drops={name: counts for name, counts in drops.items() if counts}
+                result,
+                drops={name: counts for name, counts in drops.items() if counts},
+                is_interrupted=self.is_stopped and is_aborted,
             )
         finally:
             self.close()

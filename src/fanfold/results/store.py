@@ -1,7 +1,6 @@
 """A folder of runs: one folder for each, named by its run id, checked before it is believed."""
 
 import json
-import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,19 +9,20 @@ from tempfile import mkdtemp
 from blake3 import blake3
 
 from fanfold.errors import ConfigError
+from fanfold.folders import STATE, make_folder, state_home
 from fanfold.results.rows import Tables
 from fanfold.results.schema import TABLES
 from fanfold.results.writer import RunKey, write_tables
 
 DIGESTS = "digests.json"
 SCENARIO = "scenario.toml"
+RESULTS = "results"
 _PREFIX = ".writing-"
 
 
 def results_home() -> Path:
     """Where runs are kept unless a folder is named."""
-    base = os.environ.get("XDG_STATE_HOME", str(Path.home() / ".local" / "state"))
-    return Path(base) / "fanfold" / "results"
+    return state_home() / RESULTS
 
 
 class Store:
@@ -46,6 +46,8 @@ class Store:
     def put(self, key: RunKey, tables: Tables, files: Mapping[str, bytes]) -> None:
         """Write one run, in the place of what stood there; ``files``: name, content."""
         try:
+            if self.folder.name == RESULTS and self.folder == results_home():
+                make_folder(self.folder, STATE)
             self.folder.mkdir(parents=True, exist_ok=True)
             making = Path(mkdtemp(prefix=_PREFIX, dir=self.folder))
         except OSError as err:

@@ -14,6 +14,8 @@ import msgspec
 from blake3 import blake3
 
 from fanfold.errors import ConfigError
+from fanfold.folders import STATE, make_folder
+from fanfold.results.store import results_home
 from fanfold.study.result import Row, Study
 
 FORMAT = 1
@@ -100,6 +102,8 @@ def _write(path: Path, content: bytes) -> None:
     """All of it, or nothing; several processes may do so at once."""
     making = path.with_name(f".{path.name}.{os.getpid()}")
     try:
+        if path.is_relative_to(results_home()):
+            make_folder(path.parent, STATE)
         path.parent.mkdir(parents=True, exist_ok=True)
         making.write_bytes(content)
         making.replace(path)

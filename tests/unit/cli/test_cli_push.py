@@ -1,13 +1,19 @@
 """What `fanfold push` and its lab refuse before anything is sent."""
 
+import json
+import signal
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from fanfold.cli.console import Told
 from fanfold.cli.main import run
-from fanfold.cli.push import check_capture, ends_of, mishaps_of
+from fanfold.cli.push import _Signals, check_capture, ends_of, finish, mishaps_of
 from fanfold.cli.reduce_bench import counts_of
+from fanfold.cli.tables import summary
 from fanfold.errors import ConfigError
+from fanfold.push.service import PushResult, ReceiverResult
 
 HOSTS = ["h0", "h1", "h2"]
 LINKS = {frozenset(("leaf1", "h1")), frozenset(("leaf1", "h2"))}
@@ -97,3 +103,57 @@ def test_sizes_are_whole_values() -> None:
     assert counts_of("0,3,16B", "", "", 0, 8) == [0, 3, 2]
     with pytest.raises(ConfigError, match="--sizes: got '12B', allowed: whole values of 8"):
         counts_of("16B,12B", "", "", 0, 8)
+
+
+@pytest.mark.parametrize(
+    ("states", "seconds", "said"),
+    [
+        (["failed"] * 8, 0.0, "x: 1 B verified at 0 of 8 receivers; no data was sent"),
+        (["failed"] * 8, 2.5, "x: 1 B verified at 0 of 8 receivers"),
+        (
+            ["verified"] * 3 + ["failed"],
+            0.0,
+            "x: 1 B verified at 3 of 4 receivers, which had it all already",
+        ),
+        (["verified"], 0.5, "x: 1 B verified at 1 of 1 receivers in 0.50 s, 16 bit/s each"),
+    ],
+)
+def test_the_outcome_is_said_as_it_was(states: list[str], seconds: float, said: str) -> None:
+    receivers = [ReceiverResult(f"h{i}", s, "", 0.0, "", False) for i, s in enumerate(states)]
+    fed = {"at_source": 0, "unfolded_equivalent": 0, "packets": 0, "bytes": 0}
+    result = PushResult(
+        *("x", "h0", 2, 1, 1, 3.0, seconds, 16, receivers, [], fed, fed, 0, {}, [], [], 0.1)
+    )
+    assert summary(result)[0] == said
+    assert summary(msgspec.structs.replace(result, bytes=0))
+
+
+def test_a_signal_ends_a_push_in_good_order_first_and_at_once_then() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    stopped = []
+    with _Signals() as signals:
+        with pytest.raises(KeyboardInterrupt):  # nothing was sent yet
+            signal.raise_signal(signal.SIGTERM)
+        signals.stop = lambda: stopped.append(1)
+        signal.raise_signal(signal.SIGINT)
+        assert stopped == [1]
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    assert signal.getsignal(signal.SIGTERM) == before
+
+
+def test_an_interrupted_push_is_code_130_and_one_value(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    receivers = [ReceiverResult("h1", "failed", "", 0.0, "interrupted: stopped", False)]
+    fed = {"at_source": 0, "unfolded_equivalent": 0, "packets": 0, "bytes": 0}
+    result = PushResult(
+        *("x", "h0", 2, 1, 1, 3.0, 0.5, 16, receivers, [], fed, fed, 0, {}, [], [], 0.1)
+    )
+    for is_interrupted, code in ((True, 130), (False, 4)):
+        with pytest.raises(Told) as end:
+            finish(msgspec.structs.replace(result, is_interrupted=is_interrupted), True)
+        assert end.value.code == code
+        out, err = capsys.readouterr()
+        assert json.loads(out)["is_interrupted"] is is_interrupted
+        assert err.count("\n") == 1

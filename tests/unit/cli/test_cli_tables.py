@@ -53,7 +53,7 @@ def a_push() -> PushResult:
     fed = {"at_source": 10**7, "unfolded_equivalent": 10**10}
     return PushResult(
         *("model.safetensors", "h0", 7, 10**12, 10**6, 99.0, 98.0, 10**9),
-        *([receiver], [link], fed, numbers, 10**12, {}, [], 1.0),
+        *([receiver], [link], fed, numbers, 10**12, {}, [], [], 1.0),
     )
 
 

@@ -1,0 +1,56 @@
+"""Folders of this user: what is compiled, and what is kept; a home may be missing or locked.
+
+FANFOLD_CACHE_DIR and FANFOLD_STATE_DIR name them; else XDG_CACHE_HOME and XDG_STATE_HOME do,
+else they lie below the home folder.
+"""
+
+import os
+from pathlib import Path
+
+from fanfold.errors import EnvironmentLack
+
+CACHE = "FANFOLD_CACHE_DIR"
+STATE = "FANFOLD_STATE_DIR"
+
+
+def cache_home() -> Path:
+    """Folder of compiled kernels."""
+    return _home(CACHE, "XDG_CACHE_HOME", ".cache")
+
+
+def state_home() -> Path:
+    """Folder of labs, received files and results."""
+    return _home(STATE, "XDG_STATE_HOME", ".local/state")
+
+
+def make_folder(folder: Path, variable: str) -> Path:
+    """The folder, made where it is not there yet.
+
+    Args:
+        variable: what names another one.
+
+    Raises:
+        EnvironmentLack: this user may not write there.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise EnvironmentLack(f"{folder}: {error.strerror}; {_advice(variable)}") from error
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise EnvironmentLack(f"{folder}: may not be written; {_advice(variable)}")
+    return folder
+
+
+def _home(variable: str, standard: str, below: str) -> Path:
+    named = os.environ.get(variable)
+    if named:
+        return Path(named)
+    base = os.environ.get(standard)
+    try:
+        return (Path(base) if base else Path.home() / below) / "fanfold"
+    except RuntimeError as error:  # a user without an entry, and no HOME
+        raise EnvironmentLack(f"no home folder here; {_advice(variable)}") from error
+
+
+def _advice(variable: str) -> str:
+    return f"set {variable} to a folder that you can write"
