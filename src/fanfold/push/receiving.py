@@ -159,8 +159,10 @@ class PushReceiver:
             if session.state in LOOKING and self._check(now_ps, session):
                 changed.append(session)
         if now_ps >= self._look_ps:
+            was_there = now_ps < self._look_ps + LOOK_PS
             self._look_ps = now_ps + LOOK_PS
-            self._end_idle(now_ps)
+            if was_there:  # a node that was stopped looks again when it has heard what waits
+                self._end_idle(now_ps)
         return changed
 
     def _end_idle(self, now_ps: int) -> None:

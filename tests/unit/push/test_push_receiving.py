@@ -197,3 +197,18 @@ def test_a_node_answers_while_it_reads_back_what_it_got(tmp_path, monkeypatch, r
     assert told == [session]
     assert cursors == sorted(set(cursors))
     assert n_steps > (3 if recheck else 1)
+
+
+def test_a_push_is_let_go_when_its_sender_is_quiet_and_not_when_the_node_was_stopped(receiver):
+    receiver.block(0)
+    live = receiver.machine.sessions
+    for now in range(0, IDLE_PS + PS_PER_SECOND, PS_PER_SECOND):
+        receiver.machine.on_timer(now, receiver.send_up)
+        assert live
+    receiver.machine.on_timer(IDLE_PS + PS_PER_SECOND, receiver.send_up)
+    assert not live
+    receiver.block(1)
+    receiver.machine.on_timer(3 * IDLE_PS, receiver.send_up)  # it was stopped for a minute
+    assert live
+    receiver.machine.on_timer(3 * IDLE_PS + PS_PER_SECOND, receiver.send_up)
+    assert not live
