@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from fanfold.cli.nodes import make_host
+from fanfold.cli.telling import telling
 from fanfold.errors import ConfigError
 from fanfold.live.warm import warm
 from fanfold.topo.fabric import load_fabric
@@ -20,7 +21,8 @@ def bfr(
     bfrs = [n.name for n in fabric.nodes if n.role == "bfr"]
     if node not in bfrs:
         raise ConfigError("--node", node, ", ".join(bfrs))
-    warm()
+    with telling() as say:
+        warm(say)
     host = make_host(fabric, node, None, Path())
     print(f"{node}: forwarding on {fabric.by_name[node].address}:{fabric.port}", flush=True)
     host.run()

@@ -7,10 +7,11 @@ from typing import Annotated
 
 import typer
 
-from fanfold.cli.lab import HOSTS, LEAVES, MTU, SPINES, pick_fabric
+from fanfold.cli.lab import HOSTS, LEAVES, MTU, PATIENCE_S, SPINES, pick_fabric
 from fanfold.cli.nodes import make_lab_host
 from fanfold.cli.push import Order, Site, finish, run_push
 from fanfold.cli.tables import is_as_predicted
+from fanfold.cli.telling import telling
 from fanfold.errors import CheckFailed, ConfigError, EnvironmentLack
 from fanfold.live.lab import Lab
 from fanfold.push.service import PushResult
@@ -36,7 +37,8 @@ def demo(
     lab = Lab(f"demo-{os.getpid()}")
     fabric = pick_fabric(lab.name, leaves, spines, hosts, MTU)
     try:
-        told = lab.up(fabric, make_lab_host)
+        with telling(PATIENCE_S) as say:
+            told = lab.up(fabric, make_lab_host, say)
         if not as_json:
             print(f"{len(fabric.nodes)} nodes up in {told['seconds']:.2f} s; pushing {what}")
         result = run_push(Site(lab, None), Order(what), is_shown=not as_json)

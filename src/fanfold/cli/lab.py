@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,8 +10,9 @@ import msgspec
 import typer
 from rich.table import Table
 
-from fanfold.cli.console import error_screen, screen
+from fanfold.cli.console import screen
 from fanfold.cli.nodes import make_lab_host
+from fanfold.cli.telling import telling
 from fanfold.errors import ConfigError, EnvironmentLack
 from fanfold.live.control import call
 from fanfold.live.lab import Lab, claim_range, labs_home, list_labs
@@ -27,6 +29,8 @@ PREFIXES = range(250)
 OF_ARRAYS = ("complete", "partial", "passed", "full", "quota", "unlike", "overlap")
 """Counters of arrays that a table has room for; --json has all."""
 MAX_DIGITS = 10
+PATIENCE_S = 1.0
+"""A start that takes longer says what it does, off a terminal too."""
 LEAVES, SPINES, HOSTS, MTU = 2, 2, 8, 9000
 """Of a lab where nobody says otherwise."""
 
@@ -57,7 +61,6 @@ def up(
         raise ConfigError(
             "--name", name, "a lab that is not up; `fanfold lab down` ends this one"
         )
-    console = error_screen()
     shape = {"--leaves": leaves, "--spines": spines, "--hosts": hosts, "--mtu": mtu}
     fabric = _fabric_of(name, config, shape)
     if limits:
@@ -65,15 +68,15 @@ def up(
         check_fabric(fabric, "--limits")
     geometry_of(fabric.mtu, fabric.bitstring_bits)
     require_mtu(fabric)
-    with console.status(
-        f"lab {name}: starting {len(fabric.nodes)} nodes (kernels compile once)"
-    ):
-        told = lab.up(fabric, make_lab_host)
+    with telling(PATIENCE_S) as say:
+        told = lab.up(fabric, make_lab_host, say)
     if as_json:
         print(json.dumps({"lab": name, "nodes": len(fabric.nodes), **told}))
         return
     if told["cleaned"]:
-        console.print(f"lab {name}: ended {told['cleaned']} processes a crash had left")
+        print(
+            f"lab {name}: ended {told['cleaned']} processes a crash had left", file=sys.stderr
+        )
     print(f"lab {name}: {len(fabric.nodes)} nodes up in {told['seconds']:.2f} s")
 
 

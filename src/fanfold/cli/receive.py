@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from fanfold.cli.nodes import make_host
+from fanfold.cli.telling import telling
 from fanfold.errors import ConfigError
 from fanfold.live.warm import warm
 from fanfold.topo.fabric import load_fabric
@@ -25,7 +26,8 @@ def receive(
     hosts = [n.name for n in fabric.nodes if n.role == "host"]
     if node not in hosts:
         raise ConfigError("--node", node, ", ".join(hosts))
-    warm()
+    with telling() as say:
+        warm(say)
     host = make_host(fabric, node, None, into, recheck=recheck, fsync=fsync)
     print(
         f"{node}: receiving into {into} on {fabric.by_name[node].address}:{fabric.port}",

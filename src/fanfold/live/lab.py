@@ -9,7 +9,6 @@ import fcntl
 import gc
 import json
 import os
-import select
 import shutil
 import signal
 import socket
@@ -23,13 +22,13 @@ from typing import Any
 
 from fanfold.errors import ConfigError, EnvironmentLack, FanfoldError
 from fanfold.folders import STATE, make_folder, state_home
+from fanfold.live.birth import OK, PID, Say, hear, nobody, say_to
+from fanfold.live.birth import tell as tell_line
 from fanfold.live.control import Commands, call, open_local
 from fanfold.live.host import Host
 from fanfold.live.warm import warm
 from fanfold.topo.fabric import Fabric, load_fabric, save_fabric
 
-START_S = 120.0
-"""Longest start: compiling every kernel on one busy core."""
 STOP_S = 5.0
 MAX_NAME = 60
 LOG = "lab.log"
@@ -106,8 +105,10 @@ class Lab:
 
     # Doing.
 
-    def up(self, fabric: Fabric, make_host: MakeHost) -> dict[str, Any]:
-        """Start every node; returns when all answer.
+    def up(self, fabric: Fabric, make_host: MakeHost, say: Say = nobody) -> dict[str, Any]:
+        """Start every node; returns when all answer, however long, while there is progress.
+
+        say: told what is being done.
 
         Returns:
             ``seconds`` and ``cleaned``: processes left over from a crash that were ended.
@@ -117,7 +118,7 @@ class Lab:
                 is left running.
         """
         with self._alone():
-            return self._up(fabric, make_host)
+            return self._up(fabric, make_host, say)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -136,7 +137,7 @@ class Lab:
             fcntl.flock(fd, fcntl.LOCK_UN)  # forked nodes hold the descriptor too
             os.close(fd)
 
-    def _up(self, fabric: Fabric, make_host: MakeHost) -> dict[str, Any]:
+    def _up(self, fabric: Fabric, make_host: MakeHost, say: Say) -> dict[str, Any]:
         if self.is_up():
             allowed = "a lab that is not up; `fanfold lab down` ends this one"
             raise ConfigError("--name", self.name, allowed)
@@ -150,11 +151,13 @@ class Lab:
             os.close(told)
             _supervise(self, fabric, make_host, tell)
         os.close(tell)
-        error = _hear(told)
         os.waitpid(pid, 0)
+        log = self.folder / LOG
+        say(f"lab {self.name}: starting {len(fabric.nodes)} nodes, log {log}")
+        error = hear(told, 0, say)
         if error:
             self.down()
-            raise EnvironmentLack(error)
+            raise EnvironmentLack(f"lab {self.name!r}: {error}; see {log}")
         return {"seconds": round(time.monotonic() - began, 3), "cleaned": cleaned}
 
     def down(self, *, purge: bool = False) -> int:
@@ -257,47 +260,22 @@ def _signal(pid: int, number: int) -> None:
         return
 
 
-def _hear(told: int) -> str:
-    """Wait for the supervisor's word; empty is good news."""
-    word = b""
-    until = time.monotonic() + START_S
-    while (left := until - time.monotonic()) > 0:
-        ready, _, _ = select.select([told], [], [], left)
-        part = os.read(told, 4096) if ready else b""
-        if not part:
-            break
-        word += part
-    os.close(told)
-    return (
-        ""
-        if word == b"ok"
-        else word.decode() or "lab: a process died, or did not start in time"
-    )
-
-
-def _tell(tell: int, word: str) -> None:
-    """Say one thing to whoever waits; what comes after it finds nobody there."""
-    try:
-        os.write(tell, word.encode())
-        os.close(tell)
-    except OSError:
-        return
-
-
 def _supervise(lab: Lab, fabric: Fabric, make_host: MakeHost, tell: int) -> None:
     """Become a daemon, fork the nodes, watch them; never returns."""
     code = 0
     try:
         os.setsid()
-        if os.fork():
+        if pid := os.fork():
+            tell_line(tell, f"{PID}{pid}")
             os._exit(0)
         _to_log(lab.folder / LOG)
         _Supervisor(lab, fabric, make_host, tell).run()
     except FanfoldError as error:
-        os.write(tell, str(error).encode())
+        tell_line(tell, str(error))
         code = error.exit_code
     except BaseException as error:  # a daemon has nobody above it to tell
-        os.write(tell, f"lab: {type(error).__name__}: {error}".encode())
+        traceback.print_exc()
+        tell_line(tell, f"{type(error).__name__}: {error}")
         code = 1
     os._exit(code)
 
@@ -321,22 +299,25 @@ class _Supervisor:
         self._wake, self._woken = socket.socketpair()
 
     def run(self) -> None:
-        warm()
+        say = say_to(self.tell)
+        warm(say)
         gc.collect()
         gc.freeze()  # a collector that walks shared pages would copy them into every node
         self.lab.save({})
         signal.signal(signal.SIGTERM, self._stop)
         signal.signal(signal.SIGINT, self._stop)
         try:
-            for node in self.fabric.nodes:
-                self._start(node.name)
+            n = len(self.fabric.nodes)
+            for i, node in enumerate(self.fabric.nodes):
+                say(f"starting {node.name}, {i + 1} of {n} nodes")
+                self._start(node.name, say)
         except FanfoldError:
             self._stop_all()
             raise
         commands = Commands({"restart": self._restart}, self._poke)
         close_door = open_local(self.lab.door("supervisor"), commands)
         self.lab.save(self.nodes)
-        os.write(self.tell, b"ok")
+        tell_line(self.tell, OK)
         os.close(self.tell)
         self.tell = os.open(os.devnull, os.O_WRONLY)
         self._woken.settimeout(0.5)
@@ -358,7 +339,7 @@ class _Supervisor:
         self.is_stopped = True
         self._poke()
 
-    def _start(self, name: str) -> None:
+    def _start(self, name: str, say: Say = nobody) -> None:
         told, tell = os.pipe()
         pid = os.fork()
         if pid == 0:
@@ -367,9 +348,9 @@ class _Supervisor:
             self._be_node(name, tell)
         os.close(tell)
         self.nodes[name] = {"pid": pid, "started": start_time(pid)}
-        error = _hear(told)
+        error = hear(told, pid, say)
         if error:
-            raise EnvironmentLack(error)
+            raise EnvironmentLack(error if error.startswith(name) else f"{name}: {error}")
 
     def _be_node(self, name: str, tell: int) -> None:
         code = 1
@@ -377,15 +358,15 @@ class _Supervisor:
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, signal.SIG_DFL)
             host = self.make_host(self.fabric, name, self.lab.door(name), self.lab.hosts(name))
-            _tell(tell, "ok")
+            tell_line(tell, OK)
+            os.close(tell)
             host.run()
             code = 0
         except FanfoldError as error:
-            _tell(tell, str(error))
+            tell_line(tell, str(error))
         except BaseException as error:  # said to whoever waits, and kept in the lab's log
             traceback.print_exc()
-            log = self.lab.folder / LOG
-            _tell(tell, f"{name}: {type(error).__name__}: {error} (trace in {log})")
+            tell_line(tell, f"{name}: {type(error).__name__}: {error}")
         finally:
             sys.stderr.flush()
             os._exit(code)
