@@ -34,6 +34,7 @@ from fanfold.live.ports import (
     open_socket,
 )
 from fanfold.live.station import TURNS, Station
+from fanfold.live.status import lost_at
 from fanfold.live.syscalls import SOL_UDP, UDP_GRO, UDP_SEGMENT
 from fanfold.live.warm import warm
 from fanfold.topo.clos import leaf_spine
@@ -303,13 +304,14 @@ def _serve(
 def _bfr(fabric: Fabric) -> tuple[socket.socket, Step]:
     """The real node: its tables, slots and counters, its station's compiled loop."""
     sock = open_socket(fabric.by_name["leaf1"].address, BIER_PORT, "leaf1")
-    station = Station(sock, build_sock(sock), build_node_state(fabric, "leaf1", Limits()), None)
-    node = station.node
+    node = build_node_state(fabric, "leaf1", Limits())
+    station = Station(sock, build_sock(sock, len(node.ports.addr)), node, None)
     port = fabric.port_to("leaf1", "h0")
 
     def step() -> tuple[int, int]:
         p.serve(station.io, node, TURNS, 0)  # as the station's step, but it does not wait
         n_bad = int(node.counters.drops.sum() - node.counters.drops[DROP_SOCKET_FULL])
+        n_bad += sum(sum(lost_at(station.io, i).values()) for i in range(1, N_OUT + 2))
         return int(node.counters.rx[port, :, 0].sum()), n_bad
 
     assert station.io.ints[s.GSO], "this kernel has no UDP_SEGMENT"

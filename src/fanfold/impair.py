@@ -13,9 +13,9 @@ from fanfold.streams import stream_key
 from fanfold.units import PPB_ONE, PS_PER_SECOND, parse_duration, parse_probability, parse_rate
 
 REORDER_PS = 3_000_000_000
-BURST_PS = 20_000_000_000
+QUEUE_PS = 20_000_000_000
 QUEUE_BYTES = 128 << 10
-"""A limited link passes on this much at once, or 20 ms of its rate, and drops the rest."""
+"""So much waits for a limited link, or 20 ms of its rate; the rest is dropped."""
 _KEYS = ("drop", "duplicate", "corrupt", "reorder", "delay", "hold", "rate")
 KEYS = "drop, duplicate, corrupt (chances), reorder (chance), delay, hold (durations), rate"
 
@@ -33,6 +33,10 @@ class Impairment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     delay_ps: int = 0
     hold_ps: int = REORDER_PS
     rate_bps: int = 0
+
+    def needs_times(self) -> bool:
+        """Whether it matters when packets came."""
+        return self.delay_ps + self.rate_bps > 0
 
     def is_active(self) -> bool:
         """Whether anything can happen at all."""
@@ -63,7 +67,7 @@ def apply(mishaps: Mishaps, port: int, impairment: Impairment, seed: int, stream
     row["delay_ps"], row["reorder_ps"] = impairment.delay_ps, impairment.hold_ps
     queue_ps = QUEUE_BYTES * 8 * PS_PER_SECOND // max(impairment.rate_bps, 1)
     row["rate_bps"], row["free_ps"] = impairment.rate_bps, 0
-    row["burst_ps"] = max(BURST_PS, queue_ps)
+    row["queue_ps"] = max(QUEUE_PS, queue_ps)
     row["rng"] = np.uint64(stream_key(seed, stream) & 0xFFFFFFFFFFFFFFFF)
 
 

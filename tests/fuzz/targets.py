@@ -107,7 +107,7 @@ def _mishaps(block: np.ndarray, seg: int) -> np.ndarray:
     row = mishaps.ports[1]
     row["rng"], row["drop"], row["duplicate"] = np.uint64(seg), 2**29, 2**31
     row["reorder"], row["reorder_ps"], row["corrupt"] = 2**31, 5, 2**30
-    n = impair(block, len(block), seg, 1, 0, mishaps, np.zeros(64, np.int64))
+    n = impair(block, len(block), seg, 1, 0, mishaps, np.zeros(64, np.int64), 0)
     out = np.zeros(1 << 17, np.uint8)
     m = release(out, 10, mishaps, np.zeros(3, np.int64))
     return np.concatenate([block[:n], out[:m]])

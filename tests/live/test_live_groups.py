@@ -112,7 +112,7 @@ def test_ten_thousand_packets_each_to_another_group(fabric: Fabric) -> None:
     warm()
     sock = open_socket(me.address, 0, "h0")
     state = build_node_state(fabric, "h0", Limits())
-    station = Station(sock, build_sock(sock), state, None)
+    station = Station(sock, build_sock(sock, len(state.ports.addr)), state, None)
     addr = address_of(me.address)
     try:
         for start in range(0, N_PACKETS, TRAIN):

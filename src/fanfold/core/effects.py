@@ -38,6 +38,9 @@ class DropReason(StrEnum):
     UNKNOWN_PROTO = "unknown_proto"
     BAD_FOLD = "bad_fold"
     NOT_BELIEVED = "not_believed"
+    PORT_FULL = "port_full"
+    TOO_LARGE = "too_large"
+    RATE_FULL = "rate_full"
 
 
 class FoldEvent(StrEnum):

@@ -1,7 +1,10 @@
 """What share of the packets offered each receiver lacked lately: who is lossy, what passes."""
 
-from fanfold.core.flight import members_of
+from fanfold.core.flight import Flight, members_of
+from fanfold.core.pace import Pace
 
+MIN_SAMPLE = 16
+"""Packets sent in one go from which the share that was lost means something."""
 LOSSY_PER_MILLE = 380
 """A receiver that lacks this share of what is offered to all is lossy."""
 PERIOD_PS = 250_000_000_000
@@ -18,6 +21,20 @@ class Losses:
         self.offered = 0
         self._lacked: dict[int, int] = {}
         self._looked_ps = 0
+
+    def note(
+        self, now_ps: int, pace: Pace, flight: Flight, gaps: dict[int, int], *, is_full: bool
+    ) -> None:
+        """A sending of a block was lost in part: who lacks it, and the lane is slower.
+
+        is_full: a queue on the way says that it dropped. While its lane can still slow down,
+        that is nobody's loss.
+        """
+        is_ours = is_full and pace.can_slow()
+        most = self.lack(gaps, is_first=flight.round == 0 and not is_ours)
+        if flight.n_sent >= MIN_SAMPLE:
+            share = most * 1000 // flight.n_sent
+            pace.on_loss(now_ps, share, flight.queued_ps, is_full=is_full)
 
     def lack(self, gaps: dict[int, int], *, is_first: bool) -> int:
         """Packets that were lost, each with whom it did not reach.

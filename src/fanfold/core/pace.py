@@ -12,7 +12,9 @@ MAX_BLOCKS = 48
 CALM = 90
 """Pressure (0..255) below which the window grows."""
 HIGH = 150
-"""Pressure from which it shrinks; 255 means a queue overflowed."""
+"""Pressure from which it shrinks."""
+FULL = 255
+"""Pressure of a queue that overflowed."""
 HEAVY_LOSS_PER_MILLE = 300
 MOST_PER_MILLE = 500
 """Loss that no bad cable explains: a slower link. The lane then sends what gets through."""
@@ -58,8 +60,7 @@ class Pace:
     def on_done(self, now_ps: int, pressure: int, n_bytes: int) -> None:
         """A block came through."""
         self.limit_bps += self.limit_bps // 4
-        if pressure >= HIGH:
-            self._cut(now_ps, 2 if pressure == 255 else 1, 1)
+        if self.on_pressure(now_ps, pressure):
             return
         if pressure >= CALM or self._is_queueing():
             self.is_starting = False
@@ -68,6 +69,17 @@ class Pace:
             return  # the window is not what limits this lane
         gain = n_bytes if self.is_starting else n_bytes * n_bytes // self.window_bytes
         self.window_bytes = min(self.window_bytes + gain, MAX_BLOCKS * self.block_bytes)
+
+    def on_pressure(self, now_ps: int, pressure: int) -> bool:
+        """Word of how full the fullest queue on the way is; True when that is too full."""
+        if pressure < HIGH:
+            return False
+        self._cut(now_ps, 2 if pressure == FULL else 1, 1)
+        return True
+
+    def can_slow(self) -> bool:
+        """The window is not as small as it gets."""
+        return self.window_bytes > self.block_bytes
 
     def on_rtt(self, rtt_ps: int, *, is_held: bool = False) -> None:
         """Word came this long after the last packet of its round left.
@@ -82,16 +94,20 @@ class Pace:
         self.min_rtt_ps = min(self.min_rtt_ps or rtt_ps, rtt_ps)
         self.srtt_ps += (rtt_ps - self.srtt_ps) // 8 if self.srtt_ps else rtt_ps
 
-    def on_loss(self, now_ps: int, per_mille: int, queued_ps: int) -> None:
+    def on_loss(
+        self, now_ps: int, per_mille: int, queued_ps: int, *, is_full: bool = False
+    ) -> None:
         """A block needed repair for this share of its packets, worst receiver.
 
         queued_ps: when they were queued. What was paced before a limit was set says nothing of
-        it.
+        it. is_full: a queue on the way says that it dropped. A window of one block is as small
+        as it gets: if that overflows a queue, it is to leave more slowly.
         """
-        if per_mille < HEAVY_LOSS_PER_MILLE:
+        is_too_fast = is_full and not self.can_slow()
+        if per_mille < HEAVY_LOSS_PER_MILLE and not is_too_fast:
             return
         self._cut(now_ps, 1, LOSS_FLOOR)
-        if per_mille >= MOST_PER_MILLE and queued_ps >= self._limited_ps:
+        if (per_mille >= MOST_PER_MILLE or is_too_fast) and queued_ps >= self._limited_ps:
             self._limited_ps = now_ps
             passed = self.rate_bps() * (1000 - min(per_mille, 900)) // 1000
             self.limit_bps = max(passed, MIN_RATE_BPS)

@@ -12,7 +12,7 @@ from fanfold.core.effects import BlockDone, Effect, ReceiverLost, ReceiverSplit,
 from fanfold.core.flight import MAIN, Flight, Lane, Shape, members_of, rate_of
 from fanfold.core.held import Held
 from fanfold.core.losses import Losses
-from fanfold.core.pace import MIN_RATE_BPS, Pace
+from fanfold.core.pace import FULL, MIN_RATE_BPS, Pace
 from fanfold.core.signs import Resting, Signs
 from fanfold.units import NEVER
 from fanfold.wire.feedback import NOT_TOLD, Feedback, FeedbackFlag
@@ -37,8 +37,6 @@ LOST_PS = 1_800_000_000_000
 again when it speaks again."""
 STALE_PS = 1_000_000_000_000
 """A word is no longer than this on its way, slots that wait for their deadlines included."""
-MIN_SAMPLE = 16
-"""Packets sent in one go from which the share that was lost means something."""
 STALL_PS = 20_000_000_000_000
 """Answers without one more finished block for this long: given up as well."""
 MAX_LANES = 9
@@ -305,10 +303,11 @@ class FanSender:
             lane.pace.on_done(now_ps, pressure, self.shape.bytes(block))
             del lane.flights[block]
             return
+        lane.pace.on_pressure(now_ps, pressure)  # what overflowed is lost: it is not done yet
         gaps = self._fresh_gaps(now_ps, lane, flight, feedback)
         if gaps:
             if answers:
-                self._note_loss(now_ps, lane, flight, gaps)
+                self._losses.note(now_ps, lane.pace, flight, gaps, is_full=pressure == FULL)
             self._repair(now_ps, index, block, flight, gaps, out)
 
     def _fresh_gaps(
@@ -335,11 +334,6 @@ class FanSender:
             flight.note_repair(psn, bits)
         self.n_repairs += len(gaps)
         out.append(self._send(block, psns, tuple(gaps[p] for p in sorted(gaps)), flight, index))
-
-    def _note_loss(self, now_ps: int, lane: Lane, flight: Flight, gaps: dict[int, int]) -> None:
-        most = self._losses.lack(gaps, is_first=flight.round == 0)
-        if flight.n_sent >= MIN_SAMPLE:
-            lane.pace.on_loss(now_ps, most * 1000 // flight.n_sent, flight.queued_ps)
 
     def _ask_again(self, now_ps: int, index: int, block: int, out: list[Effect]) -> None:
         """Send the last packet again to all who still owe a word: it asks for a report."""

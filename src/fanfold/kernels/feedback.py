@@ -84,6 +84,24 @@ def is_within(buf: U8, inner: int, outer: int, n: int) -> bool:
 
 
 @kernel
+def raise_queue(buf: U8, at: int, n: int, outer_words: int, queue: int, worst: int) -> None:
+    """Let a sound FEEDBACK say that a queue on its way is so full, if it says less.
+
+    worst: BFR-id of whose queue it is.
+    """
+    fan = at + BITS_AT + 8 * outer_words + INNER_BYTES
+    if not is_inner_sound(buf, at, n, outer_words):
+        return
+    if not is_feedback_sound(buf, fan, n - (fan - at)):
+        return
+    if queue > max(i64(buf[fan + 13]), 255 - i64(buf[fan + 14])):
+        write_u16(buf, fan + 20, worst)
+    if queue > i64(buf[fan + 13]):
+        buf[fan + 13] = queue
+        seal_inner(buf, at, n, outer_words)
+
+
+@kernel
 def fold_packet(buf: U8, at: int, n: int, outer_words: int, fold: Fold, scratch: U64) -> int:
     """Merge one FEEDBACK packet into the slot that waits for it.
 

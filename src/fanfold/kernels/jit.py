@@ -32,6 +32,7 @@ _COMPILED: dict[str, tuple[str, ...]] = {
         "kernels/*.py",
         "live/syscalls.py",
         "live/sock.py",
+        "live/exits.py",
         "live/arrays.py",
         "live/pump.py",
         "live/rank_state.py",

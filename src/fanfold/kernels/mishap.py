@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fanfold.kernels.codes import DROP_HELD_FULL, DROP_IMPAIRED
+from fanfold.kernels.codes import DROP_HELD_FULL, DROP_IMPAIRED, DROP_RATE_FULL
 from fanfold.kernels.jit import i64, kernel
 from fanfold.kernels.octets import copy_octets, plus, times
 from fanfold.kernels.slots import NEVER_PS
@@ -26,7 +26,7 @@ MISHAP_ROW = np.dtype(
         ("delay_ps", np.int64),
         ("reorder_ps", np.int64),  # how long a reordered packet is held back
         ("rate_bps", np.int64),  # 0: no limit
-        ("burst_ps", np.int64),
+        ("queue_ps", np.int64),  # what may wait for the limited link, as time at its rate
         ("free_ps", np.int64),  # when the limited link is free again
         ("rng", np.uint64),
     ]
@@ -101,9 +101,24 @@ def hold(mishaps: Mishaps, buf: U8, at: int, size: int, port: int, due_ps: int) 
 
 @kernel
 def impair(
-    buf: U8, n: int, seg: int, port: int, now_ps: int, mishaps: Mishaps, drops: I64
+    buf: U8,
+    n: int,
+    seg: int,
+    port: int,
+    now_ps: int,
+    mishaps: Mishaps,
+    drops: I64,
+    came_ps: int,
 ) -> int:
     """Let mishaps befall a block in place; what is left is moved together.
+
+    A limited link is a queue by departure times: each packet leaves when those before it have,
+    and as long after that as it takes at the rate. They count from when packets came, so that
+    a process that was paused finds them as far as a link would have brought them.
+
+    Args:
+        buf, n, seg: the block. port: where it came in. now_ps: time. came_ps: when it came, at
+            most ``now_ps``. drops: counted there.
 
     Returns:
         Bytes left in the block; held packets come out of ``release`` later.
@@ -113,17 +128,22 @@ def impair(
     at = 0
     while at < n:
         size = min(seg, n - at)
-        due = now_ps + row["delay_ps"]
-        gone = chance(row, row["drop"])
-        if not gone and row["rate_bps"] > 0:
-            row["free_ps"] = max(row["free_ps"], now_ps)
-            gone = row["free_ps"] - now_ps > row["burst_ps"]
-            if not gone:
+        left_ps = came_ps
+        gone = 0
+        if chance(row, row["drop"]):
+            gone = DROP_IMPAIRED
+        elif row["rate_bps"] > 0:
+            row["free_ps"] = max(row["free_ps"], came_ps)
+            if row["free_ps"] - came_ps > row["queue_ps"]:
+                gone = DROP_RATE_FULL
+            else:
                 row["free_ps"] += size * 8 * PS_PER_SECOND // row["rate_bps"]
-        if gone:
-            drops[DROP_IMPAIRED] += 1
+                left_ps = row["free_ps"]
+        if gone != 0:
+            drops[gone] += 1
             at += seg
             continue
+        due = left_ps + row["delay_ps"]
         if chance(row, row["corrupt"]):
             word = draw(row)
             where = at + i64(word >> _S32) % size

@@ -14,7 +14,7 @@ from fanfold.kernels.absorb import (
     fold_at,
     has_room,
 )
-from fanfold.kernels.codes import CLASS_FOLD, DROP_NULL_NBR, DROP_SEND_FAILED
+from fanfold.kernels.codes import CLASS_FOLD, DROP_NULL_NBR
 from fanfold.kernels.forward import is_only
 from fanfold.kernels.frame import seal_inner
 from fanfold.kernels.jit import kernel
@@ -34,6 +34,7 @@ from fanfold.kernels.vat import (
     flush_slot,
 )
 from fanfold.kernels.vat_packet import expire_arrays, take_fold
+from fanfold.live.exits import FULL, KEPT, aim, count_sent, send_iov
 from fanfold.live.sock import (
     END,
     GSO,
@@ -44,9 +45,6 @@ from fanfold.live.sock import (
     TAP_OUT,
     TAPPING,
     Sock,
-    aim,
-    count_sent,
-    send_iov,
     tap_packets,
 )
 
@@ -203,17 +201,18 @@ def send_many(
 ) -> None:
     """Send ``n`` packets of ``size`` bytes, one to an entry of ``iov_out``, and count them."""
     aim(sock, ports.addr[port], dport)
-    if sock.ints[GSO] != 0 and send_iov(sock, n, n, size):
-        for _ in range(n):
-            count_sent(counters, port, CLASS_FOLD, -1, size)
-        return
+    if sock.ints[GSO] != 0:
+        code = send_iov(sock, port, n, n, size)
+        if code <= KEPT:
+            for _ in range(n):
+                count_sent(counters, port, CLASS_FOLD, -1, size)
+        if code <= FULL or n == 1:
+            return
     for k in range(n):
         sock.iov_out[0] = sock.iov_out[2 * k]
         sock.iov_out[1] = sock.iov_out[2 * k + 1]
-        if send_iov(sock, 1, 1, size):
+        if send_iov(sock, port, 1, 1, size) <= KEPT:
             count_sent(counters, port, CLASS_FOLD, -1, size)
-        else:
-            counters.drops[DROP_SEND_FAILED] += 1
 
 
 @kernel

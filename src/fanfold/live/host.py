@@ -20,6 +20,7 @@ from fanfold.live.ports import (
     build_tap,
     check_mtu,
     open_socket,
+    time_arrivals,
 )
 from fanfold.live.station import Role, Station
 from fanfold.live.status import status_of
@@ -52,7 +53,7 @@ class Host:
         check_mtu(fabric, name)
         sock = open_socket(node.address, fabric.port, name)
         state = build_node_state(fabric, name, limits)
-        self.station = Station(sock, build_sock(sock), state, None)
+        self.station = Station(sock, build_sock(sock, len(state.ports.addr)), state, None)
         if make_role is not None:
             self.station.role = make_role(fabric, name, self.station)
         self.capture: Capture | None = None
@@ -108,6 +109,8 @@ class Host:
             impairment = Impairment(**links.get(neighbour, {}))
             stream = f"link/{neighbour}-{self.name}"
             apply(self.station.node.mishaps, port, impairment, int(request["seed"]), stream)
+            if impairment.needs_times():
+                time_arrivals(self.station.sock)
         return {"ok": True}
 
     def _vat(self, request: dict[str, Any]) -> dict[str, Any]:

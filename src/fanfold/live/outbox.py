@@ -115,18 +115,40 @@ class Outbox:
             When the next piece may go, NEVER_PS when nothing waits.
         """
         nearest = NEVER_PS
+        self.io.ints[s.ROOM_CAME] = 0
         for (flow, index), lane in self._lanes.items():
             if lane.has_work() and lane.next_ps <= now_ps:
                 self._send_due(lane, now_ps, max(rate_of(flow, index), 1))
-            if lane.has_work():
+            self._tell(lane)
+            if lane.has_work() and not self._is_held(lane):
                 nearest = min(nearest, lane.next_ps)
         return nearest
+
+    def _tell(self, lane: "_Lane") -> None:
+        """Tell of jobs whose last packet does not wait at a port any more."""
+        if lane.leaving and not self._is_held(lane):
+            left, lane.leaving = lane.leaving, []
+            for job in left:
+                self.on_sent(job)
+
+    def _is_held(self, lane: "_Lane") -> bool:
+        """Packets of a lane wait at a port of this node, so the rest of it waits here.
+
+        Until that queue is empty: here repairs still go before new blocks.
+        """
+        exits = self.io.exits
+        lane.ports = [port for port in lane.ports if exits[port]["used"] > 0]
+        for port in lane.ports:
+            exits[port]["wanted"] = 1
+        return bool(lane.ports)
 
     def _send_due(self, lane: "_Lane", now_ps: int, rate: int) -> None:
         """Send what a lane may send by now, at ``rate`` bits per second."""
         self._piece_bytes = min(max(rate // 8 * PIECE_PS // PS_PER_SECOND, 1), PIECE_BYTES)
         n_pieces = 0
         while n_pieces < MAX_PIECES and lane.next_ps <= now_ps and lane.has_work():
+            if self._is_held(lane):
+                return
             n_bytes = self._piece(lane)
             took = n_bytes * 8 * PS_PER_SECOND // rate
             lane.next_ps = max(lane.next_ps, now_ps - BURST_PS) + took
@@ -171,8 +193,11 @@ class Outbox:
                     seg = min(self.head_bytes + fan.stride, size)
                     self._note(job, si, size, seg)
                     p.transmit(self.io, self.node, self._out, size, seg)
+                    used = np.flatnonzero(self.io.exits["used"] * (self.node.plan.n > 0))
+                    lane.ports += [int(port) for port in used if port not in lane.ports]
                 if psn >= n_psn and si == sets[-1]:
-                    self.on_sent(job)  # now, not when the pace asks for more: answers come soon
+                    lane.leaving.append(job)
+                    self._tell(lane)  # now, not when the pace asks for more: answers come soon
                 if size:
                     yield size
 
@@ -239,6 +264,8 @@ class _Lane:
         self.left: Iterator[int] | None = None
         self.next_ps = 0
         self.room: U8 | None = None
+        self.ports: list[int] = []  # where packets of this lane may still wait
+        self.leaving: list[SendBlock] = []  # whose last packets may be among them
 
     def has_work(self) -> bool:
         return self.left is not None or bool(self.repairs) or bool(self.fresh)

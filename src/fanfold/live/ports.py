@@ -1,6 +1,7 @@
 """A node's socket and the arrays around it, made from a fabric description."""
 
 import errno
+import os
 import socket
 import struct
 
@@ -21,6 +22,7 @@ from fanfold.kernels.state import (
     MAX_PKTS,
     U8,
     Ports,
+    Rows,
     build_counters,
     build_fold,
     build_node,
@@ -30,7 +32,8 @@ from fanfold.kernels.vat import NO_LIMIT, Vats, build_vats
 from fanfold.live import pump as p
 from fanfold.live import sock as s
 from fanfold.live.clock import start_ps
-from fanfold.live.syscalls import SOL_UDP, UDP_GRO, UDP_SEGMENT
+from fanfold.live.exits import QUEUE_BYTES
+from fanfold.live.syscalls import SO_TIMESTAMPNS, SOL_UDP, UDP_GRO, UDP_SEGMENT
 from fanfold.topo.bift import build_bifts
 from fanfold.topo.fabric import ArrayLimits, Fabric
 from fanfold.topo.graph import Paths
@@ -45,6 +48,9 @@ WAYS = 4
 FOLD_PS = 60_000_000_000
 """Shortest deadline of a slot just above the leaves; the lag a node sees comes on top."""
 TAP_BYTES = 64 << 20
+SO_ATTACH_FILTER = 26
+_HEARS = np.array([6], np.uint64)
+"""A classic BPF program: return 0, keep no byte of any packet."""
 IP_MTU_DISCOVER = 10
 IP_MTU = 14
 IP_PMTUDISC_PROBE = 3
@@ -100,8 +106,43 @@ def enable_offload(sock: socket.socket) -> bool:
     return True
 
 
-def build_sock(sock: socket.socket, *, offload: bool = True, tap_bytes: int = 64) -> s.Sock:
-    """Arrays for one socket's calls; addresses of arrays are written into the headers once."""
+def open_exits(sock: socket.socket, n_ports: int) -> Rows:
+    """What packets leave by, for each port: a socket of its own where there are several.
+
+    They are bound to the address of ``sock``, at any port, and hear nothing. ``close_exits``
+    gives them back.
+    """
+    rows = np.zeros(n_ports, s.EXIT_ROW)
+    rows["fd"] = sock.fileno()
+    for port in range(1, n_ports if n_ports > 2 else 1):
+        own = open_socket(sock.getsockname()[0], 0, f"port {port}")
+        own.setsockopt(
+            socket.SOL_SOCKET, SO_ATTACH_FILTER, struct.pack("HP", 1, _HEARS.ctypes.data)
+        )
+        rows[port]["fd"] = own.detach()
+    return rows
+
+
+def close_exits(io: s.Sock) -> None:
+    """Give back the sockets of ports."""
+    for row in io.exits[1:]:
+        if row["fd"] != io.ints[s.FD]:
+            os.close(int(row["fd"]))
+            row["fd"] = io.ints[s.FD]
+
+
+def time_arrivals(sock: socket.socket) -> None:
+    """Let the kernel note when packets come: a process that is busy or paused delays none."""
+    sock.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+
+
+def build_sock(
+    sock: socket.socket, n_ports: int = 2, *, offload: bool = True, tap_bytes: int = 64
+) -> s.Sock:
+    """Arrays for one socket's calls; addresses of arrays are written into the headers once.
+
+    n_ports: of the node, its own port 0 included.
+    """
     name_in, name_out = np.zeros(16, np.uint8), np.zeros(16, np.uint8)
     name_out[:2] = np.frombuffer(struct.pack("=H", socket.AF_INET), np.uint8)
     ctl_in, ctl_out = np.zeros(64, np.uint8), np.zeros(24, np.uint8)
@@ -133,6 +174,10 @@ def build_sock(sock: socket.socket, *, offload: bool = True, tap_bytes: int = 64
         mem=np.zeros(10, np.int64),
         found=np.zeros(3, np.int64),
         tap=np.zeros(tap_bytes, np.uint8),
+        exits=open_exits(sock, n_ports),
+        rings=np.zeros((n_ports, QUEUE_BYTES), np.uint8),
+        polls=np.zeros(n_ports + 2, np.int64),
+        error=np.zeros(1, np.int64),
     )
 
 

@@ -12,13 +12,13 @@ import numpy as np
 from fanfold.kernels.codes import (
     CLASS_FEEDBACK,
     CLASS_FOLD,
-    DROP_SEND_FAILED,
     DROP_SOCKET_FULL,
     DROP_UNKNOWN_PEER,
 )
 from fanfold.kernels.collect import Collect, collect_pass, next_report
-from fanfold.kernels.feedback import write_feedback
+from fanfold.kernels.feedback import raise_queue, write_feedback
 from fanfold.kernels.forward import patch, plan_pass
+from fanfold.kernels.frame import check_bier, classify
 from fanfold.kernels.jit import kernel
 from fanfold.kernels.layout import BIER_PORT, MAX_PSN, UNDERLAY_BYTES
 from fanfold.kernels.mishap import Mishaps, impair, release
@@ -27,6 +27,14 @@ from fanfold.kernels.state import U8, Counters, Fold, Plan, Ports, Rows
 from fanfold.kernels.tables import Bifts
 from fanfold.kernels.vat import Vats
 from fanfold.live.arrays import end_arrays, fold_pass
+from fanfold.live.exits import (
+    aim,
+    count_sent,
+    drain,
+    pressure_at,
+    send_packet,
+    send_run,
+)
 from fanfold.live.sock import (
     DROPS_SEEN,
     EMPTY_PS,
@@ -38,6 +46,7 @@ from fanfold.live.sock import (
     NEXT,
     PEER_ADDR,
     PORT,
+    ROOM_CAME,
     SEG,
     SEND_BYTES,
     TAP_IN,
@@ -45,12 +54,9 @@ from fanfold.live.sock import (
     TAP_USED,
     TAPPING,
     Sock,
-    aim,
-    count_sent,
+    came_at,
     now,
     receive,
-    send_iov,
-    send_run,
     tap_packets,
     wait_for,
 )
@@ -111,28 +117,6 @@ def measure_queue(sock: Sock, node: Node) -> None:
 
 
 @kernel
-def count_run(
-    counters: Counters, port: int, plan: Plan, lo: int, hi: int, seg: int, n: int
-) -> None:
-    """Count copies ``lo`` to ``hi`` of a port, once for each run of packets alike.
-
-    n: bytes of the block from the first packet on.
-    """
-    i = lo
-    while i < hi:
-        k = plan.pkt[port, i]
-        kind, flow = plan.kind[k], plan.flow[k]
-        n_pkts = min(plan.run[k], hi - i)
-        n_bytes = min(n_pkts * seg, n - k * seg) + n_pkts * UNDERLAY_BYTES
-        counters.tx[port, kind, 0] += n_pkts
-        counters.tx[port, kind, 1] += n_bytes
-        if flow >= 0:
-            counters.flow_tx[flow, port, kind, 0] += n_pkts
-            counters.flow_tx[flow, port, kind, 1] += n_bytes
-        i += n_pkts
-
-
-@kernel
 def send_end(plan: Plan, port: int, lo: int, seg: int, n: int) -> int:
     """Past the last of a port's copies from ``lo`` on that go out in one call.
 
@@ -180,7 +164,6 @@ def send_plan(sock: Sock, buf: U8, first: int, seg: int, n: int, node: Node) -> 
             hi = send_end(plan, port, lo, seg, n - first)
             if sock.ints[TAPPING] != 0:
                 tap_sent(sock, buf, first, seg, n, port, lo, hi, node)
-            count_run(node.counters, port, plan, lo, hi, seg, n - first)
             aim(sock, node.ports.addr[port], plan.dport[port, lo])
             send_run(sock, buf, port, lo, hi, first, seg, n, plan, node.counters)
             lo = hi
@@ -215,15 +198,11 @@ def send_up(
     """Send the FEEDBACK in ``sock.out`` toward the BFIR through ``port``."""
     dport = flow_port if node.ports.bfr_id[port] == bfir_id else BIER_PORT
     aim(sock, node.ports.addr[port], dport)
-    sock.iov_out[0] = np.uint64(sock.out.ctypes.data)
-    sock.iov_out[1] = np.uint64(size)
     if sock.ints[TAPPING] != 0:
         tap_packets(sock, sock.out, 0, size, size, port, TAP_OUT, dport, node.ports.addr[port])
-    if send_iov(sock, 1, 1, size):
+    if send_packet(sock, port, sock.out, size):
         key = (bfir_id << 32) | flow
         count_sent(node.counters, port, CLASS_FEEDBACK, flow_row(node.counters, key), size)
-    else:
-        node.counters.drops[DROP_SEND_FAILED] += 1
 
 
 @kernel
@@ -258,7 +237,14 @@ def next_block(sock: Sock, node: Node, when: int) -> bool:
         return True
     if node.mishaps.ports[ints[PORT]]["active"] != 0:
         ints[END] = impair(
-            sock.buf, n, ints[SEG], ints[PORT], when, node.mishaps, node.counters.drops
+            sock.buf,
+            n,
+            ints[SEG],
+            ints[PORT],
+            when,
+            node.mishaps,
+            node.counters.drops,
+            came_at(sock, when),
         )
         if node.mishaps.n_held[0] > 0:
             ints[HELD_DUE] = min(ints[HELD_DUE], when)
@@ -274,7 +260,29 @@ def next_block(sock: Sock, node: Node, when: int) -> bool:
             BIER_PORT,
             ints[PEER_ADDR],
         )
+    if node.row[0]["folds"] != 0:
+        tell_pressure(sock, node, when)
     return True
+
+
+@kernel
+def tell_pressure(sock: Sock, node: Node, when: int) -> None:
+    """Who speaks from behind a port whose queue is full: its FEEDBACK says so on its way up.
+
+    So a sender hears of a full queue with the words of those behind it, however late they are,
+    and a lane is slowed by queues on its own way only.
+    """
+    port, seg, end = sock.ints[PORT], sock.ints[SEG], sock.ints[END]
+    pressure = pressure_at(sock, port, when)
+    at = 0
+    while pressure > 0 and at < end:
+        size = min(seg, end - at)
+        t = check_bier(sock.buf, at, size, node.bifts.ids, node.bifts.n_words)
+        if t >= 0:
+            n_words = node.bifts.n_words[t]
+            if classify(sock.buf, at, size, n_words) == CLASS_FEEDBACK:
+                raise_queue(sock.buf, at, size, n_words, pressure, node.row[0]["bfr_id"])
+        at += seg
 
 
 @kernel
@@ -305,6 +313,7 @@ def pump(sock: Sock, node: Node, turns: int) -> int:
     when = now(sock)
     measure_queue(sock, node)
     for _ in range(turns):
+        drain(sock)
         if ints[NEXT] >= ints[END] and not next_block(sock, node, when):
             end_slots(sock, node, when)
             return EVENTS if node.collect.n_events[0] > 0 else IDLE
@@ -404,6 +413,8 @@ def serve(sock: Sock, node: Node, turns: int, until_ps: int) -> int:
         code = pump(sock, node, turns)
         when = now(sock)
         if code == LOCAL or code == EVENTS or sock.ints[TAPPING] != 0 or when >= until_ps:
+            return code
+        if sock.ints[ROOM_CAME] != 0:
             return code
         if code == BUSY:
             continue

@@ -28,7 +28,7 @@ from fanfold.live import rank_state as st
 from fanfold.live import rank_words as words
 from fanfold.live import sock as s
 from fanfold.live.clock import now_ps
-from fanfold.live.ports import build_sock, check_mtu, open_socket
+from fanfold.live.ports import build_sock, check_mtu, close_exits, open_socket, time_arrivals
 from fanfold.live.rank_late import ALL, ANY
 from fanfold.live.rank_sight import Sight, is_told, sight_of
 from fanfold.topo.fabric import Fabric, Node
@@ -143,7 +143,7 @@ class RankEnd:
             check_root(fabric, members, root)
             self.state.row[0]["root_id"] = fabric.by_name[root].bfr_id
         self.sock = open_socket(me.address, port, f"rank {rank} on {me.name}")
-        self.io = build_sock(self.sock)
+        self.io = build_sock(self.sock, len(self.state.near) + 1)
         self._wake, self._woken = socket.socketpair()
         self._wake.setblocking(False)
         self._woken.setblocking(False)
@@ -310,6 +310,8 @@ class RankEnd:
         names = [n.name for n in self.fabric.port_nodes(self.name)]
         for port, name in enumerate(names[1:], start=1):
             apply(self.mishaps, port, impairment, seed, f"link/{name}-{self.name}")
+        if impairment.needs_times():
+            time_arrivals(self.sock)
 
     def take_root(self) -> bool:
         """Let this rank's own host be the root; False where a host is it already."""
@@ -361,6 +363,7 @@ class RankEnd:
 
     def close(self) -> None:
         """Give the sockets back."""
+        close_exits(self.io)
         self.sock.close()
         self._wake.close()
         self._woken.close()

@@ -31,6 +31,7 @@ from fanfold.kernels.replicate import bit
 from fanfold.kernels.state import I64, U8
 from fanfold.kernels.vat import BLOCK_MASK, copy_words
 from fanfold.kernels.words import unpack_block, unpack_values
+from fanfold.live.exits import drain
 from fanfold.live.rank_late import bits_bytes, note_inside, share_of, take_out
 from fanfold.live.rank_state import (
     B_BYTES,
@@ -61,6 +62,7 @@ from fanfold.live.rank_words import (
     note_answer,
     probe_due,
     send_out,
+    up_port,
 )
 from fanfold.live.sock import (
     HELD_DUE,
@@ -68,6 +70,7 @@ from fanfold.live.sock import (
     SEG,
     SEND_BYTES,
     Sock,
+    came_at,
     now,
     receive,
     wait_for,
@@ -103,7 +106,8 @@ def may_send(rank: RankState) -> bool:
 def send_fresh(sock: Sock, rank: RankState) -> None:
     """Send blocks that may go, equal sizes in one call."""
     row, job = rank.row[0], rank.job[0]
-    while may_send(rank):
+    port = up_port(rank)
+    while may_send(rank) and sock.exits[port]["used"] == 0:  # else: when the queue is empty
         when = now(sock)
         at, seg, n_pkts = 0, 0, 0
         while may_send(rank) and n_pkts < 60:
@@ -343,7 +347,8 @@ def next_rank_block(
         rank.counts[C_REFUSED] += 1
         return 0
     if mishaps.ports[port]["active"] != 0:
-        n = impair(sock.buf, n, sock.ints[SEG], port, when, mishaps, drops)
+        came = came_at(sock, when)
+        n = impair(sock.buf, n, sock.ints[SEG], port, when, mishaps, drops, came)
         if mishaps.n_held[0] > 0:
             sock.ints[HELD_DUE] = min(sock.ints[HELD_DUE], when)
     return n
@@ -361,6 +366,7 @@ def serve_rank(sock: Sock, rank: RankState, mishaps: Mishaps, drops: I64, until_
     while True:
         when = now(sock)
         for _ in range(64):
+            drain(sock)
             n = next_rank_block(sock, rank, mishaps, drops, when)
             if n < 0:
                 break

@@ -44,6 +44,7 @@ from fanfold.kernels.rank_timers import (
 from fanfold.kernels.slots import NEVER_PS
 from fanfold.kernels.state import U8
 from fanfold.kernels.vat import BLOCK_MASK
+from fanfold.live.exits import FULL, KEPT, aim, send_iov
 from fanfold.live.rank_state import (
     C_ARMS,
     C_PROBES,
@@ -54,7 +55,7 @@ from fanfold.live.rank_state import (
     R_TRIES,
     RankState,
 )
-from fanfold.live.sock import GSO, Sock, aim, send_iov
+from fanfold.live.sock import GSO, Sock
 
 STALL_PS = 500_000_000_000
 """A rank probes when nothing has moved for so long."""
@@ -70,15 +71,29 @@ def send_out(sock: Sock, rank: RankState, n: int, seg: int) -> None:
     n_pkts = (n + seg - 1) // seg
     sock.iov_out[0] = np.uint64(sock.out.ctypes.data)
     sock.iov_out[1] = np.uint64(n)
-    if sock.ints[GSO] != 0 and send_iov(sock, 1, n_pkts, seg):
-        return
+    port = up_port(rank)
+    if sock.ints[GSO] != 0:
+        code = send_iov(sock, port, 1, n_pkts, seg)
+        if code > KEPT and (code == FULL or n_pkts == 1):
+            rank.counts[C_SEND_FAILED] += n_pkts
+        if code <= FULL or n_pkts == 1:
+            return
     at = 0
     while at < n:
         sock.iov_out[0] = np.uint64(sock.out.ctypes.data) + np.uint64(at)
         sock.iov_out[1] = np.uint64(min(seg, n - at))
-        if not send_iov(sock, 1, 1, seg):
+        if send_iov(sock, port, 1, 1, seg) > KEPT:
             rank.counts[C_SEND_FAILED] += 1
         at += seg
+
+
+@kernel
+def up_port(rank: RankState) -> int:
+    """Port toward the root: that of the neighbour there, else the first."""
+    for p in range(rank.near.shape[0]):
+        if rank.near[p] == rank.row[0]["up_addr"]:
+            return p + 1
+    return 1
 
 
 @kernel

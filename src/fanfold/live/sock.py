@@ -8,19 +8,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fanfold.kernels.codes import DROP_SEND_FAILED
 from fanfold.kernels.jit import i64, kernel
-from fanfold.kernels.layout import UNDERLAY_BYTES
 from fanfold.kernels.octets import copy_octets
-from fanfold.kernels.state import I64, U8, U64, Counters, Plan
+from fanfold.kernels.state import I64, U8, U64, Rows
 from fanfold.live.syscalls import (
     MSG_DONTWAIT,
+    SO_TIMESTAMPNS,
+    SOL_SOCKET,
     SOL_UDP,
     UDP_GRO,
     monotonic_ps,
     ppoll,
+    realtime_ns,
     recvmsg,
-    sendmsg,
 )
 
 BUF_BYTES = 1 << 17
@@ -28,7 +28,10 @@ SEND_BYTES = 65_400  # payload of one send, below the 65,507 of UDP over IPv4
 GSO_PKTS = 64  # UDP_MAX_SEGMENTS of older kernels
 
 POLLIN = 1
+POLLOUT = 4
 MAX_SLEEP_PS = 250_000_000_000
+MOST_AGE_PS = 10_000_000_000_000
+"""No packet waits longer for its process; the wall clock was set, rather."""
 
 # Words of Sock.ints.
 FD = 0
@@ -46,8 +49,26 @@ TAP_LOST = 11
 TAPPING = 12
 HELD_DUE = 13
 WAKE_FD = 14
-EMPTY_PS = 15  # when nothing waited last
-N_INTS = 16
+WAITING = 15  # ports whose queue holds something
+ROOM_CAME = 16  # a queue that somebody waits for is empty
+CAME_NS = 17  # when the block came, of CLOCK_REALTIME; 0 where nobody asked for that
+EMPTY_PS = 18  # when nothing waited last
+N_INTS = 20
+
+EXIT_ROW = np.dtype(
+    [
+        ("fd", np.int64),
+        ("head", np.int64),  # of the oldest run in the queue
+        ("used", np.int64),  # bytes of the queue
+        ("wanted", np.int64),  # somebody holds back until it is empty
+        ("full_ps", np.int64),  # when it dropped last, 0 = not lately
+        ("drained_ps", np.int64),  # when it was empty after that, 0 = not yet
+        ("full", np.int64),  # packets dropped because it was full,
+        ("too_large", np.int64),  # because a link had become too small for them,
+        ("refused", np.int64),  # because the kernel refused them
+    ]
+)
+"""What a port's packets leave by (exits.py)."""
 
 TAP_HEAD = 24  # i64 time, i32 size, u8 port, u8 direction, u16 peer port, u32 peer address, pad
 TAP_IN = 1
@@ -72,6 +93,10 @@ class Sock(NamedTuple):
     mem: I64  # SO_MEMINFO words as pairs, its length word behind
     found: I64
     tap: U8  # captured packets, waiting to be written
+    exits: Rows  # (P,) of EXIT_ROW, row 0 unused
+    rings: U8  # (P, QUEUE_BYTES): what waits for a port
+    polls: I64  # (P + 2,) struct pollfd
+    error: I64  # (1,)
 
 
 @kernel
@@ -82,7 +107,10 @@ def now(sock: Sock) -> int:
 
 @kernel
 def receive(sock: Sock) -> int:
-    """Next block into ``sock.buf``: bytes, or -1 when none waits. Sets SEG and PEER_ADDR."""
+    """Next block into ``sock.buf``: bytes, or -1 when none waits.
+
+    Sets SEG, PEER_ADDR and CAME_NS.
+    """
     sock.iov_in[1] = np.uint64(BUF_BYTES)
     sock.msg_in[1] = np.uint64(16)
     sock.msg_in[5] = np.uint64(64)
@@ -90,15 +118,28 @@ def receive(sock: Sock) -> int:
     if n < 0:
         return -1
     sock.ints[SEG] = max(n, 1)
-    ctl = sock.ctl_in
-    if sock.msg_in[5] >= np.uint64(20):
-        level = i64(ctl[8]) | (i64(ctl[9]) << 8)
-        kind = i64(ctl[12]) | (i64(ctl[13]) << 8)
-        if level == SOL_UDP and kind == UDP_GRO:
-            sock.ints[SEG] = max(i64(ctl[16]) | (i64(ctl[17]) << 8), 1)
+    sock.ints[CAME_NS] = 0
+    n_words = i64(sock.msg_in[5]) >> 3
+    ctl = sock.ctl_in.view(np.int64)
+    at = 0
+    while at + 2 < n_words:  # struct cmsghdr: length, level and type, then the data
+        if ctl[at + 1] == SOL_UDP | (UDP_GRO << 32):
+            sock.ints[SEG] = max(ctl[at + 2] & 0xFFFF, 1)
+        elif ctl[at + 1] == SOL_SOCKET | (SO_TIMESTAMPNS << 32) and at + 3 < n_words:
+            sock.ints[CAME_NS] = ctl[at + 2] * 1_000_000_000 + ctl[at + 3]
+        at += max((ctl[at] + 7) >> 3, 1)
     a = sock.name_in
     sock.ints[PEER_ADDR] = (i64(a[4]) << 24) | (i64(a[5]) << 16) | (i64(a[6]) << 8) | i64(a[7])
     return n
+
+
+@kernel
+def came_at(sock: Sock, when: int) -> int:
+    """When the block in hand came, at most ``when``, which is now."""
+    if sock.ints[CAME_NS] == 0:
+        return when
+    age_ps = (realtime_ns(sock.spec) - sock.ints[CAME_NS]) * 1000
+    return when - min(max(age_ps, 0), MOST_AGE_PS)
 
 
 @kernel
@@ -132,79 +173,22 @@ def aim(sock: Sock, addr: int, dport: int) -> None:
 
 
 @kernel
-def count_sent(counters: Counters, port: int, kind: int, flow: int, size: int) -> None:
-    """One packet of ``size`` bytes left through ``port``."""
-    counters.tx[port, kind, 0] += 1
-    counters.tx[port, kind, 1] += size + UNDERLAY_BYTES
-    if flow >= 0:
-        counters.flow_tx[flow, port, kind, 0] += 1
-        counters.flow_tx[flow, port, kind, 1] += size + UNDERLAY_BYTES
-
-
-@kernel
-def send_iov(sock: Sock, n_iov: int, n_pkts: int, seg: int) -> bool:
-    """Send the iovecs as ``n_pkts`` packets of ``seg`` bytes; False when the kernel refused."""
-    sock.msg_out[3] = np.uint64(n_iov)
-    if n_pkts > 1:
-        sock.ctl_out[16], sock.ctl_out[17] = seg & 0xFF, seg >> 8
-        sock.msg_out[4] = np.uint64(sock.ctl_out.ctypes.data)
-        sock.msg_out[5] = np.uint64(24)
-    else:
-        sock.msg_out[4] = np.uint64(0)
-        sock.msg_out[5] = np.uint64(0)
-    return sendmsg(sock.ints[FD], np.uint64(sock.msg_out.ctypes.data), 0) >= 0
-
-
-@kernel
-def send_run(
-    sock: Sock,
-    buf: U8,
-    port: int,
-    lo: int,
-    hi: int,
-    first: int,
-    seg: int,
-    n: int,
-    plan: Plan,
-    counters: Counters,
-) -> None:
-    """Send copies ``lo`` to ``hi`` that a plan has for ``port`` to the address aimed at."""
-    starts = plan.pkt[port]
-    base = np.uint64(buf.ctypes.data)
-    if sock.ints[GSO] != 0:
-        n_iov = 0
-        i = lo
-        while i < hi:
-            at = first + starts[i] * seg
-            n_pkts = min(plan.run[starts[i]], hi - i)
-            size = np.uint64(min(n_pkts * seg, n - at))
-            if i > lo and starts[i] == starts[i - 1] + 1:
-                sock.iov_out[2 * n_iov - 1] += size
-            else:
-                sock.iov_out[2 * n_iov] = base + np.uint64(at)
-                sock.iov_out[2 * n_iov + 1] = size
-                n_iov += 1
-            i += n_pkts
-        if send_iov(sock, n_iov, hi - lo, seg):
-            return
-        if hi - lo == 1:
-            counters.drops[DROP_SEND_FAILED] += 1
-            return
-    for i in range(lo, hi):  # no segmentation offload here, or this send was refused
-        at = first + starts[i] * seg
-        sock.iov_out[0] = base + np.uint64(at)
-        sock.iov_out[1] = np.uint64(min(seg, n - at))
-        if not send_iov(sock, 1, 1, seg):
-            counters.drops[DROP_SEND_FAILED] += 1
-
-
-@kernel
 def wait_for(sock: Sock, time_ps: int) -> bool:
-    """Sleep until the socket is readable or time is over; True when somebody else calls."""
+    """Sleep until there is something to do or time is over; True when somebody else calls.
+
+    To do: a packet is here, or a port with a queue takes more.
+    """
     time_ps = min(time_ps, MAX_SLEEP_PS)
     sock.spec[0] = time_ps // 1_000_000_000_000
     sock.spec[1] = time_ps % 1_000_000_000_000 // 1000
-    sock.mem[0] = sock.ints[FD] | (POLLIN << 32)
-    sock.mem[1] = sock.ints[WAKE_FD] | (POLLIN << 32)
-    n = ppoll(np.uint64(sock.mem.ctypes.data), 2, np.uint64(sock.spec.ctypes.data))
-    return n < 0 or (sock.mem[1] >> 48) != 0
+    polls = sock.polls
+    polls[0] = sock.ints[FD] | (POLLIN << 32)
+    polls[1] = sock.ints[WAKE_FD] | (POLLIN << 32)
+    n_polls = 2
+    if sock.ints[WAITING] > 0:
+        for p in range(1, sock.exits.shape[0]):
+            if sock.exits[p]["used"] > 0:
+                polls[n_polls] = sock.exits[p]["fd"] | (POLLOUT << 32)
+                n_polls += 1
+    n = ppoll(np.uint64(polls.ctypes.data), n_polls, np.uint64(sock.spec.ctypes.data))
+    return n < 0 or (polls[1] >> 48) != 0

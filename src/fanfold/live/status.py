@@ -22,14 +22,14 @@ def status_of(fabric: Fabric, name: str, io: s.Sock, node: p.Node) -> dict[str, 
         "offload": bool(io.ints[s.GSO]),
         "receive_buffer_bytes": int(io.mem[0]) >> 32,  # granted, as SO_MEMINFO says
         "links": {
-            names[i]: {"tx": _by_class(counters.tx[i]), "rx": _by_class(counters.rx[i])}
+            names[i]: {
+                "tx": _by_class(counters.tx[i]),
+                "rx": _by_class(counters.rx[i]),
+                "lost": {word: n for word, n in lost_at(io, i).items() if n},
+            }
             for i in range(1, len(names))
         },
-        "drops": {
-            str(reason): int(n)
-            for reason, n in zip(DropReason, counters.drops, strict=True)
-            if n
-        },
+        "drops": drops_of(io, node),
         "folds": {
             str(event): int(n)
             for event, n in zip(FoldEvent, node.fold.events, strict=True)
@@ -49,6 +49,25 @@ def status_of(fabric: Fabric, name: str, io: s.Sock, node: p.Node) -> dict[str, 
             for f, key in enumerate(counters.flow_key)
             if key >= 0
         ],
+    }
+
+
+def drops_of(io: s.Sock, node: p.Node) -> dict[str, int]:
+    """Packets dropped by reason, those without a way out included."""
+    counts = {str(r): int(n) for r, n in zip(DropReason, node.counters.drops, strict=True)}
+    for port in range(1, len(io.exits)):
+        for word, n in lost_at(io, port).items():
+            counts[word] += n
+    return {word: n for word, n in counts.items() if n}
+
+
+def lost_at(io: s.Sock, port: int) -> dict[str, int]:
+    """Packets that did not leave by a port, by reason."""
+    row = io.exits[port]
+    return {
+        DropReason.PORT_FULL.value: int(row["full"]),
+        DropReason.TOO_LARGE.value: int(row["too_large"]),
+        DropReason.SEND_FAILED.value: int(row["refused"]),
     }
 
 

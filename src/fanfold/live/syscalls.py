@@ -20,7 +20,12 @@ SO_MEMINFO = 55  # u32 x 9: rmem_alloc, rcvbuf, ..., drops last
 SOL_UDP = 17
 UDP_SEGMENT = 103
 UDP_GRO = 104
+SO_TIMESTAMPNS = 35
+CLOCK_REALTIME = 0
 CLOCK_MONOTONIC = 1
+EAGAIN = 11
+EMSGSIZE = 90
+ENOBUFS = 105
 PR_SET_PDEATHSIG = 1
 
 if JIT:
@@ -29,6 +34,8 @@ if JIT:
     _getsockopt = extern("getsockopt", "int32", "int32", "int32", "int32", "uint64", "uint64")
     _ppoll = extern("ppoll", "int32", "uint64", "uint64", "uint64", "uint64")
     _clock_gettime = extern("clock_gettime", "int32", "int32", "uint64")
+    _bcopy = extern("bcopy", "int64", "uint64", "uint64", "uint64")
+    _errno_place = extern("__errno_location", "uint64")
 else:
     _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -44,6 +51,13 @@ else:
     _getsockopt = _twin("getsockopt", _i32, _i32, _i32, _i32, _u64, _u64)
     _ppoll = _twin("ppoll", _i32, _u64, _u64, _u64, _u64)
     _clock_gettime = _twin("clock_gettime", _i32, _i32, _u64)
+    _bcopy = _twin("bcopy", _i64, _u64, _u64, _u64)
+
+    def _errno_place() -> int:
+        _own_errno.value = ctypes.get_errno()  # a call through ctypes has put it there
+        return ctypes.addressof(_own_errno)
+
+    _own_errno = ctypes.c_int()
 
 
 @kernel
@@ -71,10 +85,31 @@ def ppoll(fds: np.uint64, n_fds: int, timespec: np.uint64) -> int:
 
 
 @kernel
+def copy_memory(to: np.uint64, source: np.uint64, n: int) -> None:
+    """Copy ``n`` bytes from one address to another."""
+    _bcopy(source, to, np.uint64(n))
+
+
+@kernel
+def last_error(scratch: I64) -> int:
+    """Errno of the call before, right after it; ``scratch`` is (1,)."""
+    scratch[0] = 0
+    copy_memory(np.uint64(scratch.ctypes.data), np.uint64(_errno_place()), 4)
+    return scratch[0]
+
+
+@kernel
 def monotonic_ps(timespec: I64) -> int:
     """CLOCK_MONOTONIC in picoseconds; ``timespec`` is scratch, (2,)."""
     _clock_gettime(CLOCK_MONOTONIC, np.uint64(timespec.ctypes.data))
     return timespec[0] * 1_000_000_000_000 + timespec[1] * 1000
+
+
+@kernel
+def realtime_ns(timespec: I64) -> int:
+    """CLOCK_REALTIME in nanoseconds; ``timespec`` is scratch, (2,)."""
+    _clock_gettime(CLOCK_REALTIME, np.uint64(timespec.ctypes.data))
+    return timespec[0] * 1_000_000_000 + timespec[1]
 
 
 def end_with_parent(parent: int) -> None:

@@ -2,42 +2,134 @@
 
 Compiles on the first run after a change (25 s of one core), afterwards reads the cache. Each
 kernel is called once on empty arrays of the types the nodes use: one that is left out is
-compiled by every node in the middle of its first push.
+compiled by every node in the middle of its first push. Of processes that start together on an
+empty cache one compiles, the others wait for it.
 """
+
+import fcntl
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 
 from fanfold.kernels.collect import build_collect, collect_pass, due_reports
 from fanfold.kernels.impose import impose
+from fanfold.kernels.jit import JIT, cache_dir
 from fanfold.kernels.layout import MAX_PSN
 from fanfold.kernels.speak import WHOLE_ROW, speak
 from fanfold.kernels.state import build_fold
 from fanfold.kernels.vat import build_vats, open_vat
 from fanfold.live import pump as p
+from fanfold.live.birth import Say, nobody
+from fanfold.live.exits import QUEUE_BYTES, post
 from fanfold.live.ports import Limits, build_node_state, build_sock, open_socket
+from fanfold.live.sock import Sock
 from fanfold.topo.clos import leaf_spine
 
+DONE, LOCK = "warm.done", "warm.lock"
+AGAIN_S = 2.0
+"""Between two words of one who waits."""
 
-def warm() -> None:
-    """Compile or load; sends nothing."""
+
+def warm(say: Say = nobody) -> None:
+    """Compile or load; sends nothing. ``say`` is told of work that takes long."""
+    folder = cache_dir("live")
+    done = folder / DONE
+    if not JIT or done.exists():
+        load_all(nobody)
+        return
+    with _alone(folder, say):
+        load_all(nobody if done.exists() else say)
+        try:
+            done.touch()
+        except OSError:
+            return  # numba had no place to keep it either
+
+
+def load_all(say: Say) -> None:
+    """Call every kernel that a node calls, saying which comes next."""
     fabric = leaf_spine(1, 0, 1, name="warm", prefix=0)
     sock = open_socket("127.0.0.1", 0, "warm")
     try:
         io = build_sock(sock)
         node = build_node_state(fabric, "h1", Limits(blocks=1, block_bytes=64, chunks=1))
-        nothing = np.zeros(64, np.uint8)
-        p.serve(io, node, 1, 0)
-        p.transmit(io, node, nothing, 0, 64)
-        collect_pass(nothing, 0, 64, 0, 0, node.plan, node.collect, node.counters.drops)
-        due_reports(build_collect(1, 64, 1, 1), 0, 0, np.zeros(1, np.int64))
-        own = build_fold(1, 4)
-        node.collect.follow[0]["bift_id"], node.collect.follow[0]["bfir_id"] = 0x30000, 1
-        speak(
-            node.collect, 0, 0, WHOLE_ROW, node.row, 0, own, MAX_PSN, np.zeros(4096, np.uint8)
-        )
-        head = np.zeros(128, np.uint8)
-        words = np.zeros(4, np.uint64)
-        open_vat(build_vats(1, 1, 4, 64), 0, 0, 1, words, 4, 0x30000, 1, 0)
-        impose(nothing, head, nothing, 0, 4, 1, np.zeros((1, 4), np.uint64), np.uint64(0), 0, 0)
+        steps = _steps(io, node)
+        for i, (name, call) in enumerate(steps.items()):
+            say(f"compiling kernels, once after a change: {name}, {i + 1} of {len(steps)}")
+            call()
     finally:
         sock.close()
+
+
+def _steps(io: Sock, node: p.Node) -> dict[str, Callable[[], object]]:
+    nothing = np.zeros(64, np.uint8)
+    words = np.zeros(4, np.uint64)
+    collect = node.collect
+
+    def load_post() -> None:
+        io.exits["used"] = 1  # nothing leaves
+        post(io, 1, 0, 0, np.zeros(QUEUE_BYTES, np.uint8))
+        io.exits["used"] = io.exits["full_ps"] = 0
+
+    def load_speak() -> None:
+        collect.follow[0]["bift_id"], collect.follow[0]["bfir_id"] = 0x30000, 1
+        out, own = np.zeros(4096, np.uint8), build_fold(1, 4)
+        speak(collect, 0, 0, WHOLE_ROW, node.row, 0, own, MAX_PSN, out)
+
+    return {
+        "serve": lambda: p.serve(io, node, 1, 0),
+        "post": load_post,
+        "transmit": lambda: p.transmit(io, node, nothing, 0, 64),
+        "collect": lambda: collect_pass(
+            nothing, 0, 64, 0, 0, node.plan, collect, node.counters.drops
+        ),
+        "due reports": lambda: due_reports(
+            build_collect(1, 64, 1, 1), 0, 0, np.zeros(1, np.int64)
+        ),
+        "speak": load_speak,
+        "open vat": lambda: open_vat(build_vats(1, 1, 4, 64), 0, 0, 1, words, 4, 0x30000, 1, 0),
+        "impose": lambda: impose(
+            nothing,
+            np.zeros(128, np.uint8),
+            nothing,
+            0,
+            4,
+            1,
+            np.zeros((1, 4), np.uint64),
+            np.uint64(0),
+            0,
+            0,
+        ),
+    }
+
+
+@contextmanager
+def _alone(folder: Path, say: Say) -> Iterator[None]:
+    """Wait until no other process compiles; the lock ends with the process that holds it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        fd = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError:
+        yield  # each for itself
+        return
+    told = 0.0
+    try:
+        while not _take(fd):
+            if time.monotonic() - told >= AGAIN_S:
+                told = time.monotonic()
+                say("another process compiles the kernels: waiting for it")
+            time.sleep(0.1)
+        yield
+    finally:
+        os.close(fd)
+
+
+def _take(fd: int) -> bool:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from fanfold.kernels.codes import CLASS_CONTROL, CLASS_FEEDBACK, DROP_SEND_FAILED
+from fanfold.kernels.codes import CLASS_CONTROL, CLASS_FEEDBACK
 from fanfold.kernels.collect import EVENT_UNKNOWN, collect_pass
 from fanfold.kernels.layout import UNDERLAY_BYTES
 from fanfold.kernels.state import U8
@@ -39,7 +39,6 @@ class ReceiverRole:
         self.fabric, self.station = fabric, station
         self.bsl = bitstring.bsl_of_bits(fabric.bitstring_bits)
         state = station.node
-        self._addresses = [n.address for n in fabric.port_nodes(name)]
         self.addr = address_of(node.address)
         self.machine = PushReceiver(
             node.bfr_id,
@@ -134,11 +133,8 @@ class ReceiverRole:
     def _send(
         self, port: int, bfir_id: int, flow_port: int, packet: bytes | memoryview, kind: int
     ) -> None:
-        """Once a block: a plain system call costs less than entering compiled code."""
         node = self.station.node
         dport = flow_port if node.ports.bfr_id[port] == bfir_id else self.fabric.port
-        if self.station.send(packet, self._addresses[port], dport):
+        if self.station.send(packet, port, dport):
             node.counters.tx[port, kind, 0] += 1
             node.counters.tx[port, kind, 1] += len(packet) + UNDERLAY_BYTES
-        else:
-            node.counters.drops[DROP_SEND_FAILED] += 1

@@ -13,7 +13,14 @@ from fanfold.impair import LinkImpairment, apply
 from fanfold.live.chance import draw_flow, draw_nonce
 from fanfold.live.clock import now_ps
 from fanfold.live.outbox import Fan, Outbox
-from fanfold.live.ports import Limits, build_node_state, build_sock, check_mtu, open_socket
+from fanfold.live.ports import (
+    Limits,
+    build_node_state,
+    build_sock,
+    check_mtu,
+    open_socket,
+    time_arrivals,
+)
 from fanfold.live.station import Station
 from fanfold.live.status import status_of
 from fanfold.live.warm import warm
@@ -135,9 +142,9 @@ class Push:
         self._notes: dict[int, str] = {}
         me = fabric.by_name[source]
         self.sock = open_socket(me.address, 0, source)
-        self.station = Station(
-            self.sock, build_sock(self.sock), build_node_state(fabric, source, Limits()), None
-        )
+        state = build_node_state(fabric, source, Limits())
+        io = build_sock(self.sock, len(state.ports.addr))
+        self.station = Station(self.sock, io, state, None)
         self.flow = draw_flow()
         self.cap_bps = cap_bps
         self.patience_ps: int = PATIENCE_PS
@@ -156,6 +163,8 @@ class Push:
                 if link.hits(self.source, name):
                     stream = f"link/{name}-{self.source}"
                     apply(self.station.node.mishaps, port, link.impairment, seed, stream)
+                    if link.impairment.needs_times():
+                        time_arrivals(self.sock)
 
     def run(self, statuses: Callable[[], Statuses]) -> PushResult:
         """Send, wait for every receiver's end, gather counters through ``statuses``."""

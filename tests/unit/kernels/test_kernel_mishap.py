@@ -41,10 +41,12 @@ class Link:
         self.drops = np.zeros(N_DROPS, np.int64)
         self.found = np.zeros(3, np.int64)
 
-    def give(self, packets, now_ps=0, port=1):
+    def give(self, packets, now_ps=0, port=1, came_ps=None):
+        """came_ps: when they came, now where nothing is said."""
+        came_ps = now_ps if came_ps is None else came_ps
         block = np.array([*b"".join(packets)], np.uint8)
         seg = len(packets[0])
-        n = impair(block, len(block), seg, port, now_ps, self.mishaps, self.drops)
+        n = impair(block, len(block), seg, port, now_ps, self.mishaps, self.drops, came_ps)
         return [block[at : at + seg][: n - at].tobytes() for at in range(0, n, seg)]
 
     def later(self, now_ps):
@@ -229,16 +231,72 @@ def test_a_block_that_comes_out_has_one_port_and_one_size():
     ]
 
 
-def test_a_limit_lets_through_its_rate_and_one_burst():
-    """40 bytes at 320 bit/s take one second."""
-    second = 10**12
-    link = Link(rate_bps=320, burst_ps=2 * second)
-    assert len(link.give([packet(i) for i in range(16)])) == 3  # two wait, one is on the line
-    assert link.give([packet(1)], now_ps=second // 2) == []
-    assert len(link.give([packet(1)], now_ps=second)) == 1
-    n = sum(len(link.give([packet(0)], now_ps=second + t * second // 4)) for t in range(1, 401))
-    assert n == 100
-    assert link.dropped() == {"impaired": 13 + 1 + 300}
+SECOND = 10**12
+
+
+def through(link, now_ps):
+    """Numbers of the packets that are due, in order."""
+    return [number(p) for _, packets in link.later(now_ps) for p in packets]
+
+
+def test_a_limited_link_is_a_queue_by_departure_times():
+    """40 bytes at 320 bit/s take one second: packet i leaves at second i + 1."""
+    link = Link(rate_bps=320, queue_ps=3 * SECOND)
+    assert link.give([packet(i) for i in range(4)]) == []
+    assert through(link, SECOND - 1) == []
+    assert through(link, SECOND) == [0]
+    assert through(link, 3 * SECOND) == [1, 2]
+    assert through(link, 4 * SECOND - 1) == []
+    assert through(link, 4 * SECOND) == [3]
+    assert link.dropped() == {}
+
+
+def test_the_queue_of_a_limited_link_is_bounded_and_drops_the_newest():
+    """What waits is three seconds at most: one on the line and three behind it."""
+    link = Link(rate_bps=320, queue_ps=3 * SECOND)
+    link.give([packet(i) for i in range(16)])
+    assert through(link, 100 * SECOND) == [0, 1, 2, 3]
+    assert link.dropped() == {"rate_full": 12}
+    link.give([packet(99)], now_ps=101 * SECOND)
+    assert through(link, 102 * SECOND - 1) == []
+    assert through(link, 102 * SECOND) == [99]  # an idle link saves nothing up
+
+
+def test_a_limited_link_holds_its_rate_whatever_is_offered():
+    """1.5 times what it carries, for 200 s, looked at now and then."""
+    link = Link(rate_bps=320, queue_ps=5 * SECOND, n_held=64)
+    rng = stream(1, "tests/rate")
+    out, now = [], 0
+    for i in range(300):
+        now = i * 2 * SECOND // 3
+        link.give([packet(i)], now)
+        if rng.integers(0, 3) == 0:
+            out += through(link, now)
+    n_by_then = len(out + through(link, now))
+    assert abs(n_by_then - now / SECOND) <= 0.02 * now / SECOND
+    assert out == sorted(out)
+    assert link.dropped() == {"rate_full": 300 - 200 - 5}
+
+
+@pytest.mark.parametrize("pause_s", [1, 4, 50])
+def test_a_pause_of_the_process_costs_a_limited_link_nothing(pause_s):
+    """Packets that came meanwhile, no faster than the link, are as far as it brought them."""
+    link = Link(rate_bps=320, queue_ps=2 * SECOND, n_held=64)
+    now = pause_s * SECOND
+    at_once = [link.give([packet(i)], now, came_ps=i * SECOND) for i in range(pause_s)]
+    assert [number(p) for some in at_once for p in some] == [*range(pause_s)]
+    link.give([packet(77)], now)
+    assert through(link, now + SECOND - 1) == []
+    assert through(link, now + SECOND) == [77]
+    assert link.dropped() == {}
+
+
+def test_a_limited_link_with_delay_has_both():
+    link = Link(rate_bps=320, queue_ps=9 * SECOND, delay_ps=5 * SECOND)
+    link.give([packet(0), packet(1)])
+    assert through(link, 6 * SECOND - 1) == []
+    assert through(link, 6 * SECOND) == [0]
+    assert through(link, 7 * SECOND) == [1]
 
 
 @pytest.mark.parametrize("size", [32_700, 32_701, 65_400, 65_401, 65_507])
