@@ -36,6 +36,7 @@ HELD_ROW = np.dtype(
 )
 PS_PER_SECOND = 1_000_000_000_000
 RELEASE_BYTES = 65_400
+LOST = -1
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MUL1, _MUL2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
@@ -100,6 +101,24 @@ def hold(mishaps: Mishaps, buf: U8, at: int, size: int, port: int, due_ps: int) 
 
 
 @kernel
+def leaves_at(row: Row, size: int, came_ps: int) -> int:
+    """When a packet has left a port's limited link, LOST where its queue is full.
+
+    A queue by departure times: each packet leaves when those before it have, and as long after
+    that as it takes at the rate. They count from when packets came, so that a process that was
+    paused finds them as far as a link would have brought them.
+    """
+    if row["rate_bps"] == 0:
+        return came_ps
+    row["free_ps"] = max(row["free_ps"], came_ps)
+    if row["free_ps"] - came_ps > row["queue_ps"]:
+        return LOST
+    row["free_ps"] += size * 8 * PS_PER_SECOND // row["rate_bps"]
+    left_ps: int = row["free_ps"]
+    return left_ps
+
+
+@kernel
 def impair(
     buf: U8,
     n: int,
@@ -111,10 +130,6 @@ def impair(
     came_ps: int,
 ) -> int:
     """Let mishaps befall a block in place; what is left is moved together.
-
-    A limited link is a queue by departure times: each packet leaves when those before it have,
-    and as long after that as it takes at the rate. They count from when packets came, so that
-    a process that was paused finds them as far as a link would have brought them.
 
     Args:
         buf, n, seg: the block. port: where it came in. now_ps: time. came_ps: when it came, at
@@ -128,19 +143,10 @@ def impair(
     at = 0
     while at < n:
         size = min(seg, n - at)
-        left_ps = came_ps
-        gone = 0
-        if chance(row, row["drop"]):
-            gone = DROP_IMPAIRED
-        elif row["rate_bps"] > 0:
-            row["free_ps"] = max(row["free_ps"], came_ps)
-            if row["free_ps"] - came_ps > row["queue_ps"]:
-                gone = DROP_RATE_FULL
-            else:
-                row["free_ps"] += size * 8 * PS_PER_SECOND // row["rate_bps"]
-                left_ps = row["free_ps"]
-        if gone != 0:
-            drops[gone] += 1
+        is_dropped = chance(row, row["drop"])
+        left_ps = LOST if is_dropped else leaves_at(row, size, came_ps)
+        if left_ps == LOST:
+            drops[DROP_IMPAIRED if is_dropped else DROP_RATE_FULL] += 1
             at += seg
             continue
         due = left_ps + row["delay_ps"]

@@ -50,7 +50,7 @@ FOLD_PS = 60_000_000_000
 TAP_BYTES = 64 << 20
 SO_ATTACH_FILTER = 26
 _HEARS = np.array([6], np.uint64)
-"""A classic BPF program: return 0, keep no byte of any packet."""
+"""A packet filter of one instruction: keep no byte of any packet."""
 IP_MTU_DISCOVER = 10
 IP_MTU = 14
 IP_PMTUDISC_PROBE = 3
