@@ -48,14 +48,15 @@ def start(site: Site, fault: str) -> str:
 def test_any_error_of_a_node_is_named_and_its_trace_kept(site: Site) -> None:
     log = site.state / "labs" / "live-bad" / "lab.log"
     said = start(site, "raise ValueError('no such thing')")
-    assert said == f"h1: ValueError: no such thing (trace in {log})"
+    assert said == f"lab 'live-bad': h1: ValueError: no such thing; see {log}"
     assert "ValueError: no such thing" in log.read_text()
     assert "Traceback" in log.read_text()
 
 
 def test_a_node_that_dies_without_a_word_is_said_to_have_died(site: Site) -> None:
     said = start(site, "os.kill(os.getpid(), signal.SIGKILL)")
-    assert "died" in said
+    assert "h1: its process died" in said
+    assert "lab.log" in said
 
 
 def test_a_lab_that_somebody_is_starting_is_not_started_twice(site: Site) -> None:
