@@ -1,7 +1,7 @@
 """What a process that starts says to the one that waits: lines over a pipe, then the end.
 
-``say`` and a text is progress, ``ok`` the good end; anything else is why it did not start. A wait
-lasts as long as there is progress: a line, or processor time that the process gets. A busy
+``say`` and a text is progress, ``ok`` the good end; anything else is why it did not start. A
+wait lasts as long as there is progress: a line, or processor time that the process gets. A busy
 machine is slow, not dead.
 """
 
