@@ -2,11 +2,10 @@
 
 from typing import Annotated, Any
 
-import msgspec
 import typer
 from rich.table import Table
 
-from fanfold.cli.console import screen
+from fanfold.cli.console import print_json, screen
 from fanfold.cli.verb import refuse
 from fanfold.errors import ConfigError
 from fanfold.ids import MAX_BFR_ID
@@ -82,7 +81,7 @@ def _check(field: str, value: int, low: int, high: int) -> None:
 def _print_ids(ids: tuple[int, ...], as_json: bool) -> None:
     """Print BFR-ids."""
     if as_json:
-        print(msgspec.json.encode({"ids": ids}).decode())
+        print_json({"ids": ids})
     else:
         print(",".join(map(str, ids)))
 
@@ -91,7 +90,7 @@ def _print_headers(headers: list[BierHeader], as_json: bool) -> None:
     """Print one row for each SI."""
     rows = [_row(header) for header in headers]
     if as_json:
-        print(msgspec.json.encode(rows).decode())
+        print_json(rows)
         return
     table = Table("SI", "BIFT-id", "BFR-ids", "BitString", "header", show_lines=True)
     for column in table.columns[2:]:

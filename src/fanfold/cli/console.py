@@ -3,15 +3,21 @@
 A table is as wide as its numbers and its longest words, also where the screen is narrower:
 lines then run on, and a terminal wraps them. Text folds at blanks only, and only as far as the
 screen asks for it; in a pipe a row is one line.
+
+Text is shown as it is: names of files and hosts and words of receivers are others' text, so
+nothing in a string is markup, and characters that steer a terminal stand there as escapes. What
+is to be bold or red is a ``Text``.
 """
 
 import os
+import re
 from collections.abc import Iterable
 from typing import Any
 
-from rich.console import Console
-from rich.errors import MarkupError
-from rich.markup import escape
+import msgspec
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.progress import Task, TextColumn
+from rich.segment import Segment
 from rich.table import Column, Table
 from rich.text import Text
 
@@ -31,7 +37,61 @@ class Told(Exception):  # noqa: N818 - the name says what happened
         self.code = code
 
 
-class Screen(Console):
+STEERS = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060\u2066-\u2069"
+    "\ud800-\udfff\ufeff]"
+)
+"""Control characters, marks of writing direction, what is not seen, halves of characters."""
+
+
+def printable(text: str, keep: str = "") -> str:
+    """Text that a terminal shows and does not obey, but for characters to keep as they are."""
+
+    def escaped(found: re.Match[str]) -> str:
+        char = found.group()
+        return char if char in keep else char.encode("unicode_escape").decode()
+
+    return STEERS.sub(escaped, text)
+
+
+def bold(text: str, style: str = "bold") -> Text:
+    """Text in a style."""
+    return Text(printable(text), style)
+
+
+class Words(TextColumn):
+    """A column of a progress bar; its text is no markup."""
+
+    def __init__(self, text_format: str) -> None:
+        super().__init__(text_format, markup=False)
+
+    def render(self, task: Task) -> Text:
+        """Text as wide as what is shown."""
+        return Text(printable(self.text_format.format(task=task)))
+
+
+class Plain(Console):
+    """A console that shows text as it is, whatever stands in it."""
+
+    def __init__(self, **more: Any) -> None:
+        super().__init__(highlight=False, markup=False, emoji=False, **more)
+
+    def render_str(self, text: str, **more: Any) -> Text:
+        """Text of a string, as wide as what is shown."""
+        return super().render_str(printable(text, "\n"), **more)
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """All that is shown comes by here."""
+        for segment in super().render(renderable, options):
+            if segment.control:
+                yield segment
+            else:
+                yield Segment(printable(segment.text, "\n"), segment.style)
+
+
+class Screen(Plain):
     """A console that gives each column of a table the room that its cells need."""
 
     def print(self, *objects: Any, **more: Any) -> None:
@@ -39,6 +99,8 @@ class Screen(Console):
         for one in objects:
             if isinstance(one, Table):
                 self._print_table(one)
+            elif isinstance(one, str):
+                self.print(Text(printable(one)), **more)
             else:
                 words = {"soft_wrap": self.soft_wrap or not self.is_terminal, **more}
                 super().print(one, **words)
@@ -47,19 +109,18 @@ class Screen(Console):
 
     def _print_table(self, table: Table) -> None:
         width = max(self.width, fit(table, self.width))
-        wide = Console(
+        wide = Plain(
             file=self.file,
             force_terminal=self.is_terminal,
             width=width,
             height=self.height,  # with both given, no screen is asked
-            highlight=False,
         )
         wide.print(table)
 
 
 def screen() -> Screen:
     """Standard output."""
-    made = Screen(highlight=False)
+    made = Screen()
     if not made.is_terminal and not os.environ.get("COLUMNS"):
         made.width = PIPED
     return made
@@ -67,17 +128,33 @@ def screen() -> Screen:
 
 def error_screen() -> Screen:
     """Standard error."""
-    return Screen(stderr=True, soft_wrap=True, highlight=False)
+    return Screen(stderr=True, soft_wrap=True)
 
 
 def tell_error(text: str) -> None:
     """One line on stderr."""
-    error_screen().print("[bold red]error:[/] " + escape(" ".join(text.split())))
+    _tell_line("error:", "bold red", text)
+
+
+def say(text: str) -> None:
+    """One line on standard output, at once."""
+    print(printable(text), flush=True)
+
+
+def print_json(value: Any) -> None:
+    """One value as JSON; what would steer a terminal stands there as an escape of JSON."""
+    text = msgspec.json.encode(value).decode()
+    print(STEERS.sub(lambda found: f"\\u{ord(found.group()):04x}", text))
 
 
 def tell_warning(text: str) -> None:
     """One line on stderr, of what is odd and no error."""
-    error_screen().print("[yellow]note:[/] " + escape(" ".join(text.split())))
+    _tell_line("note:", "yellow", text)
+
+
+def _tell_line(mark: str, style: str, text: str) -> None:
+    line = printable(" ".join(text.split()))
+    error_screen().print(Text.assemble((mark, style), " ", line))
 
 
 def fit(table: Table, room: int) -> int:
@@ -120,12 +197,7 @@ def _span(cells: Iterable[Any]) -> tuple[int, int]:
 
 
 def _plain(cell: Any) -> str:
-    if isinstance(cell, Text):
-        return cell.plain
-    try:
-        return Text.from_markup(str(cell)).plain
-    except MarkupError:
-        return str(cell)
+    return cell.plain if isinstance(cell, Text) else printable(str(cell), "\n")
 
 
 def _dealt(needs: list[tuple[int, int]], left: int) -> list[int]:

@@ -7,7 +7,7 @@ import msgspec
 import typer
 from rich.table import Table
 
-from fanfold.cli.console import screen
+from fanfold.cli.console import print_json, screen
 from fanfold.errors import ConfigError, ExitCode
 from fanfold.wire import bitstring as bs
 from fanfold.wire.inner import Inner, address_text
@@ -30,7 +30,7 @@ def decode(
     buf = _bytes_of(sys.stdin.read() if packet == "-" else packet)
     found = dissect(buf, bs.bsl_of_bits(bsl) if bsl is not None else 0)
     if as_json:
-        print(msgspec.json.encode(_as_json(found)).decode())
+        print_json(_as_json(found))
     else:
         _print(found)
     if found.refused:
@@ -56,7 +56,7 @@ def _print(found: Dissection) -> None:
             table.add_row(name, str(value))
         console.print(table)
     if found.refused:
-        console.print(f"refused: {found.refused}", markup=False, highlight=False)
+        console.print(f"refused: {found.refused}")
     else:
         print(f"payload: {len(found.payload)} bytes")
 

@@ -40,7 +40,7 @@ def demo(
         with telling(PATIENCE_S) as say:
             told = lab.up(fabric, make_lab_host, say)
         if not as_json:
-            print(f"{len(fabric.nodes)} nodes up in {told['seconds']:.2f} s; pushing {what}")
+            say(f"{len(fabric.nodes)} nodes up in {told['seconds']:.2f} s; pushing {what}")
         result = run_push(Site(lab, None), Order(what), is_shown=not as_json)
     finally:
         lab.down(purge=True)
@@ -62,6 +62,8 @@ def find_model() -> Path:
 
 def _require_once(result: PushResult) -> None:
     """The demo's claim: each link carried each packet once, as predicted."""
+    if result.unheard:
+        raise CheckFailed(f"demo: no counters from {', '.join(result.unheard)}")
     off = [f"{x.src} > {x.dst}" for x in result.links if not is_as_predicted(x)]
     if off:
         raise CheckFailed(f"demo: packets on {', '.join(off)} differ from the prediction")

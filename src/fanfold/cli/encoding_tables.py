@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence
 
-import msgspec
 from rich.box import SIMPLE
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
-from fanfold.cli.console import Screen, screen
+from fanfold.cli.console import Screen, bold, print_json, screen
 from fanfold.encodings.catalog import BASELINE, EncodingKind
 from fanfold.encodings.encoding_row import EncodingRow
 from fanfold.encodings.planner import Plan
@@ -34,7 +33,7 @@ def show_catalog(kinds: Sequence[EncodingKind], as_json: bool) -> None:
             {"name": k.name, "lengths": k.lengths, "summary": k.summary, "source": k.source}
             for k in kinds
         ]
-        print(msgspec.json.encode(rows).decode())
+        print_json(rows)
         return
     table = Table("ENCODING", "is", "from", box=SIMPLE)
     for kind in kinds:
@@ -48,7 +47,7 @@ def show_rows(title: str, rows: Sequence[EncodingRow]) -> None:
     console = screen()
     payload = max(row.payload_bytes for row in rows)
     if payload:  # some encoding can
-        console.print(f"[bold]{escape(title)}[/], {format_size(payload)} each")
+        console.print(Text.assemble(bold(title), f", {format_size(payload)} each"))
         screen().print(_rows(rows))
     _tell_refusals(console, rows)
     for line in MEANING:
@@ -58,10 +57,10 @@ def show_rows(title: str, rows: Sequence[EncodingRow]) -> None:
 def show_plan(title: str, plan: Plan) -> None:
     """Candidates, best first, and what spoke against each."""
     console = screen()
-    console.print(f"[bold]{escape(title)}[/]")
+    console.print(bold(title))
     best = plan.picked
     placed = f", BFR-ids by {best.placement}" if best.placement else ""
-    console.print(f"[bold]pick: {best.encoding}{placed}[/]")
+    console.print(bold(f"pick: {best.encoding}{placed}"))
     table = Table("encoding", "BFR-ids", box=SIMPLE)
     for column in ("packets", "header\nfirst B", "bytes on\nlinks", "rows\nread", "state"):
         table.add_column(column, justify="right")
@@ -73,14 +72,16 @@ def show_plan(title: str, plan: Plan) -> None:
             size = format_size(row.link_bytes)
             numbers = [f"{row.n_packets:,}", f"{row.header_bytes:,}", size]
             numbers += [f"{row.most_lookups:,}", format_size(row.state_bytes)]
-        table.add_row(row.encoding, row.placement, *numbers, escape(candidate.verdict))
+        table.add_row(row.encoding, row.placement, *numbers, candidate.verdict)
     screen().print(table)
 
 
 def show_sweep(title: str, sweep: Sweep) -> None:
     """Bytes on links against unicast copies, by size of the group."""
     console = screen()
-    console.print(f"[bold]up to {escape(title)}[/]: bytes on links, unicast copies are 100")
+    console.print(
+        Text.assemble(bold(f"up to {title}"), ": bytes on links, unicast copies are 100")
+    )
     table = Table("encoding", box=SIMPLE)
     for size_row in sweep.sizes:
         table.add_column(f"{size_row.n_members:,}", justify="right")
@@ -90,7 +91,7 @@ def show_sweep(title: str, sweep: Sweep) -> None:
         for size_row in sweep.sizes:
             row = size_row.rows[at]
             text = "-" if row.refusal else _ratio(row.link_bytes * 100, row.unicast_link_bytes)
-            cells.append(f"[bold]{text}[/]" if size_row.cheapest == row.encoding else text)
+            cells.append(bold(text) if size_row.cheapest == row.encoding else text)
         least = sweep.beats.get(first.encoding, 0)
         pays = "" if first.encoding == BASELINE else f"{least:,}" if least else "never"
         table.add_row(first.encoding, *cells, pays)
@@ -138,4 +139,4 @@ def _ratio(part: int, whole: int) -> str:
 def _tell_refusals(console: Screen, rows: Sequence[EncodingRow]) -> None:
     for row in rows:
         if row.refusal:
-            console.print(f"{row.encoding}: cannot: {escape(row.refusal)}")
+            console.print(f"{row.encoding}: cannot: {row.refusal}")

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, TypeVar
 
-import msgspec
 import typer
 
+from fanfold.cli.console import print_json
 from fanfold.cli.encoding_tables import show_catalog, show_plan, show_rows, show_sweep
 from fanfold.cli.seed import checked_seed
 from fanfold.cli.verb import refuse, refuse_but
@@ -101,7 +101,7 @@ def _names(text: str) -> list[str]:
 
 def _show(found: T, show: Callable[[str, T], None], title: str, as_json: bool) -> None:
     if as_json:
-        print(msgspec.json.encode(found).decode())
+        print_json(found)
     else:
         show(title, found)
 

@@ -46,7 +46,7 @@ def _values(story: Story, packet: int) -> dict[str, Any]:
 
 def _show(story: Story, packet: int) -> None:
     console = screen()
-    console.print(f"run {story.run_id}, {story.scheme}: {story.what}", markup=False)
+    console.print(f"run {story.run_id}, {story.scheme}: {story.what}")
     train = f", in its train of up to {story.segment_pkts}" if story.segment_pkts > 1 else ""
     table = Table(title=f"packet {packet}{train}", box=SIMPLE, title_justify="left")
     for column in ("at", "what", "link", "bytes", *_TIMES):

@@ -2,11 +2,10 @@
 
 from typing import Annotated
 
-import msgspec
 import typer
 from rich.progress import Progress, SpinnerColumn, TextColumn
 
-from fanfold.cli.console import error_screen
+from fanfold.cli.console import error_screen, print_json
 from fanfold.cli.gap_tables import show_gap
 from fanfold.cli.seed import checked_seed
 from fanfold.errors import ConfigError
@@ -61,7 +60,7 @@ def gap(
             field = _FLAG_OF.get(error.field, error.field)
             raise ConfigError(field, error.got, error.allowed) from error
     if as_json:
-        print(msgspec.json.encode(found).decode())
+        print_json(found)
     else:
         show_gap(found, numbers=numbers)
 

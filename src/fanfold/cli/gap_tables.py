@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Sequence
 
 from rich.box import SIMPLE
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
-from fanfold.cli.console import Screen, screen
+from fanfold.cli.console import Screen, bold, printable, screen
 from fanfold.study.amount import amount, format_value
 from fanfold.study.gap import REQUIREMENTS
 from fanfold.study.gap_table import Cell, Example, Gap, Limit, Number, cell_of
@@ -19,21 +19,26 @@ _COLOURS = {"Good": "green", "Moderate": "yellow", "Poor": "red"}
 def show_gap(gap: Gap, *, numbers: bool) -> None:
     """Words, deciding numbers and limits; with numbers also all others and what was assumed."""
     console = screen()
-    console.print(f"[bold]{escape(_title(gap))}[/]")
+    console.print(bold(_title(gap)))
     console.print(_words(gap, gap.schemes))
     if gap.variants:
-        console.print("[bold]variants[/]")
+        console.print(bold("variants"))
         console.print(_words(gap, [name for name, _, _ in gap.variants]))
-    console.print("[bold]deciding numbers[/] and their limits; the worst one makes the word")
+    console.print(
+        Text.assemble(
+            bold("deciding numbers"), " and their limits; the worst one makes the word"
+        )
+    )
     console.print(_limits(gap, gap.schemes))
-    console.print("[bold]why not Good[/]")
+    console.print(bold("why not Good"))
     for line in _reasons(gap, gap.schemes):
         console.print(line)
     if numbers:
         _show_numbers(console, gap)
     for example in gap.examples:
         _show_example(console, example)
-    console.print(f"\nagain: {escape(gap.command)}", soft_wrap=True)
+    console.print()
+    console.print(f"again: {gap.command}", soft_wrap=True)
 
 
 def _title(gap: Gap) -> str:
@@ -50,7 +55,7 @@ def _words(gap: Gap, names: Sequence[str]) -> Table:
     for name in names:
         label = f"{name}\n  {what[name]}" if name in what else name
         cells = (_cell(gap, requirement, name) for requirement in REQUIREMENTS)
-        table.add_row(escape(label), *(_word(cell) for cell in cells))
+        table.add_row(label, *(_word(cell) for cell in cells))
     return table
 
 
@@ -59,15 +64,15 @@ def _cell(gap: Gap, requirement: str, name: str) -> Cell | None:
     return cell_of(gap, requirement, name) if (requirement, name) in known else None
 
 
-def _word(cell: Cell | None) -> str:
+def _word(cell: Cell | None) -> str | Text:
     """The word, and what the draft says where it says something."""
     if cell is None:
         return "not measured"
-    text = f"[{_COLOURS[cell.word]}]{cell.word}[/]"
+    text = bold(cell.word, _COLOURS[cell.word])
     if not cell.draft_word:
         return text
     same = "as the draft" if cell.draft_word == cell.word else f"the draft: {cell.draft_word}"
-    return f"{text} ({same})"
+    return Text.assemble(text, f" ({same})")
 
 
 def _limits(gap: Gap, names: Sequence[str]) -> Table:
@@ -88,10 +93,10 @@ def _number(gap: Gap, limit: Limit, name: str) -> Number | None:
     return found[0] if found else None
 
 
-def _value(number: Number | None) -> str:
+def _value(number: Number | None) -> str | Text:
     if number is None:
         return "-"
-    return f"[{_COLOURS[number.word]}]{amount(number.metric, number.value)}[/]"
+    return bold(amount(number.metric, number.value), _COLOURS[number.word])
 
 
 def _reasons(gap: Gap, names: Sequence[str]) -> Iterator[str]:
@@ -99,7 +104,7 @@ def _reasons(gap: Gap, names: Sequence[str]) -> Iterator[str]:
         for requirement in REQUIREMENTS:
             cell = _cell(gap, requirement, name)
             if cell and (cell.word != "Good" or cell.draft_word not in ("", cell.word)):
-                yield f"  {name}, {requirement}: {cell.word}: {escape(cell.why)}"
+                yield f"  {name}, {requirement}: {cell.word}: {cell.why}"
 
 
 def _show_numbers(console: Screen, gap: Gap) -> None:
@@ -151,6 +156,7 @@ def _show_example(console: Screen, example: Example) -> None:
         table.add_column(name, justify="right")
     for line in example.lines:
         table.add_row(line.what, *(format_value(line.unit, n) for _, n in line.values))
-    console.print(f"[bold]{escape(example.title)}[/]  {escape(example.command)}")
+    console.print(Text.assemble(bold(example.title), "  ", printable(example.command)))
     console.print(table)
-    console.print(f"  {escape(example.verdict)}\n")
+    console.print(f"  {example.verdict}")
+    console.print()

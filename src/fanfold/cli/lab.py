@@ -14,7 +14,7 @@ from fanfold.cli.console import screen
 from fanfold.cli.nodes import make_lab_host
 from fanfold.cli.telling import telling
 from fanfold.errors import ConfigError, EnvironmentLack
-from fanfold.live.control import call
+from fanfold.live.doors import Call, ask_all
 from fanfold.live.lab import Lab, claim_range, labs_home, list_labs
 from fanfold.live.ports import open_socket, require_mtu
 from fanfold.push.geometry import geometry_of
@@ -31,6 +31,7 @@ OF_ARRAYS = ("complete", "partial", "passed", "full", "quota", "unlike", "overla
 MAX_DIGITS = 10
 PATIENCE_S = 1.0
 """A start that takes longer says what it does, off a terminal too."""
+STATUS_S = 1.0
 LEAVES, SPINES, HOSTS, MTU = 2, 2, 8, 9000
 """Of a lab where nobody says otherwise."""
 
@@ -190,9 +191,9 @@ def pick_fabric(name: str, leaves: int, spines: int, hosts: int, mtu: int) -> Fa
 def describe(lab: Lab) -> dict[str, Any]:
     """A lab's nodes, each with its counters when it answers."""
     nodes = lab.nodes()
-    for node, entry in nodes.items():
-        if entry["alive"]:
-            entry["status"] = call(lab.door(node), {"do": "status"})
+    calls = {n: Call(lab.door(n), {"do": "status"}) for n, e in nodes.items() if e["alive"]}
+    for node, answer in ask_all(calls, STATUS_S).items():
+        nodes[node]["status"] = answer
     return {
         "lab": lab.name,
         "up": lab.is_up(),

@@ -2,15 +2,23 @@
 
 import signal
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
 import typer
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TaskID, TimeRemainingColumn
 
-from fanfold.cli.console import Told, error_screen, tell_error, tell_warning
+from fanfold.cli.console import (
+    Told,
+    Words,
+    error_screen,
+    print_json,
+    tell_error,
+    tell_warning,
+)
 from fanfold.cli.seed import checked_seed
 from fanfold.cli.tables import show_push
 from fanfold.cli.verb import refuse
@@ -18,14 +26,13 @@ from fanfold.errors import CheckFailed, ConfigError, EnvironmentLack, ExitCode
 from fanfold.ids import expand_nodes
 from fanfold.impair import LinkImpairment, parse_impairment, parse_loss
 from fanfold.live.capture import merge_captures
-from fanfold.live.control import call
+from fanfold.live.doors import Answer, Call, ask_all, begin_asking
 from fanfold.live.lab import Lab
 from fanfold.push.sending import PATIENCE_PS
 from fanfold.push.service import (
     OWN_NAME,
     Push,
     PushResult,
-    Statuses,
     require_complete,
 )
 from fanfold.push.source import Wish
@@ -141,7 +148,7 @@ def finish(result: PushResult, as_json: bool) -> None:
     One that a signal stopped ends with 130: its receivers were told to close.
     """
     if as_json:
-        print(msgspec.json.encode(result).decode())
+        print_json(result)
     else:
         show_push(result)
     try:
@@ -152,6 +159,11 @@ def finish(result: PushResult, as_json: bool) -> None:
         raise Told(code) from error
 
 
+STATUS_S = 0.3
+"""Nodes that are silent for longer are left out of the counters."""
+ORDER_S = 3.0
+
+
 class Site:
     """A fabric and how its nodes' side doors are reached: a lab's sockets, or TCP."""
 
@@ -159,28 +171,45 @@ class Site:
         self.lab, self.config = lab, config
         self.fabric: Fabric = load_fabric(config) if config else lab.fabric()
 
-    def ask(self, node: str, request: dict[str, Any]) -> dict[str, Any]:
-        """One command to one node."""
+    def call(self, node: str, request: dict[str, Any], source: str = "") -> Call:
+        """One question to one node; over TCP it comes from the address of the source."""
         if self.config is None:
-            return call(self.lab.door(node), request)
-        return call((self.fabric.by_name[node].address, self.fabric.port), request, 1.0)
+            return Call(self.lab.door(node), request)
+        by_name = self.fabric.by_name
+        own = by_name[source].address if source else ""
+        return Call((by_name[node].address, self.fabric.port), request, own)
 
-    def statuses(self, but: str) -> Statuses:
-        """Counters of every node that answers, except one."""
-        names = [n.name for n in self.fabric.nodes if n.name != but]
-        answers = {name: self.ask(name, {"do": "status"}) for name in names}
-        return {name: answer for name, answer in answers.items() if "error" not in answer}
+    def begin_statuses(
+        self, names: Sequence[str], source: str
+    ) -> Callable[[], Mapping[str, Answer]]:
+        """Ask nodes for their counters; what is returned gives what they answered in time."""
+        calls = {name: self.call(name, {"do": "status"}, source) for name in names}
+        return begin_asking(calls, STATUS_S)
+
+    def order(self, requests: Mapping[str, dict[str, Any]]) -> dict[str, Answer]:
+        """Commands to nodes of a lab, all at once."""
+        calls = {name: self.call(name, request) for name, request in requests.items()}
+        return ask_all(calls, ORDER_S)
 
     def impair(self, impairments: list[LinkImpairment], seed: int) -> None:
         """Set impairments at every node; an empty list makes all links good again."""
-        for node in self.fabric.nodes:
-            links = {
-                neighbour: msgspec.to_builtins(link.impairment)
-                for link in impairments
-                for neighbour in self.fabric.neighbours[node.name]
-                if link.hits(node.name, neighbour)
+        requests = {
+            node.name: {
+                "do": "impair",
+                "seed": seed,
+                "links": {
+                    neighbour: msgspec.to_builtins(link.impairment)
+                    for link in impairments
+                    for neighbour in self.fabric.neighbours[node.name]
+                    if link.hits(node.name, neighbour)
+                },
             }
-            self.ask(node.name, {"do": "impair", "links": links, "seed": seed})
+            for node in self.fabric.nodes
+        }
+        silent = [n for n, answer in self.order(requests).items() if "error" in answer]
+        if silent:
+            what = "set" if impairments else "taken back"
+            print(f"impairments not {what} at: {', '.join(silent)}", file=sys.stderr)
 
 
 def run_push(
@@ -198,8 +227,8 @@ def run_push(
     pcap, seed = order.pcap, order.seed
     check_capture(pcap, order.path)
     with _Bars(is_shown) as bars, _Signals() as signals:
-        cap = order.terms.cap_bps
-        job = Push(fabric, source, targets, order.path, cap, bars.show, order.wish)
+        cap, ask = order.terms.cap_bps, partial(site.begin_statuses, source=source)
+        job = Push(fabric, source, targets, order.path, cap, bars.show, ask, order.wish)
         job.patience_ps = order.terms.patience_ps
         job.on_silence = bars.tell
         for line in job.warnings:
@@ -211,7 +240,7 @@ def run_push(
             site.impair(impairments, seed)
             job.impair(impairments, seed)
         try:
-            result = job.run(lambda: site.statuses(source))
+            result = job.run()
         finally:
             if impairments:
                 site.impair([], 0)
@@ -301,8 +330,8 @@ def _start_capture(site: Site, pcap: Path | None) -> dict[str, Path]:
         return {}
     bfrs = [n.name for n in site.fabric.nodes if n.role == "bfr"]
     raw = {name: site.lab.folder / f"{name}.raw" for name in bfrs}
-    for name, path in raw.items():
-        answer = site.ask(name, {"do": "capture", "path": str(path)})
+    requests = {n: {"do": "capture", "path": str(file)} for n, file in raw.items()}
+    for name, answer in site.order(requests).items():
         if "error" in answer:
             raise EnvironmentLack(f"--pcap: {name}: {answer['error']}")
     return raw
@@ -311,7 +340,8 @@ def _start_capture(site: Site, pcap: Path | None) -> dict[str, Path]:
 def _end_capture(site: Site, pcap: Path | None, raw: dict[str, Path]) -> None:
     if pcap is None or not raw:
         return
-    lost = sum(site.ask(name, {"do": "capture"}).get("lost", 0) for name in raw)
+    answers = site.order({name: {"do": "capture"} for name in raw}).values()
+    lost = sum(answer.get("lost", 0) for answer in answers)
     merge_captures([path for path in raw.values() if path.exists()], pcap)
     for path in raw.values():
         path.unlink(missing_ok=True)
@@ -325,9 +355,9 @@ class _Bars:
     def __init__(self, is_shown: bool) -> None:
         console = error_screen()
         self._bars = Progress(
-            TextColumn("{task.description:>8}"),
+            Words("{task.description:>8}"),
             BarColumn(40),
-            TextColumn("{task.percentage:>4.0f} %"),
+            Words("{task.percentage:>4.0f} %"),
             TimeRemainingColumn(),
             console=console,
             transient=True,
@@ -348,9 +378,7 @@ class _Bars:
         if not self._is_shown:
             return
         text = f"{name} is silent: waited for while others are served, then for {waits_s:g} s"
-        self._bars.console.print(
-            f"{name} is back" if waits_s < 0 else text, markup=False, highlight=False
-        )
+        self._bars.console.print(f"{name} is back" if waits_s < 0 else text)
 
     def show(self, name: str, done: int, total: int) -> None:
         if name not in self._tasks:

@@ -29,8 +29,5 @@ def receive(
     with telling() as say:
         warm(say)
     host = make_host(fabric, node, None, into, recheck=recheck, fsync=fsync)
-    print(
-        f"{node}: receiving into {into} on {fabric.by_name[node].address}:{fabric.port}",
-        flush=True,
-    )
+    say(f"{node}: receiving into {into} on {fabric.by_name[node].address}:{fabric.port}")
     host.run()

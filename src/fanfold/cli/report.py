@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.progress import Progress, SpinnerColumn, TextColumn
+from rich.progress import Progress, SpinnerColumn
 
-from fanfold.cli.console import error_screen, screen
+from fanfold.cli.console import Words, bold, error_screen, screen
 from fanfold.cli.study_flags import results_home
 from fanfold.errors import ConfigError, EnvironmentLack
 from fanfold.results.store import Store
@@ -53,18 +53,16 @@ def report(
         print(json.dumps(_values(made)))
         return
     console = screen()
-    console.print(f"[bold]{made.title}[/]".replace("\n", " "))
+    console.print(bold(made.title.replace("\n", " ")))
     for line in made.verdict:
-        console.print(line, markup=False)
-    console.print(
-        f"{made.page}, with {len(made.figures)} files of figures beside it", markup=False
-    )
+        console.print(line)
+    console.print(f"{made.page}, with {len(made.figures)} files of figures beside it")
 
 
 @contextmanager
 def _bar(*, is_shown: bool) -> Iterator[Callable[[str, int, int], None]]:
     console = error_screen()
-    columns = SpinnerColumn(), TextColumn("{task.description}")
+    columns = SpinnerColumn(), Words("{task.description}")
     is_on = is_shown and console.is_terminal
     with Progress(*columns, console=console, transient=True, disable=not is_on) as bar:
         task = bar.add_task("drawing")

@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 
+from fanfold.cli.console import print_json
 from fanfold.cli.seed import checked_seed
 from fanfold.cli.study_flags import results_home
 from fanfold.cli.study_view import Line, show_key_rows
@@ -145,7 +145,7 @@ def micro_usd(text: str | None) -> int:
 def _finish(made: list[Study], *, as_json: bool) -> None:
     if as_json:
         value = made[0] if len(made) == 1 else made
-        print(msgspec.json.encode(value).decode())
+        print_json(value)
     refused = sum(bool(row.refusal) for study in made for row in study.rows)
     if refused and refused == sum(len(study.rows) for study in made):
         raise typer.Exit(ExitCode.PARTIAL)

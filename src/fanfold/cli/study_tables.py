@@ -5,10 +5,10 @@ from types import TracebackType
 from typing import Any
 
 from rich.box import SIMPLE
-from rich.progress import Progress, SpinnerColumn, TextColumn
+from rich.progress import Progress, SpinnerColumn
 from rich.table import Table
 
-from fanfold.cli.console import error_screen, screen
+from fanfold.cli.console import Words, error_screen, screen
 from fanfold.live.clock import now_ps
 from fanfold.results.query import Row
 from fanfold.run import Run
@@ -34,7 +34,7 @@ class Bar:
         console = error_screen()
         self._bar = Progress(
             SpinnerColumn(),
-            TextColumn("{task.description}"),
+            Words("{task.description}"),
             console=console,
             transient=True,
             disable=not (is_shown and console.is_terminal),
@@ -97,10 +97,10 @@ def show_comparison(rows: Sequence[Row], runs: Sequence[Run]) -> None:
         table.add_row(*cells, *([_setup(row)] if has_trees else []))
     console.print(table)
     for row in rows:
-        console.print(f"{row['scheme']}: {_why(row)}", markup=False)
+        console.print(f"{row['scheme']}: {_why(row)}")
     for run in runs:
         if run.refusal:
-            console.print(f"left out: {run.scheme}: {run.refusal}", markup=False)
+            console.print(f"left out: {run.scheme}: {run.refusal}")
 
 
 def as_values(rows: Sequence[Row], ratios: Sequence[Row], runs: Sequence[Run]) -> Any:

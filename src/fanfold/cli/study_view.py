@@ -3,12 +3,11 @@
 from types import TracebackType
 from typing import Any
 
-import msgspec
 from rich.box import SIMPLE
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from fanfold.cli.console import error_screen, screen
+from fanfold.cli.console import error_screen, print_json, screen
 from fanfold.report.amounts import format_value, label_of
 from fanfold.study.api import kinds_of
 from fanfold.study.result import Row, Study
@@ -62,19 +61,19 @@ class Line:
 def show_study(study: Study) -> None:
     """Title, table, what to choose, what was assumed."""
     console = screen()
-    console.print(study.title, style="bold", markup=False)
+    console.print(study.title, style="bold")
     console.print(_table(study))
     for row in study.rows:
         if row.refusal or row.note:
             where = "".join(f", {key} {value}" for key, value in row.point.items())
             text = f"left out: {row.refusal}" if row.refusal else row.note
-            console.print(f"{row.scheme}{where}: {text}", markup=False)
+            console.print(f"{row.scheme}{where}: {text}")
     for line in study.verdict:
-        console.print(f"=> {line}", markup=False)
+        console.print(f"=> {line}")
     console.print("assumed, as nobody said otherwise:", style="dim")
     for default in study.defaults:
         text = f"  {default.name}: {default.value} ({default.source})"
-        console.print(text, style="dim", markup=False)
+        console.print(text, style="dim")
 
 
 def show_key_rows(kind: str, *, as_json: bool) -> None:
@@ -85,7 +84,7 @@ def show_key_rows(kind: str, *, as_json: bool) -> None:
             {"study": row.name, "key": key.name, "default": key.default, "source": key.source}
             for row, key in rows
         ]
-        print(msgspec.json.encode(told).decode())
+        print_json(told)
         return
     table = Table("study", "key", "values", "default", "from", box=SIMPLE)
     for row, key in rows:

@@ -14,7 +14,7 @@ def show_push(result: PushResult) -> None:
     console.print(_links(result))
     console.print(_receivers(result))
     for line in summary(result):
-        console.print(line, markup=False)
+        console.print(line)
 
 
 def summary(result: PushResult) -> list[str]:
@@ -30,6 +30,8 @@ def summary(result: PushResult) -> list[str]:
         f"repairs by the source: {result.repairs['packets']} packets, "
         f"{format_size(result.repairs['bytes'])}",
     ]
+    if result.unheard:
+        lines.append(f"no counters from {', '.join(result.unheard)}: their links show ?")
     if result.suspects:
         lines.append(f"all who fell silent are behind: {', '.join(result.suspects)}")
     return lines
@@ -54,14 +56,14 @@ def _links(result: PushResult) -> Table:
         table.add_column(column, justify="right")
     for link in result.links:
         if link.predicted_packets or link.packets or link.repair_packets:
-            mark = "" if is_as_predicted(link) else " !"
+            mark = "" if is_as_predicted(link) or not link.counted else " !"
             table.add_row(
                 f"{link.src} > {link.dst}",
                 f"{link.predicted_packets:,}",
-                f"{link.packets:,}{mark}",
+                f"{link.packets:,}{mark}" if link.counted else "?",
                 f"{link.predicted_bytes:,}",
-                f"{link.bytes:,}",
-                f"{link.repair_bytes:,}",
+                f"{link.bytes:,}" if link.counted else "?",
+                f"{link.repair_bytes:,}" if link.counted else "?",
             )
     return table
 

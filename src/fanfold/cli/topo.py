@@ -3,13 +3,11 @@
 from collections.abc import Callable
 from typing import Annotated
 
-import msgspec
 import typer
 from rich.box import SIMPLE
-from rich.markup import escape
 from rich.table import Table
 
-from fanfold.cli.console import screen
+from fanfold.cli.console import bold, print_json, screen
 from fanfold.cli.seed import checked_seed
 from fanfold.cli.verb import refuse_but
 from fanfold.errors import ConfigError
@@ -50,7 +48,7 @@ def topo(
         raise ConfigError("--jobs", jobs, f"1..{net.n_hosts}, the hosts")
     portrait = build_portrait(net, build_routes(net), jobs)
     if as_json:
-        print(msgspec.json.encode(portrait).decode())
+        print_json(portrait)
     else:
         _show(portrait)
 
@@ -61,7 +59,7 @@ def _print_catalog(as_json: bool) -> None:
     rows += [(f"import:FILE{row.suffix}", row.summary) for row in FILE_CATALOG]
     if as_json:
         keys = [{"name": name, "summary": summary} for name, summary in rows]
-        print(msgspec.json.encode(keys).decode())
+        print_json(keys)
         return
     table = Table("NAME", "is", box=SIMPLE)
     for row in rows:
@@ -71,12 +69,12 @@ def _print_catalog(as_json: bool) -> None:
 
 def _show(portrait: Portrait) -> None:
     console = screen()
-    console.print(f"[bold]{escape(portrait.name)}[/]")
+    console.print(bold(portrait.name))
     for row in _facts(portrait):
         console.print(", ".join(f"{what} {n:,}" for what, n in row.items()))
     console.print()
     for line in picture(portrait):
-        console.print(line, markup=False)
+        console.print(line)
     console.print(_packets(portrait.packets))
 
 

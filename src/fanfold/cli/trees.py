@@ -5,10 +5,9 @@ from typing import Annotated, Any, get_type_hints
 import msgspec
 import typer
 from rich.box import SIMPLE
-from rich.markup import escape
 from rich.table import Table
 
-from fanfold.cli.console import screen
+from fanfold.cli.console import bold, print_json, screen
 from fanfold.cli.seed import checked_seed
 from fanfold.cli.verb import refuse, refuse_but
 from fanfold.errors import ConfigError
@@ -78,7 +77,7 @@ def trees(
     run = build_tree(protocol, net, start, happenings, _settings(setting or []))
     summary = build_summary(net, run)
     if as_json:
-        print(msgspec.json.encode(summary).decode())
+        print_json(summary)
     else:
         _show(net, run, summary)
 
@@ -86,7 +85,7 @@ def trees(
 def _print_catalog(as_json: bool) -> None:
     if as_json:
         rows = [{"name": row.name, "summary": row.summary} for row in CATALOG]
-        print(msgspec.json.encode(rows).decode())
+        print_json(rows)
         return
     table = Table("PROTOCOL", "is", box=SIMPLE)
     for row in CATALOG:
@@ -158,7 +157,7 @@ def _settings(pairs: list[str]) -> TreeSettings:
 def _show(net: Net, run: TreeRun, told: TreeSummary) -> None:
     console = screen()
     title = f"{told.protocol} on {net.name}, {told.n_members} members"
-    console.print(f"[bold]{escape(title)}[/]")
+    console.print(bold(title))
     console.print(_facts(told))
     console.print(_messages(run))
     console.print(_happenings(net, run))

@@ -4,12 +4,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
-from rich.markup import escape
+from rich.text import Text
 from rich.tree import Tree
 
-from fanfold.cli.console import screen
+from fanfold.cli.console import bold, print_json, printable, screen
 from fanfold.cli.seed import checked_seed
 from fanfold.cli.verb import refuse
 from fanfold.errors import ConfigError, ExitCode
@@ -88,7 +87,7 @@ def vat(
             list(told.values()),
             rows,
         )
-        print(msgspec.json.encode(whole).decode())
+        print_json(whole)
     else:
         _show(net, vats, told, faults)
     if faults:
@@ -162,16 +161,16 @@ def _show(
     net: Net, vats: Sequence[Vat], told: dict[str, VatFigures], faults: Sequence[VatFault]
 ) -> None:
     console = screen()
-    console.print(f"[bold]{escape(net.name)}[/]")
+    console.print(bold(net.name))
     left = MAX_DRAWN
     for tree in vats:
         if tree.job in told:
-            console.print(escape(_line(told[tree.job], tree.quota)))
+            console.print(_line(told[tree.job], tree.quota))
             if left > 0:
                 console.print(picture(net, tree, left))
             left -= len(tree.nodes)
     for fault in faults[:MAX_FAULTS]:
-        console.print(f"[bold red]{fault.rule}[/] {escape(fault.text)}")
+        console.print(Text.assemble(bold(fault.rule, "bold red"), " ", printable(fault.text)))
     if len(faults) > MAX_FAULTS:
         console.print(f"and {len(faults) - MAX_FAULTS} faults more")
     n_sound = len(told)
@@ -199,7 +198,7 @@ def picture(net: Net, tree: Vat, most: int) -> Tree:
             at[node.at] = at[node.parent].add(_label(net, node))
     workers = _workers(net, tree)
     for place in at.keys() & workers.keys():
-        at[place].add(escape(_named(workers[place])))
+        at[place].add(_named(workers[place]))
     if len(order) > most:
         drawn.add(f"and {len(order) - most} VAT nodes more")
     return drawn
@@ -215,7 +214,7 @@ def _workers(net: Net, tree: Vat) -> dict[int, list[str]]:
 
 
 def _label(net: Net, node: VatNode) -> str:
-    name = escape(net.node_name(node.at))
+    name = net.node_name(node.at)
     if net.n_hosts > MAX_BITS:
         return f"{name} {node.a_bm.bit_count()} workers"
     bits = "".join(str(node.a_bm >> host & 1) for host in range(net.n_hosts))

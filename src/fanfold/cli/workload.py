@@ -5,11 +5,11 @@ from typing import Any
 import msgspec
 import typer
 from rich.box import SIMPLE
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from fanfold.cli import workload_flags as flags
-from fanfold.cli.console import screen
+from fanfold.cli.console import bold, print_json, screen
 from fanfold.cli.workload_cells import size_of, table_of
 from fanfold.cli.workload_takes import check_listing, check_of, check_of_trace
 from fanfold.cli.workload_trace import show_trace
@@ -88,7 +88,7 @@ def workload(
 def _tell(work: Workload, ask: Ask, as_json: bool) -> None:
     rows = work.rows(ask)
     if as_json:
-        print(msgspec.json.encode(_values(work, ask, rows)).decode())
+        print_json(_values(work, ask, rows))
     else:
         _show(work, ask, rows)
 
@@ -109,7 +109,9 @@ def _values(work: Workload, ask: Ask, rows: list[Row]) -> dict[str, Any]:
 
 def _show(work: Workload, ask: Ask, rows: list[Row]) -> None:
     console = screen()
-    console.print(f"[bold]{escape(ask.model.name)}[/]: {total_params(ask.model):,} parameters")
+    console.print(
+        Text.assemble(bold(ask.model.name), f": {total_params(ask.model):,} parameters")
+    )
     if work.name == "training":
         at = ask.degrees
         console.print(
@@ -132,7 +134,7 @@ def _print_catalog(as_json: bool) -> None:
             "workloads": [{"name": n, "summary": s} for n, s in works],
             "models": [{"name": n, "source": s} for n, s in models],
         }
-        print(msgspec.json.encode(told).decode())
+        print_json(told)
         return
     for title, rows in (("WORKLOAD", works), ("MODEL", models)):
         table = Table(title, "is", box=SIMPLE)

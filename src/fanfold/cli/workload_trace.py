@@ -2,10 +2,9 @@
 
 from pathlib import Path
 
-import msgspec
-from rich.markup import escape
+from rich.text import Text
 
-from fanfold.cli.console import screen
+from fanfold.cli.console import bold, print_json, screen
 from fanfold.cli.workload_cells import table_of
 from fanfold.units import PPB_ONE, format_duration, format_rate
 from fanfold.work.trace_files import TraceForm, load_trace
@@ -30,10 +29,10 @@ def show_trace(
     told = {"workload": form, **gist._asdict(), "rows": rows}
     told |= {"skipped": trace.skipped, "notes": trace.notes}
     if as_json:
-        print(msgspec.json.encode(told).decode())
+        print_json(told)
         return
     console = screen()
-    console.print(f"[bold]{escape(str(path))}[/]: {gist.n_ranks:,} ranks")
+    console.print(Text.assemble(bold(str(path)), f": {gist.n_ranks:,} ranks"))
     console.print(table_of(rows))
     shown = f"{format_rate(rate_bps)} and {format_duration(latency_ps)}"
     share = gist.share_ppb * 1000 // int(PPB_ONE)
@@ -42,6 +41,6 @@ def show_trace(
         f"busiest rank computes {format_duration(gist.busy_ps)}, {share // 10}.{share % 10} %"
     )
     for name, n in trace.skipped.items():
-        console.print(f"left out: {escape(name)}, {n} times")
+        console.print(f"left out: {name}, {n} times")
     for note in trace.notes:
-        console.print(f"assumed: {escape(note)}")
+        console.print(f"assumed: {note}")

@@ -62,6 +62,7 @@ FOLLOW_ROW = np.dtype(
         ("flow_port", np.int64),
         ("bfir_addr", np.int64),
         ("bift_id", np.int64),
+        ("entropy", np.int64),  # of words to the BFIR
         ("heard_ps", np.int64),
     ]
 )

@@ -38,6 +38,7 @@ from fanfold.kernels.slots import NO_SLOT, clear_done_gaps, find_slot, hear, lac
 from fanfold.kernels.state import A_BM, DONE_BM, FIRST_ROW, P_BM, U8, U64, Fold, Row
 
 PASS = -1
+ENTROPY_MASK = 0xFFFFF
 TTL = 64
 NOT_TOLD = 4095
 """``behind`` of a receiver that lacks a block this far back."""
@@ -133,6 +134,7 @@ def fold_packet(buf: U8, at: int, n: int, outer_words: int, fold: Fold, scratch:
         fold.events[FOLD_UNFOLDED] += 1
         return PASS
     merge_feedback(buf, fan, fold, slot, scratch)
+    row["entropy"] = read_u32(buf, at + 4) & ENTROPY_MASK
     return 2 + slot
 
 
@@ -211,7 +213,7 @@ def write_head(row: Row, own_addr: int, psn: int, out: U8) -> int:
     bfir = row["bfir_id"]
     out[: BITS_AT + step + INNER_BYTES + FEEDBACK_BYTES] = 0
     write_u32(out, 0, (bfir_bift(row["bift_id"], bfir) << 12) | 0x100 | TTL)
-    out[5] = (row["bift_id"] >> 16) << 4
+    write_u32(out, 4, (row["bift_id"] >> 16) << 20 | row["entropy"])
     out[9] = PROTO_IPV4
     write_u16(out, 10, bfir)  # names the flow, not the sender of this packet
     index = (bfir - 1) % (64 * words)

@@ -78,7 +78,7 @@ def open_slot(fold: Fold, bfir_id: int, flow: int, block: int, bift_id: int) -> 
             row["bift_id"] = bift_id
             row["round"], row["queue"], row["room"] = 255, 0, 255
             row["worst"], row["n_merged"], row["partial"] = 0, 0, 0
-            row["behind"] = 0
+            row["behind"], row["entropy"] = 0, 0
             row["gaps"] = ZERO
             for plane in range(FIRST_ROW):
                 for w in range(fold.words.shape[2]):

@@ -67,6 +67,7 @@ def speak(
     row["behind"] = min(max(block - advance_floor(collect, f), 0), NOT_TOLD)
     row["bfir_id"], row["flow"], row["block"] = follow["bfir_id"], follow["flow"], block
     row["bift_id"], row["n_words"] = follow["bift_id"], own.words.shape[2]
+    row["entropy"] = follow["entropy"]
     row["flow_port"], row["bfir_addr"] = follow["flow_port"], follow["bfir_addr"]
     if psn == 0:
         own_report(own, own_index, np.uint64(have))

@@ -34,6 +34,7 @@ SLOT_ROW = np.dtype(
         ("port", np.int64),  # where the data came from: feedback goes back out of it
         ("flow_port", np.int64),
         ("bfir_addr", np.int64),
+        ("entropy", np.int64),  # of words to the BFIR: that of the last one joined
         ("deadline_ps", np.int64),
         ("armed_ps", np.int64),  # when the last data packet passed
         ("n_psn", np.int64),

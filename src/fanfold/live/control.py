@@ -1,10 +1,13 @@
 """A node's side door: one JSON line in, one JSON line out, over a stream socket.
 
 On a Unix socket of a lab's own folder every command works; on TCP, at the node's own address
-and port, only ``status`` does. Commands run in the node's loop, the threads here only wait.
+and port, only ``status`` does, and only for those whom it concerns: callers with an address of
+the fabric file, and on the node's own machine processes of its own user or of root. Strangers
+get no counters and no flow ids. Commands run in the node's loop, the threads here only wait.
 """
 
 import json
+import os
 import queue
 import socket
 import socketserver
@@ -16,13 +19,16 @@ from pathlib import Path
 from typing import Any
 
 from fanfold.errors import EnvironmentLack
+from fanfold.live.doors import Answer, Call, Where, ask_all
+from fanfold.live.owner import local_owner
 
 MAX_LINE = 65536
 TIMEOUT_S = 5.0
 MAX_CALLERS = 256
 """Connections that wait at one door."""
 
-Answer = dict[str, Any]
+STRANGER: Answer = {"error": "told to nodes of the fabric and to this node's user only"}
+
 Handler = Callable[[dict[str, Any]], Answer]
 
 
@@ -74,9 +80,10 @@ class _Connection(socketserver.StreamRequestHandler):
         assert isinstance(server, (_UnixDoor, _TcpDoor))
         try:
             line = _read_line(self.connection)
-            answer = server.commands.ask(
-                line, server.commands.allowed(is_local=server.is_local)
-            )
+            answer = STRANGER
+            if server.is_local or is_known(self.connection, server.known):
+                allowed = server.commands.allowed(is_local=server.is_local)
+                answer = server.commands.ask(line, allowed)
             self.wfile.write(json.dumps(answer).encode() + b"\n")
         except OSError:
             return  # the other side left; nothing is lost but its answer
@@ -122,6 +129,7 @@ class _UnixDoor(_Bounded, socketserver.UnixStreamServer):
     request_queue_size = 64
     is_local = True
     commands: Commands
+    known: frozenset[str] = frozenset()
 
 
 class _TcpDoor(_Bounded, socketserver.TCPServer):
@@ -129,6 +137,7 @@ class _TcpDoor(_Bounded, socketserver.TCPServer):
     allow_reuse_address = True
     is_local = False
     commands: Commands
+    known: frozenset[str] = frozenset()
 
 
 def open_local(path: Path, commands: Commands) -> Callable[[], None]:
@@ -139,12 +148,23 @@ def open_local(path: Path, commands: Commands) -> Callable[[], None]:
     return _serve(door, commands)
 
 
-def open_tcp(address: str, port: int, commands: Commands) -> Callable[[], None]:
-    """Serve ``status`` on TCP; returns what closes it."""
+def is_known(sock: socket.socket, known: frozenset[str]) -> bool:
+    """Whether a caller over TCP is one whom a node's counters concern."""
+    owner = local_owner(sock)
+    if owner is not None:
+        return owner in (0, os.getuid())
+    return sock.getpeername()[0] in known
+
+
+def open_tcp(
+    address: str, port: int, commands: Commands, known: frozenset[str]
+) -> Callable[[], None]:
+    """Serve ``status`` on TCP to callers with a known address; returns what closes it."""
     try:
         door = _TcpDoor((address, port), _Connection)
     except OSError as error:
         raise EnvironmentLack(f"TCP port {port} of {address}: {error.strerror}") from error
+    door.known = known
     return _serve(door, commands)
 
 
@@ -160,19 +180,6 @@ def _serve(door: _UnixDoor | _TcpDoor, commands: Commands) -> Callable[[], None]
     return close
 
 
-def call(
-    where: Path | tuple[str, int], request: dict[str, Any], timeout_s: float = 3.0
-) -> Answer:
+def call(where: Where, request: dict[str, Any], timeout_s: float = 3.0) -> Answer:
     """Ask a node; an answer with ``error`` when it cannot be reached."""
-    family = socket.AF_UNIX if isinstance(where, Path) else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as sock:
-        sock.settimeout(timeout_s)
-        try:
-            sock.connect(str(where) if isinstance(where, Path) else where)
-            sock.sendall(json.dumps(request).encode() + b"\n")
-            with sock.makefile("rb") as file:
-                line = file.readline(1 << 22)
-            answer = json.loads(line)
-        except (OSError, ValueError) as error:
-            return {"error": f"no answer: {error}"}
-    return answer if isinstance(answer, dict) else {"error": "not an object"}
+    return ask_all({"": Call(where, request)}, timeout_s)[""]

@@ -69,7 +69,9 @@ class Host:
         self._close_door = (
             open_local(door, self.commands)
             if door is not None
-            else open_tcp(node.address, fabric.port, self.commands)
+            else open_tcp(
+                node.address, fabric.port, self.commands, frozenset(fabric.by_address)
+            )
         )
 
     def run(self) -> None:

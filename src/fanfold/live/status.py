@@ -1,7 +1,9 @@
 """A node's counters as plain values: links by neighbour, drops and folds by name, flows."""
 
 import os
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
 
 from fanfold.core.effects import DropReason, FoldEvent, TrafficClass, VatEvent
 from fanfold.live import pump as p
@@ -10,6 +12,58 @@ from fanfold.topo.fabric import Fabric
 
 Counts = dict[str, list[int]]
 """Class -> [packets, bytes]."""
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+Classes = dict[str, tuple[Count, Count]]
+
+
+class LinkStatus(msgspec.Struct, frozen=True):
+    """What went over one link of a node, by class."""
+
+    tx: Classes
+    rx: Classes
+
+
+class FlowStatus(msgspec.Struct, frozen=True):
+    """What a node sent of one flow, by neighbour and class."""
+
+    bfir_id: Count
+    flow: Count
+    tx: dict[str, Classes]
+
+
+class NodeStatus(msgspec.Struct, frozen=True):
+    """A node's counters as others take them from its answer."""
+
+    links: dict[str, LinkStatus]
+    drops: dict[str, Count]
+    flows: list[FlowStatus]
+
+
+def read_status(fabric: Fabric, name: str, answer: object) -> NodeStatus | None:
+    """What a node answered; None when it is no status. Words of nobody's are left out."""
+    try:
+        given = msgspec.convert(answer, NodeStatus)
+    except (msgspec.ValidationError, RecursionError):
+        return None
+    near = fabric.neighbours[name]
+    return NodeStatus(
+        links={
+            to: LinkStatus(_known(row.tx), _known(row.rx))
+            for to, row in given.links.items()
+            if to in near
+        },
+        drops={word: n for word, n in given.drops.items() if word in set(DropReason)},
+        flows=[
+            FlowStatus(
+                row.bfir_id, row.flow, {to: _known(c) for to, c in row.tx.items() if to in near}
+            )
+            for row in given.flows
+        ],
+    )
+
+
+def _known(classes: Classes) -> Classes:
+    return {kind: counts for kind, counts in classes.items() if kind in set(TrafficClass)}
 
 
 def status_of(fabric: Fabric, name: str, io: s.Sock, node: p.Node) -> dict[str, Any]:

@@ -41,7 +41,10 @@ class Peer:
         self.slices: dict[int, bytes] = {}
         self.is_split = False
         self.is_silent = False  # it was silent to the end
+        self.is_cut = False  # it answered, and got nothing to the end
         self.remembers = False  # it is only silent: what it said before still holds
+        self.is_owing = False  # an answer to the last question
+        self.way = 0  # by which it is asked, and answers
         self.n_restarts = 0
         self.is_strange = False  # a word of it lacked the nonce: it is asked
         self.other = b""  # digest that it was done with, unlike the source's
@@ -53,6 +56,12 @@ class Peer:
         self._call_gap_ps = 0
         self._n_returns = 0
         self._had = 0
+
+    def next_way(self) -> int:
+        """The way of a question: another one where the last was not answered."""
+        self.way += int(self.is_owing)
+        self.is_owing = True
+        return self.way
 
     def fall_silent(self, now_ps: int) -> None:
         """It answers nothing: it is set aside until it speaks again."""

@@ -1,6 +1,7 @@
 """A BFER that takes pushes: the receiving machine on a live node."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from fanfold.kernels.codes import CLASS_CONTROL, CLASS_FEEDBACK
 from fanfold.kernels.collect import EVENT_UNKNOWN, collect_pass
@@ -13,6 +14,7 @@ from fanfold.push.receiving import PushReceiver
 from fanfold.push.session import Outside, Session
 from fanfold.push.store import Store
 from fanfold.topo.fabric import Fabric
+from fanfold.topo.way_back import WaysBack
 from fanfold.wire import bitstring
 from fanfold.wire.ask import Ask
 from fanfold.wire.bier import PROTO_IPV4, BierHeader
@@ -22,6 +24,15 @@ from fanfold.wire.packet import Packet, build
 from fanfold.wire.report import Report
 
 TTL = 64
+
+
+class _To(NamedTuple):
+    """Whom a REPORT goes to: BFIR-id, address, flow port, entropy of the way there."""
+
+    bfir_id: int
+    addr: int
+    flow_port: int
+    entropy: int
 
 
 class ReceiverRole:
@@ -48,7 +59,12 @@ class ReceiverRole:
             state.counters.drops,
             fabric.bitstring_bits // 64,
             store,
-            Outside(TurnWorker(station.wake), self._name_of, tell),
+            Outside(
+                TurnWorker(station.wake),
+                self._name_of,
+                tell,
+                WaysBack(fabric, name).entropy,
+            ),
         )
 
     def _name_of(self, bfr_id: int) -> str:
@@ -73,13 +89,9 @@ class ReceiverRole:
     def on_timer(self, now: int) -> None:
         """Gaps that are due, disks to look at."""
         for session in self.machine.on_timer(now, self._send_up):
-            self._send_report(
-                session.port,
-                session.bfir_id,
-                session.bfir_addr,
-                session.flow_port,
-                self.machine.report_of(now, session),
-            )
+            report = self.machine.report_of(now, session)
+            to = _To(session.bfir_id, session.bfir_addr, session.flow_port, session.entropy)
+            self._send_report(session.port, to, report)
 
     def deadline_ps(self, now: int) -> int:
         """When ``on_timer`` has something to do."""
@@ -106,24 +118,23 @@ class ReceiverRole:
                 )
 
     def _reply(self, port: int, packet: Packet, report: Report) -> None:
-        self._send_report(
-            port, packet.header.bfir_id, packet.inner.src, packet.inner.sport, report
-        )
+        """By the way that the question came: a sender that hears nothing takes another one."""
+        head, inner = packet.header, packet.inner
+        entropy = self.machine.outside.way_back(head.bfir_id, head.entropy)
+        self._send_report(port, _To(head.bfir_id, inner.src, inner.sport, entropy), report)
 
-    def _send_report(
-        self, port: int, bfir_id: int, addr: int, flow_port: int, report: Report
-    ) -> None:
-        si, position = bitstring.place(bfir_id, self.bsl)
+    def _send_report(self, port: int, to: "_To", report: Report) -> None:
+        si, position = bitstring.place(to.bfir_id, self.bsl)
         header = BierHeader(
             bift_id=bitstring.bift_id(self.bsl, self.fabric.sub_domain, si),
             ttl=TTL,
-            entropy=0,
+            entropy=to.entropy,
             proto=PROTO_IPV4,
             bfir_id=report.bfr_id,
             bitstring=1 << (position - 1),
         )
-        packet = build(header, self.addr, addr, flow_port, report)
-        self._send(port, bfir_id, flow_port, packet, CLASS_CONTROL)
+        packet = build(header, self.addr, to.addr, to.flow_port, report)
+        self._send(port, to.bfir_id, to.flow_port, packet, CLASS_CONTROL)
 
     def _send_up(self, session: Session, packet: U8) -> None:
         self._send(

@@ -110,6 +110,7 @@ class PushReceiver:
         session = Session(now_ps, *key)
         session.port, session.flow_port = port, packet.inner.sport
         session.bfir_addr = packet.inner.src
+        session.entropy = self.outside.way_back(key[0], packet.header.entropy)
         if not self._follow(session, 0, flow, MANIFEST_BLOCKS):
             return False
         self.sessions[key] = session
@@ -207,7 +208,7 @@ class PushReceiver:
         row["used"], row["bfir_id"], row["flow"] = 1, session.bfir_id, flow
         row["map_at"], row["map_len"] = at, n_blocks
         row["newest"] = row["front"] = -1
-        row["heard_ps"] = session.heard_ps
+        row["heard_ps"], row["entropy"] = session.heard_ps, session.entropy
         self.collect.have[at : at + n_blocks] = 0
         session.follow[which] = f
         self._by_follow[f] = (session, which)

@@ -22,6 +22,8 @@ from fanfold.wire.inner import GROUP_ADDRESS
 from fanfold.wire.packet import Packet, build
 from fanfold.wire.report import Report
 
+ENTROPY_MASK = 0xFFFFF
+
 
 class SenderRole:
     """Glue between a station, its outbox and ``PushSender``."""
@@ -87,7 +89,7 @@ class SenderRole:
                 ttl=TTL,
                 bfir_id=box.bfr_id,
                 bitstring=part,
-                entropy=box.entropy,
+                entropy=(box.entropy + effect.way) & ENTROPY_MASK,
                 proto=PROTO_IPV4,
             )
             packet = np.frombuffer(
@@ -98,8 +100,8 @@ class SenderRole:
 
     def send_close(self, reason: CloseReason) -> None:
         """Say goodbye, twice: nobody confirms it."""
-        for _ in range(2):
-            self.send_control(self.machine.close(reason))
+        for last in self.machine.close(reason):
+            self.send_control(last)
 
     def _perform(self, out: list[PushEffect]) -> None:
         for effect in out:

@@ -55,10 +55,11 @@ SLICE_CHUNKS = 8 * SLICE_BYTES
 
 
 class SendControl(msgspec.Struct, frozen=True):
-    """Send an ASK or CLOSE to a BitString."""
+    """Send an ASK or CLOSE to a BitString; way: 0 that of the data, else another one."""
 
     message: Ask | Close
     bits: int
+    way: int = 0
 
 
 PushEffect = Effect | SendControl
@@ -172,7 +173,7 @@ class PushSender:
             return False
         self.n_reports += 1
         peer.heard_ps = now_ps
-        peer.is_silent = peer.is_strange = False
+        peer.is_silent = peer.is_strange = peer.is_owing = False
         bit = report.bfr_id - 1
         if peer.state == State.SILENT and not peer.come_back(report.n_have):
             self._on_end(bit, peer, State.FAILED, "came back again and again, gained nothing")
@@ -217,10 +218,11 @@ class PushSender:
             self._ask(now_ps, out)
             self._ask_ps = now_ps + max(self._ask_gap_ps, FIRST_ASK_PS)
 
-    def close(self, reason: CloseReason) -> SendControl:
-        """The last message of the push."""
+    def close(self, reason: CloseReason) -> list[SendControl]:
+        """The last message of the push, by two ways."""
         everyone = sum(1 << k for k in self.peers)
-        return SendControl(Close(flow=self.flow, reason=reason), everyone)
+        message = Close(flow=self.flow, reason=reason)
+        return [SendControl(message, everyone, way) for way in (0, 1)]
 
     def _pass_on(self, now_ps: int, effects: list[Effect], out: list[PushEffect]) -> None:
         for effect in effects:
@@ -230,6 +232,7 @@ class PushSender:
                 case ReceiverLost(bit=bit, silent_ps=stalled_ps):
                     what = f"answered, but finished nothing for {stalled_ps / 1e12:.1f} s"
                     self._on_end(bit, self.peers[bit], State.FAILED, what)
+                    self.peers[bit].is_cut = True
                 case ReceiverSplit(bit=bit):
                     self.peers[bit].is_split = True
                 case SendBlock():
@@ -349,7 +352,7 @@ class PushSender:
         lacks = self._lacks(peer, report)
         if lacks is None:
             cursor = next(c for c in range(self._n_slices()) if c not in peer.slices)
-            out.append(SendControl(self._question(cursor), 1 << bit))
+            out.append(SendControl(self._question(cursor), 1 << bit, peer.way))
             return
         peer.state = State.RECEIVING
         self._first_ready_ps = min(self._first_ready_ps, now_ps)
@@ -451,8 +454,7 @@ class PushSender:
             if self._is_asked(now_ps, bit, peer, (quiet | ~lacking) >> bit & 1):
                 asked |= 1 << bit
         self._wait_for_silent(now_ps)
-        if asked:
-            out.append(SendControl(self._question(0), asked))
+        self._put_question(asked, out)
         gap_ps = min(max(2 * self._ask_gap_ps, FIRST_ASK_PS), ASK_PS)
         self._ask_gap_ps = gap_ps if asked else 0
 
@@ -473,6 +475,14 @@ class PushSender:
             self._served_ps = now_ps
         elif now_ps - self._served_ps >= self.patience_ps:
             self.give_up_silent(now_ps)
+
+    def _put_question(self, asked: int, out: list[PushEffect]) -> None:
+        """Ask; who did not answer the last question is asked, and answers, by another way."""
+        by_way: dict[int, int] = {}
+        for bit in members_of(asked):
+            way = self.peers[bit].next_way()
+            by_way[way] = by_way.get(way, 0) | 1 << bit
+        out += [SendControl(self._question(0), bits, way) for way, bits in by_way.items()]
 
 
 def _is_denied(now_ps: int, peer: Peer, denied_ps: int) -> bool:

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -25,14 +24,15 @@ from fanfold.live.station import Station
 from fanfold.live.status import status_of
 from fanfold.live.warm import warm
 from fanfold.push import manifest as manifests
+from fanfold.push.counted import AskNodes, Counted
 from fanfold.push.envelope import Proof, wrap
 from fanfold.push.geometry import Geometry, geometry_of
 from fanfold.push.peer import ENDED, State
-from fanfold.push.sender_role import SenderRole, drive
+from fanfold.push.sender_role import ENTROPY_MASK, SenderRole, drive
 from fanfold.push.sending import PATIENCE_PS, PushSender
 from fanfold.push.source import SourceReader, Wish, build_manifest
 from fanfold.topo.fabric import Fabric
-from fanfold.topo.predict import predict_links, suspect
+from fanfold.topo.predict import nodes_on_trees, predict_links, suspect
 from fanfold.units import PS_PER_SECOND
 from fanfold.wire.bitstring import bsl_of_bits
 from fanfold.wire.close import CloseReason
@@ -42,9 +42,6 @@ Progress = Callable[[str, int, int], None]
 """(receiver name or "hash", done, of all)"""
 OnSilence = Callable[[str, float], None]
 """(receiver that fell silent, seconds that it is waited for; -1 when it speaks again)"""
-Statuses = dict[str, dict[str, Any]]
-"""Node name -> its status."""
-ENTROPY_MASK = 0xFFFFF
 TICK_PS = 100_000_000_000
 OWN_NAME = Wish()
 
@@ -72,6 +69,8 @@ class LinkResult(msgspec.Struct, frozen=True):
     repair_packets: int
     repair_bytes: int
     feedback_packets: int
+    counted: bool = True
+    """The sending end told what it counted."""
 
 
 class PushResult(msgspec.Struct, frozen=True):
@@ -94,6 +93,8 @@ class PushResult(msgspec.Struct, frozen=True):
     suspects: list[str]
     warnings: list[str]
     cpu_seconds: float
+    unheard: list[str] = []
+    """Nodes on the push's trees that told no counters."""
     is_interrupted: bool = False
     """Stopped by a signal before everybody had ended."""
 
@@ -107,7 +108,8 @@ class Push:
 
     Args:
         fabric, source: who sends. targets: names of receivers. path: file or directory.
-        cap_bps: rate asked for by hand, 0 = none. wish: how it is to arrive.
+        cap_bps: rate asked for by hand, 0 = none. ask: for the counters of nodes.
+        wish: how it is to arrive.
     """
 
     def __init__(
@@ -118,14 +120,18 @@ class Push:
         path: Path,
         cap_bps: int,
         progress: Progress,
+        ask: AskNodes,
         wish: Wish = OWN_NAME,
     ) -> None:
-        self.fabric, self.source, self.progress = fabric, source, progress
+        self.fabric, self.source, self.progress, self.ask = fabric, source, progress, ask
         self.targets = [t for t in targets if t != source]
         if not self.targets:
             raise ConfigError("--to", source, "at least one receiver other than the source")
         check_mtu(fabric, source)
         self.geometry: Geometry = geometry_of(fabric.mtu, fabric.bitstring_bits)
+        self.flow = draw_flow()
+        self.nodes = nodes_on_trees(fabric, source, self.entropy(), set(self.targets))
+        self._before = ask(self.nodes)  # they answer while the file is read
         warm()
         began = now_ps()
         self.manifest, self.reader = build_manifest(
@@ -145,7 +151,6 @@ class Push:
         state = build_node_state(fabric, source, Limits())
         io = build_sock(self.sock, len(state.ports.addr))
         self.station = Station(self.sock, io, state, None)
-        self.flow = draw_flow()
         self.cap_bps = cap_bps
         self.patience_ps: int = PATIENCE_PS
         """How long those who are silent are waited for when all others have ended."""
@@ -166,10 +171,9 @@ class Push:
                     if link.impairment.needs_times():
                         time_arrivals(self.sock)
 
-    def run(self, statuses: Callable[[], Statuses]) -> PushResult:
-        """Send, wait for every receiver's end, gather counters through ``statuses``."""
+    def run(self) -> PushResult:
+        """Send, wait for every receiver's end, gather counters."""
         cpu = _cpu_s()
-        before = {name: s.get("drops", {}) for name, s in statuses().items()}
         role = self._build_role()
         machine = role.machine
         try:
@@ -184,13 +188,10 @@ class Push:
             role.send_close(CloseReason.ABORTED if is_aborted else CloseReason.DONE)
             machine.give_up_silent(end_ps)
             self._tick(NEVER_TICK, machine)
-            result = self._result(role, end_ps, statuses(), _cpu_s() - cpu)
-            drops = {n: since(d, before.get(n, {})) for n, d in result.drops.items()}
-            return msgspec.structs.replace(
-                result,
-                drops={name: counts for name, counts in drops.items() if counts},
-                is_interrupted=self.is_stopped and is_aborted,
-            )
+            cpu_s = _cpu_s() - cpu
+            result = self._result(role, end_ps, self._counted(), cpu_s)
+            is_interrupted = self.is_stopped and is_aborted
+            return msgspec.structs.replace(result, is_interrupted=is_interrupted)
         finally:
             self.close()
 
@@ -268,18 +269,20 @@ class Push:
     def _name(self, bit: int) -> str:
         return self.fabric.by_bfr_id[bit + 1].name
 
+    def _counted(self) -> Counted:
+        after = self.ask(self.nodes)()
+        own = status_of(self.fabric, self.source, self.station.io, self.station.node)
+        return Counted(self.fabric, self.source, self.nodes, self._before(), after, own)
+
     def _result(
-        self, role: SenderRole, end_ps: int, statuses: Statuses, cpu_s: float
+        self, role: SenderRole, end_ps: int, counted: Counted, cpu_s: float
     ) -> PushResult:
         machine = role.machine
-        statuses[self.source] = status_of(
-            self.fabric, self.source, self.station.io, self.station.node
-        )
         verified = [p.done_ps for p in machine.peers.values() if p.state == State.VERIFIED]
         began_ps = machine.data_start_ps or end_ps
         data_ps = max((max(verified) if verified else end_ps) - began_ps, 0)
-        links = self._links(role, statuses)
-        lost = {self._name(b) for b, p in machine.peers.items() if p.is_silent}
+        links = self._links(role, counted)
+        lost = {self._name(b) for b, p in machine.peers.items() if p.is_silent or p.is_cut}
         return PushResult(
             name=self.manifest.name,
             source=self.source,
@@ -298,16 +301,19 @@ class Push:
                 "packets": sum(x.repair_packets for x in links if x.src == self.source),
                 "bytes": sum(x.repair_bytes for x in links if x.src == self.source),
             },
-            source_link_bytes=sum(
-                x[1]
-                for link in statuses[self.source]["links"].values()
-                for x in link["tx"].values()
-            ),
-            drops={name: s["drops"] for name, s in statuses.items() if s.get("drops")},
-            suspects=suspect(self.fabric, self.source, lost, self.entropy()) if lost else [],
+            source_link_bytes=counted.sent(self.source),
+            drops=counted.drops(),
+            suspects=self._suspects(lost, counted) if lost else [],
             warnings=self.warnings,
             cpu_seconds=round(cpu_s, 3),
+            unheard=counted.unheard,
         )
+
+    def _suspects(self, lost: set[str], counted: Counted) -> list[str]:
+        me = self.fabric.by_name[self.source].bfr_id
+        dead = counted.dead(me, self.flow) | counted.dead(me, self.flow | 1)
+        targets = set(self.targets)
+        return suspect(self.fabric, self.source, lost, self.entropy(), targets, dead)
 
     def _receiver(self, machine: PushSender, bit: int) -> ReceiverResult:
         peer = machine.peers[bit]
@@ -324,21 +330,17 @@ class Push:
             split=peer.is_split,
         )
 
-    def _links(self, role: SenderRole, statuses: Statuses) -> list[LinkResult]:
+    def _links(self, role: SenderRole, told: Counted) -> list[LinkResult]:
         sent = [
             (frozenset(self._names(bits)), n, role.outbox.plain_bytes[bits], self.entropy())
             for bits, n in role.outbox.plain.items()
         ]
         predicted = predict_links(self.fabric, self.source, sent)
-        counted = {
-            (name, to): classes
-            for name, status in statuses.items()
-            for to, classes in self._flow_links(status).items()
-        }
+        counted = told.links(self.fabric.by_name[self.source].bfr_id, self.flow | 1)
         rows = []
         for src, dst in sorted(predicted.keys() | counted.keys()):
             counts = counted.get((src, dst), {})
-            data, repair = counts.get("data", [0, 0]), counts.get("repair", [0, 0])
+            data, repair = counts.get("data", (0, 0)), counts.get("repair", (0, 0))
             packets, n_bytes = predicted.get((src, dst), (0, 0))
             rows.append(
                 LinkResult(
@@ -350,18 +352,11 @@ class Push:
                     bytes=data[1],
                     repair_packets=repair[0],
                     repair_bytes=repair[1],
-                    feedback_packets=counts.get("feedback", [0, 0])[0],
+                    feedback_packets=counts.get("feedback", (0, 0))[0],
+                    counted=src not in told.unheard,
                 )
             )
         return rows
-
-    def _flow_links(self, status: dict[str, Any]) -> dict[str, dict[str, list[int]]]:
-        me = self.fabric.by_name[self.source].bfr_id
-        for flow in status.get("flows", ()):
-            if flow["bfir_id"] == me and flow["flow"] == self.flow | 1:
-                links: dict[str, dict[str, list[int]]] = flow["tx"]
-                return {to: classes for to, classes in links.items() if classes}
-        return {}
 
     def _names(self, bits: int) -> list[str]:
         return [n.name for i, n in self.fabric.by_bfr_id.items() if bits >> (i - 1) & 1]
@@ -375,12 +370,6 @@ def warnings_of(reader: SourceReader) -> list[str]:
     flaws = [f"{x.path}: {x.what}; pushed as it is (--strict refuses)" for x in reader.flaws]
     left_out = [f"{path} is left out, a receiver's own folder" for path in reader.ignored]
     return flaws + left_out
-
-
-def since(now: dict[str, int], before: dict[str, int]) -> dict[str, int]:
-    """Counts that grew, by how much."""
-    grown = {word: n - before.get(word, 0) for word, n in now.items()}
-    return {word: n for word, n in grown.items() if n > 0}
 
 
 def require_complete(result: PushResult) -> None:

@@ -23,6 +23,7 @@ class Session:
         self.state = ReportState.UNKNOWN
         self.port = 1
         self.flow_port = 0
+        self.entropy = 0  # of words to the sender
         self.bfir_addr = 0
         self.follow = {0: -1, 1: -1}  # manifest, data: rows of collect.follow
         self.parts: dict[int, bytes] = {}
@@ -47,7 +48,7 @@ class Session:
         if state == ReportState.UNKNOWN:
             state, cursor = ReportState.CHECKING, 0  # the manifest is on its way
         elif state in LOOKING:
-            cursor = 1 + (self.work.n_steps if self.work is not None else self.n_steps)
+            cursor = 1 + self.n_steps + (self.work.n_steps if self.work is not None else 0)
         return Report(
             state,
             bfr_id,
@@ -67,13 +68,17 @@ class Session:
 
 
 class Outside:
-    """What a driver lends: hands, names of hosts, an ear for what people should know."""
+    """What a driver lends: hands, names of hosts, an ear for what people should know.
+
+    way_back: (BFIR-id, entropy of its packet) -> entropy of a word to it.
+    """
 
     def __init__(
         self,
         hands: Hands | None = None,
         name_of: Callable[[int], str] = "BFR-id {}".format,
         tell: Callable[[str], None] = lambda line: None,
+        way_back: Callable[[int, int], int] = lambda bfir_id, entropy: entropy,
     ) -> None:
         self.hands: Hands = hands or OwnHands()
-        self.name_of, self.tell = name_of, tell
+        self.name_of, self.tell, self.way_back = name_of, tell, way_back

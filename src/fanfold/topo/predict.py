@@ -16,6 +16,8 @@ from fanfold.wire.bitstring import bift_id, bsl_of_bits, place
 
 Receivers = frozenset[str]
 Direction = tuple[str, str]
+Element = tuple[str, ...]
+"""A node, (name,), or a direction of a link."""
 Sent = tuple[Receivers, int, int, int]
 """Receivers, packets, bytes of all these packets on a link, entropy."""
 
@@ -40,32 +42,64 @@ def predict_links(
     return links
 
 
-def receivers_behind(fabric: Fabric, source: str, entropy: int) -> dict[Direction, Receivers]:
-    """Receivers that a packet of this entropy to all of them reaches over each direction."""
-    everyone = frozenset(n.name for n in fabric.by_bfr_id.values() if n.name != source)
+def receivers_behind(
+    fabric: Fabric, source: str, entropy: int, targets: Set[str] | None = None
+) -> dict[Direction, Receivers]:
+    """Receivers that a packet of this entropy to the targets reaches over each direction.
+
+    targets: names of BFERs; None for all but the source.
+    """
+    if targets is None:
+        targets = {n.name for n in fabric.by_bfr_id.values() if n.name != source}
     behind: dict[Direction, Receivers] = {}
-    for direction, receivers in _Tables(fabric).copies(source, everyone, entropy):
+    for direction, receivers in _Tables(fabric).copies(source, frozenset(targets), entropy):
         behind[direction] = behind.get(direction, frozenset()) | receivers
     return behind
 
 
-def suspect(fabric: Fabric, source: str, missing: Set[str], entropy: int) -> list[str]:
+def nodes_on_trees(
+    fabric: Fabric, source: str, entropy: int, targets: Set[str]
+) -> tuple[str, ...]:
+    """Nodes that packets of this entropy to the targets reach, the targets too."""
+    reached = {to for _, to in receivers_behind(fabric, source, entropy, targets)}
+    return tuple(node.name for node in fabric.nodes if node.name in reached)
+
+
+def suspect(
+    fabric: Fabric,
+    source: str,
+    missing: Set[str],
+    entropy: int,
+    targets: Set[str] | None = None,
+    dead: Set[Element] = frozenset(),
+) -> list[str]:
     """Nodes and links behind which exactly the missing receivers sit, nearest the source first.
 
-    Where no single element explains them all, those that explain most each without blaming a
-    receiver that was heard. Elements in a chain stand together: this entropy cannot tell them
-    apart, another one may.
+    What is known to be dead and explains some of them is named for these. Where no single
+    element explains the others, those that explain most each without blaming a receiver that
+    was heard. Elements in a chain stand together: this entropy cannot tell them apart, another
+    one may.
+
+    Args:
+        targets: who the packets were for, as in ``receivers_behind``. dead: nodes and
+            directions of links by which nothing came, by other knowledge.
     """
-    behind: dict[tuple[str, ...], Receivers] = {}
-    for direction, receivers in receivers_behind(fabric, source, entropy).items():
+    behind: dict[Element, Receivers] = {}
+    for direction, receivers in receivers_behind(fabric, source, entropy, targets).items():
         for element in (direction, direction[1:]):
             behind[element] = behind.get(element, frozenset()) | receivers
     unknown = sorted(missing - frozenset().union(*behind.values()))
     if unknown:
         raise ConfigError("missing", unknown[0], f"BFERs other than {source}")
     guilty = {element: them for element, them in behind.items() if them <= missing}
-    largest = (e for e, them in guilty.items() if not any(them < o for o in guilty.values()))
-    return ["-".join(element) for element in largest]
+    found = _largest({element: them for element, them in guilty.items() if element in dead})
+    left = missing - frozenset().union(*(guilty[element] for element in found))
+    found += _largest({element: them for element, them in guilty.items() if them <= left})
+    return ["-".join(element) for element in found]
+
+
+def _largest(guilty: dict[Element, Receivers]) -> list[Element]:
+    return [e for e, them in guilty.items() if not any(them < o for o in guilty.values())]
 
 
 def _add(a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:

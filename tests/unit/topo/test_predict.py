@@ -83,6 +83,46 @@ def test_suspects_start_near_the_source():
     assert suspect(LAB, "h0", {"h5", "h6", "h7", "h8"}, 0) == want
 
 
+@pytest.mark.parametrize(
+    ("targets", "missing", "names"),
+    [
+        ("h2 h6", "h6", "leaf1-SPINE SPINE SPINE-leaf2 leaf2 leaf2-h6 h6"),
+        ("h6", "h6", "h0-leaf1 leaf1 leaf1-SPINE SPINE SPINE-leaf2 leaf2 leaf2-h6 h6"),
+        ("h2 h3 h6", "h2", "leaf1-h2 h2"),
+        ("h2 h3 h6", "h2 h3 h6", "h0-leaf1 leaf1"),
+    ],
+)
+def test_only_the_targets_tell_what_is_behind_an_element(targets, missing, names):
+    """Nobody heard of h5 and h7, and nobody asked them."""
+    found = suspect(LAB, "h0", set(missing.split()), 0, set(targets.split()))
+    assert sorted(found) == sorted(names.replace("SPINE", spine_of(0)).split())
+
+
+@pytest.mark.parametrize(
+    ("dead", "missing", "names"),
+    [
+        ("leaf2", "h5 h6 h7 h8", "leaf2"),
+        ("SPINE", "h5 h6 h7 h8", "SPINE"),
+        ("SPINE-leaf2", "h5 h6 h7 h8", "SPINE-leaf2"),
+        ("h6", "h6", "h6"),
+        ("leaf2", "h5 h6 h7", "leaf2-h5 h5 leaf2-h6 h6 leaf2-h7 h7"),  # h8 was heard
+        ("leaf2", "h1 h5 h6 h7 h8", "leaf2 leaf1-h1 h1"),
+        ("leaf2 h5 h6", "h5 h6 h7 h8", "leaf2"),  # what they are behind explains them
+        ("h5", "h5 h6", "h5 leaf2-h6 h6"),
+        ("OTHER", "h5 h6 h7 h8", "leaf1-SPINE SPINE SPINE-leaf2 leaf2"),
+    ],
+)
+def test_what_is_known_to_be_dead_is_named_for_whom_it_explains(dead, missing, names):
+    spine = spine_of(0)
+    other = spine_of(1)
+    known = {
+        tuple(e.replace("SPINE", spine).replace("OTHER", other).split("-"))
+        for e in dead.split()
+    }
+    found = suspect(LAB, "h0", set(missing.split()), 0, None, known)
+    assert sorted(found) == sorted(names.replace("SPINE", spine).split())
+
+
 def test_a_second_entropy_tells_spine_from_leaf():
     missing = {"h5", "h6", "h7", "h8"}
     both = set(suspect(LAB, "h0", missing, 0)) & set(suspect(LAB, "h0", missing, 1))

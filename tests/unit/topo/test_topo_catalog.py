@@ -17,7 +17,7 @@ MACHINERY = {
     *("__init__", "catalog", "fabric", "fabric_rules", "graph"),
     *("birt", "bift", "predict"),
     *("net", "net_catalog", "net_rules", "nets", "sketch", "routes", "search"),
-    *("placement", "portrait"),
+    *("placement", "portrait", "way_back"),
     *("vat", "vat_build", "vat_exact", "vat_file", "vat_grow", "vat_rules", "vat_shape"),
 }
 SMALL = {"leaf_spine": (2, 2, 8)}
