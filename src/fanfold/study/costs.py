@@ -50,16 +50,21 @@ def step_costs(
     if busy.any():
         values |= {
             "step_ps": step,
-            "utilisation_ppm": int(busy.sum()) * PPM // max(step * graph.gpus, 1),
-            "idle_gpu_ps": step * graph.gpus - int(busy.sum()),
+            "utilisation_ppm": total_ps(busy) * PPM // max(step * graph.gpus, 1),
+            "idle_gpu_ps": step * graph.gpus - total_ps(busy),
         }
     elif graph.waits == "gpus":
         values["idle_gpu_ps"] = step * graph.gpus
     else:
-        values["idle_gpu_ps"] = int(times.sum())
+        values["idle_gpu_ps"] = total_ps(times)
     if graph.durable:
         values["durable_ps"] = spans[graph.durable].end_ps
     return values
+
+
+def total_ps(times: I64) -> int:
+    """Sum of times, in Python's integers: 107 days of one GPU are 2**63 ps."""
+    return sum(times.tolist())
 
 
 def _receivers(graph: Graph, moves: Mapping[str, Outcome], spans: Mapping[str, Span]) -> I64:

@@ -1,5 +1,7 @@
 """Graphs of phases, and costs, by hand."""
 
+from typing import Literal
+
 import numpy as np
 import pytest
 
@@ -8,6 +10,7 @@ from fanfold.results.outcome import Outcome
 from fanfold.study.costs import Prices, link_costs, priced, step_costs
 from fanfold.study.phases import Graph, Phase, schedule
 from fanfold.topo.nets import build_named_net
+from fanfold.units import PS_PER_SECOND
 
 ZERO = np.zeros(0, np.int64)
 
@@ -102,6 +105,26 @@ def test_all_gpus_wait_for_disks() -> None:
     values = step_costs(steps, {"send": 10, "disk": 25, "done": 0}, moves)
     assert values["durable_ps"] == 25
     assert values["idle_gpu_ps"] == 75
+
+
+@pytest.mark.parametrize("waits", ["receivers", "gpus"])
+def test_idle_time_of_many_gpus_is_not_bound_by_64_bits(
+    waits: Literal["receivers", "gpus"],
+) -> None:
+    """65,536 hosts x 10^5 s are 6.55 x 10^21 ps, seven hundred times 2^63."""
+    n, each = 65_536, 10**5 * PS_PER_SECOND
+    moves = {"a": outcome([0] + [each] * (n - 1), [0] + [5] * (n - 1))}
+    steps = graph(Phase("a"), waits=waits)._replace(gpus=n)
+    values = step_costs(steps, {"a": each}, moves)
+    assert values["idle_gpu_ps"] == each * (n if waits == "gpus" else n - 1)
+    assert values["time_p99_ps"] == each
+
+
+def test_time_of_gpus_that_compute_is_not_bound_by_64_bits() -> None:
+    n, each = 65_536, 10**5 * PS_PER_SECOND
+    values = step_costs(graph(compute("in", [each] * n))._replace(gpus=n), {"in": 2 * each}, {})
+    assert values["idle_gpu_ps"] == each * n
+    assert values["utilisation_ppm"] == 500_000
 
 
 def test_links_of_two_phases_add_up() -> None:
