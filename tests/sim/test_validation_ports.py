@@ -1,6 +1,8 @@
 """Ports against slow twins: rates, cut-through, limits, marks, trims, PFC, failures."""
 
+from fractions import Fraction
 from itertools import pairwise
+from math import floor
 
 import numpy as np
 import pytest
@@ -27,11 +29,15 @@ from fanfold.topo.nets import build_named_net
 
 for_compiled = pytest.mark.skipif(not JIT, reason="packet by packet this is for compiled code")
 FAST, MIDDLE, SLOW = 400 * 10**9, 100 * 10**9, 25 * 10**9
+ODD, NVLINK, THIRD = 900 * 10**9, 3600 * 10**9, 7 * 10**9
 PATHS = {
     "even": [(MIDDLE, US)] * 4,
     "faster": [(SLOW, 7), (MIDDLE, US), (FAST, 3 * US)],
     "slower": [(FAST, US), (MIDDLE, 2 * US), (SLOW, US)],
     "up and down": [(MIDDLE, US), (FAST, 500), (SLOW, 2 * US), (FAST, US), (MIDDLE, US)],
+    "900 Gb/s": [(ODD, US)] * 3,
+    "3600 Gb/s, then less": [(NVLINK, 7), (ODD, US), (THIRD, 3)],
+    "7 Gb/s, then more": [(THIRD, US), (NVLINK, 7), (ODD, US)],
 }
 
 
@@ -42,16 +48,19 @@ def pipe(lines, n, *, cuts):
     link is not faster.
     """
     free = [0] * len(lines)
+    exact = [Fraction(0)] * len(lines)  # the same, with the parts of a ps
     arrived = 0
-    for k in range(n):
-        ready = k * 4160 * (8 * 10**12 // lines[0][0])
+    for _ in range(n):
+        ready = 0
         for i, (bps, prop_ps) in enumerate(lines):
-            byte_ps = 8 * 10**12 // bps
+            byte_ps = Fraction(8 * 10**12, bps)
             start = max(ready, free[i])
-            free[i] = start + 4160 * byte_ps
+            began = exact[i] if start == free[i] else Fraction(start)
+            exact[i] = began + 4160 * byte_ps
+            free[i] = floor(exact[i])
             arrived = free[i] + prop_ps
             follows = i + 1 < len(lines) and lines[i + 1][0] <= bps
-            ready = start + 64 * byte_ps + prop_ps if cuts and follows else arrived
+            ready = floor(began + 64 * byte_ps) + prop_ps if cuts and follows else arrived
     return arrived
 
 
@@ -61,7 +70,7 @@ def test_links_of_any_rate_in_a_row(lines, cuts):
     for n in (1, 2, 9):
         out = alone(chain(*lines), messages((0, 1, n * PKT)), Settings(cut_through=cuts))
         assert out.host_ps[1] == pipe(lines, n, cuts=cuts)
-        back = sum(64 * (8 * 10**12 // bps) + prop for bps, prop in lines)
+        back = sum(64 * 8 * 10**12 // bps + prop for bps, prop in lines)
         assert out.end_ps == out.host_ps[1] + back
 
 

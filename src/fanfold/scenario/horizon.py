@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 from fanfold.errors import ConfigError
 from fanfold.scenario.settings import Settings
 from fanfold.schemes.program import Program
+from fanfold.topo.byte_time import LEAST_RATE_BPS
 from fanfold.topo.net import Net
 from fanfold.units import PS_PER_SECOND, format_duration, format_rate
 
@@ -30,6 +31,10 @@ def check_links(net: Net) -> None:
     if fastest > MAX_RATE_BPS:
         allowed = f"links of up to {format_rate(MAX_RATE_BPS)}"
         raise ConfigError("topology", format_rate(fastest), allowed)
+    slowest = int(net.bps.min(initial=LEAST_RATE_BPS))
+    if slowest < LEAST_RATE_BPS:
+        allowed = f"links of at least {format_rate(LEAST_RATE_BPS)}"
+        raise ConfigError("topology", format_rate(slowest), allowed)
     if longest > MAX_DELAY_PS:
         allowed = f"links of up to {format_duration(MAX_DELAY_PS)}"
         raise ConfigError("topology", format_duration(longest), allowed)
@@ -45,9 +50,9 @@ def check_horizon(net: Net, program: Program, settings: Settings) -> None:
     n_bytes += sum(one.n_bytes for one in program.many)
     n_pkts = n_bytes // settings.payload_bytes + program.n_sent * program.chunks
     wire_bytes = n_bytes + n_pkts * settings.header_bytes
-    byte_ps = 8 * PS_PER_SECOND // int(net.bps.min(initial=MAX_RATE_BPS))
+    slowest = int(net.bps.min(initial=MAX_RATE_BPS))
     hop_ps = int(net.prop_ps.max(initial=0)) + settings.switch_ps
-    worst_ps = wire_bytes * byte_ps + program.n_items * HOPS * hop_ps
+    worst_ps = wire_bytes * 8 * PS_PER_SECOND // slowest + program.n_items * HOPS * hop_ps
     worst_ps += _total(program.pauses_ps) + int(program.start_ps.max(initial=0))
     if worst_ps > MAX_PS:
         got = f"what may take {worst_ps // _DAY_PS:,} days"

@@ -139,7 +139,7 @@ def _tree(switches: Switches) -> FanTree:
 
 def _ready_ps(net: Net, switches: Switches) -> int:
     """One question to each switch, one after the other, and the answer of the farthest."""
-    mad_ps = MAD_BYTES * (8 * PS_PER_SECOND // int(net.bps.min()))
+    mad_ps = MAD_BYTES * 8 * PS_PER_SECOND // int(net.bps.min())
     hop_ps = mad_ps + int(net.prop_ps.max())
     return 2 * int(switches.away.max()) * hop_ps + (switches.nodes.size - 1) * mad_ps
 

@@ -16,9 +16,10 @@ from fanfold.sim.by_hand import push_all
 from fanfold.sim.loop import rows as r
 from fanfold.sim.loop.events import RADIX
 from fanfold.streams import stream_key
+from fanfold.topo.byte_time import BYTE_BIT_PS, ByteTimes, byte_times
 from fanfold.topo.net import Net
 from fanfold.topo.routes import FAR, Routes
-from fanfold.units import NEVER, PS_PER_SECOND
+from fanfold.units import NEVER
 
 I64 = NDArray[np.int64]
 Rows = NDArray[np.void]
@@ -28,7 +29,6 @@ SPRAY_REORDER = 64
 """Records that a later one may overtake on other paths before they count as lost."""
 PATH_REORDER = 2
 FULL_BYTES = 4160
-BYTE_BIT_PS = 8 * PS_PER_SECOND
 """What a byte takes at one bit a second."""
 SAMPLE = 16
 ROUNDS = 3
@@ -52,8 +52,8 @@ class Streams(NamedTuple):
 
 def build_queue(net: Net, settings: Settings, n_events: int, margin: int) -> I64:
     """An empty pending set with room for ``n_events``; its buckets fit this net's links."""
-    byte_ps = byte_times(net)
-    full = (settings.payload_bytes + settings.header_bytes) * int(byte_ps.min())
+    full_bytes = settings.payload_bytes + settings.header_bytes
+    full = int(byte_times(net).all(full_bytes).min())
     gap = max(min(int(net.prop_ps.min()) + settings.switch_ps, full), 1024)
     q = np.full(
         r.HEAD_FIELDS + N_BUCKETS + RADIX + 13 * n_events + 3 * r.MAX_MAIL + r.MAX_BODIES,
@@ -105,11 +105,6 @@ def enlarge_queue(q: I64) -> I64:
     return big
 
 
-def byte_times(net: Net) -> I64:
-    """(L,) picoseconds a byte, rounded down (docs/simulator.md 1)."""
-    return BYTE_BIT_PS // net.bps
-
-
 def lines(n: int, dtype: np.dtype[np.void]) -> Rows:
     """N zero rows that begin at a line of cache."""
     raw = np.zeros(n * dtype.itemsize + 64, np.uint8)
@@ -133,7 +128,7 @@ def _round(net: Net, routes: Routes, source: int, host: int) -> int:
     at = int(net.first_out[source])
     total = 0
     for _ in range(FAR):
-        total += 2 * int(net.prop_ps[at]) + FULL_BYTES * (BYTE_BIT_PS // int(net.bps[at]))
+        total += 2 * int(net.prop_ps[at]) + FULL_BYTES * BYTE_BIT_PS // int(net.bps[at])
         router = int(net.dst[at]) - net.n_hosts
         if router < 0 or routes.hops[router, group] >= FAR:
             break
@@ -150,10 +145,11 @@ def build_links(net: Net, settings: Settings, seed: int) -> Rows:
     """LINK_ROW of each link, idle."""
     rows = lines(net.n_links, r.LINK_ROW)
     rows["dst"], rows["reverse"], rows["prop_ps"] = net.dst, net.reverse, net.prop_ps
-    rows["byte_ps"] = byte_times(net)
+    times = byte_times(net)
+    rows["byte_num"], rows["byte_den"] = times
     is_router = net.src >= net.n_hosts
-    rows["limit_ps"] = settings.queue_bytes * rows["byte_ps"] * is_router
-    rows["mark_ps"] = settings.ecn_bytes * rows["byte_ps"] * is_router
+    rows["limit_ps"] = times.all(settings.queue_bytes) * is_router
+    rows["mark_ps"] = times.all(settings.ecn_bytes) * is_router
     rows["loss_ppb"] = settings.loss_ppb
     rows["up"] = 1
     for name in ("ring", "first_ctl", "last_ctl", "first", "last", "came"):
@@ -225,7 +221,7 @@ def build_streams(
     rows = np.zeros(owner.size, r.STREAM_ROW)
     rows["item"], rows["src"], rows["dst"], rows["nic"] = owner, src[owner], dst[owner], nic
     fill_sizes(rows, program.n_bytes[owner], np.repeat(count, count), part, settings, seg)
-    fill_paths(rows, settings, byte_times(net)[nic], seed)
+    fill_paths(rows, settings, byte_times(net), seed)
     fill_ends(rows, net, routes)
     for name in ("ring", "back", "next_pull", "next_conn", "fan", "first_job", "last_job"):
         rows[name] = r.NONE
@@ -285,10 +281,10 @@ def fill_sizes(
         rows["credit"], rows["window"] = max(-(-settings.window_pkts // seg), 1), 0
 
 
-def fill_paths(rows: Rows, settings: Settings, byte_ps: I64, seed: int) -> None:
+def fill_paths(rows: Rows, settings: Settings, times: ByteTimes, seed: int) -> None:
     """Pace of an open loop, and the numbers that pick paths: of the two ends and the seed."""
     header = settings.header_bytes * rows["rec_pkts"]
-    rows["gap_ps"] = (rows["rec_payload"] + header) * byte_ps
+    rows["gap_ps"] = times.at(rows["nic"], rows["rec_payload"] + header)
     code = (rows["src"] * 1_000_003 + rows["dst"] * 7919 + rows["nic"] * 31).astype(np.uint64)
     code ^= np.uint64(stream_key(seed, "sim/paths") & (2**64 - 1))
     code = (code ^ (code >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -359,6 +355,6 @@ def set_scalars(
     q[r.RTO_PS] = max(settings.rto_ps, ROUNDS * rtt_ps)
     q[r.REORDER] = SPRAY_REORDER if settings.routing == "spray" else PATH_REORDER
     full = settings.payload_bytes + settings.header_bytes
-    pull = full * int(byte_times(net)[: max(int(net.first_out[net.n_hosts]), 1)].min())
+    pull = int(byte_times(net).at(slice(max(int(net.first_out[net.n_hosts]), 1)), full).min())
     q[r.PULL_PS] = pull * 1000 // PULL_PER_MILLE
     q[r.ON] = program.on

@@ -22,7 +22,7 @@ from fanfold.kernels.state import NODE_ROW, SLOT_PLANES, SLOT_ROW, build_fold
 from fanfold.kernels.vat import MAX_TODO, VAT_ABSORBED, VAT_PARTIAL, VAT_PASSED
 from fanfold.scenario.settings import Settings
 from fanfold.schemes.program import NO_TREE, Fan, Phase, Program, order_of, with_entropy
-from fanfold.sim.build import Streams, byte_times, round_trip
+from fanfold.sim.build import Streams, round_trip
 from fanfold.sim.fan_sizes import fan_head_bytes, feedback_bytes, with_room
 from fanfold.sim.fan_trees import phase_at, write_tree, write_words
 from fanfold.sim.loop import rows as r
@@ -30,6 +30,7 @@ from fanfold.sim.loop.fans import Bier, Receivers
 from fanfold.sim.loop.sum_rows import IDLE, OVER
 from fanfold.sim.loop.tables import fill_bifts
 from fanfold.sim.sum_arrays import SumBuilder, body_bytes_of
+from fanfold.topo.byte_time import byte_times
 from fanfold.topo.net import Net
 from fanfold.topo.routes import FAR, Routes
 from fanfold.units import NEVER
@@ -360,7 +361,7 @@ class FanArrays:
 
     def _idle(self) -> int:
         """When a receiver takes a block that stopped coming for lost: fans take turns there."""
-        full = self.settings.payload_bytes * int(byte_times(self.net).max())
+        full = int(byte_times(self.net).all(self.settings.payload_bytes).max())
         return IDLE_PS // self.quick + 4 * full * len(self.parts)
 
     def _count_slots(self) -> int:
@@ -378,7 +379,7 @@ class FanArrays:
         if len(self.parts) < 2:
             return 0
         down = self.net.reverse[self.net.first_out[: self.net.n_hosts]]
-        return int((inbound * byte_times(self.net)[down]).max())
+        return int(byte_times(self.net).at(down, inbound).max())
 
     def _implosion(self) -> int:
         """How long the ACKs of all packets under way take the busiest source's link, in ps."""
@@ -389,7 +390,7 @@ class FanArrays:
                 n_pkts = min(-(-part.fan.n_bytes // self.settings.payload_bytes), most)
                 word = feedback_bytes(self.settings, is_tree=part.fan.tree != NO_TREE)
                 inbound[part.nic] += n_pkts * len(part.fan.receivers) * word
-        return int((inbound * byte_times(self.net)).max(initial=0))
+        return int(byte_times(self.net).all(inbound).max(initial=0))
 
     def enlarge(self, senders: r.Senders, n_pkts: int) -> r.Senders:
         """Room for BitStrings and FEEDBACK of ``n_pkts`` packets."""

@@ -26,11 +26,11 @@ from fanfold.kernels.layout import (
 from fanfold.kernels.slots import NEVER_PS
 from fanfold.scenario.settings import Settings
 from fanfold.schemes.program import NO_TREE, Fan, Program
-from fanfold.sim.build import BYTE_BIT_PS
 from fanfold.sim.by_hand import finish, free, join, push, wake
 from fanfold.sim.fan_arrays import LANES, FanArrays
 from fanfold.sim.loop import rows as r
 from fanfold.sim.loop.words import SIZE
+from fanfold.topo.byte_time import BYTE_BIT_PS
 from fanfold.topo.net import Net
 from fanfold.topo.routes import Routes
 from fanfold.wire import bitstring, feedback

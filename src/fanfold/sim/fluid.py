@@ -21,7 +21,6 @@ from fanfold.scenario.settings import Settings
 from fanfold.scenario.width import with_width
 from fanfold.schemes.program import ACKED, Program, with_entropy
 from fanfold.schemes.program_rules import check_program
-from fanfold.sim.build import byte_times
 from fanfold.sim.fan_sizes import feedback_bytes
 from fanfold.sim.fluid_counts import count_links
 from fanfold.sim.fluid_flows import (
@@ -61,6 +60,7 @@ from fanfold.sim.loop.maxmin import (
     ON_ACKED,
 )
 from fanfold.sim.loop.pipeline import fill_all, flow_through
+from fanfold.topo.byte_time import byte_times
 from fanfold.topo.net import Net
 from fanfold.topo.placement import Placement, place_hosts
 from fanfold.topo.routes import Routes
@@ -156,7 +156,7 @@ def run_fluid(
 
 def _build_links(net: Net) -> Rows:
     rows = np.zeros(net.n_links, LINK_ROW)
-    rows["cap"] = 1 / byte_times(net)
+    rows["cap"] = byte_times(net).bytes_a_ps()
     rows["reverse"], rows["head"] = net.reverse, NONE
     return rows
 
@@ -234,7 +234,7 @@ def _build_flows(
     if settings.window_pkts and n_wires:
         full = np.full(n_wires, settings.payload_bytes + settings.header_bytes)
         there = last_packet_ps(net, settings, wires.path, full, settings.header_bytes)
-        there += full * byte_times(net)[wires.path[:, 0]]
+        there += byte_times(net).at(wires.path[:, 0], full)
         back = control_ps(net, settings, wires.path, settings.ack_bytes)
         rows["limit"][:n_wires] = settings.window_pkts * full / (there + back)
     return rows
@@ -259,8 +259,8 @@ def _run(stage: Stage) -> I64:
         full = stage.settings.payload_bytes + stage.settings.header_bytes
         sent = items["bytes"][: program.n_sent]
         smallest = int(sent.min()) if sent.size else 0
-        byte_ps = int(byte_times(stage.net).min())
-        window_ps = max(full, smallest // WINDOW_SHARE) * byte_ps
+        least = max(full, smallest // WINDOW_SHARE)
+        window_ps = int(byte_times(stage.net).all(least).min())
         drain(*world, items, program.dep, room[:2], window_ps, has_limits)
     if h[ON_ACKED] and program.chunks > 1:
         items["rest_ps"] -= items["back_ps"]

@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 from fanfold.errors import ConfigError
 from fanfold.scenario.settings import Settings
 from fanfold.schemes.program import NO_TREE, Fan, Program
-from fanfold.sim.build import byte_times, fill_paths
+from fanfold.sim.build import fill_paths
 from fanfold.sim.fan_sizes import fan_head_bytes
 from fanfold.sim.fan_trees import trace_branches
 from fanfold.sim.loop.maxmin import ENTRY_ROW, NONE
 from fanfold.sim.loop.rows import STREAM_ROW
 from fanfold.sim.loop.ways import Desk, Ways, fan_out, lay, leave_by, walk, worst_load
+from fanfold.topo.byte_time import byte_times
 from fanfold.topo.net import Net
 from fanfold.topo.routes import FAR, Routes
 
@@ -167,7 +168,7 @@ def paths_by(
     src, dst, nic = ends
     rows = np.zeros(src.size, STREAM_ROW)
     rows["src"], rows["dst"], rows["nic"] = ends
-    fill_paths(rows, settings, byte_times(net)[nic], seed)
+    fill_paths(rows, settings, byte_times(net), seed)
     path = np.empty((src.size, longest(routes)), np.int32)
     walk(ways, dst, nic, rows["path"].astype(np.int64), path)
     return path
@@ -244,7 +245,7 @@ def build_entries(
 ) -> tuple[I64, Rows]:
     """Entries of all flows: (K + 1,) where each begins, (E,) ENTRY_ROW."""
     fan_links = [np.nonzero(tree.copies)[0] for tree in trees]
-    cap = 1 / byte_times(net)
+    cap = byte_times(net).bytes_a_ps()
     fans = np.zeros(net.n_links)
     for tree, links in zip(trees, fan_links, strict=True):
         first = tree.path[0, 0]

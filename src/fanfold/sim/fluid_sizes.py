@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from fanfold.scenario.settings import Settings
 from fanfold.schemes.program import Program
-from fanfold.sim.build import byte_times
 from fanfold.sim.fan_sizes import fan_head_bytes, feedback_bytes
 from fanfold.sim.fluid_flows import Tree, Wires
 from fanfold.sim.loop.tally import FULL, N_SORTS, SHORT, SHORT_BYTES
+from fanfold.topo.byte_time import byte_times
 from fanfold.topo.net import Net
 
 I64 = NDArray[np.int64]
@@ -77,11 +77,9 @@ def last_packet_ps(net: Net, settings: Settings, path: I32, sizes: I64, head: in
         path: (F, links), -1 beyond the last. sizes: (F,) bytes of a packet. head: bytes of its
             header.
     """
-    byte_ps = byte_times(net)
     used = path >= 0
-    each = np.where(used, byte_ps[path], 0)
     waits = head if settings.cut_through else sizes[:, None]
-    send = each * waits
+    send = np.where(used, byte_times(net).at(path, waits), 0)
     slowest = send.max(axis=1)
     fly = np.where(used, net.prop_ps[path] + settings.switch_ps, 0).sum(axis=1)
     return np.asarray(send.sum(axis=1) - slowest + fly - settings.switch_ps, np.int64)
@@ -90,8 +88,7 @@ def last_packet_ps(net: Net, settings: Settings, path: I32, sizes: I64, head: in
 def control_ps(net: Net, settings: Settings, path: I32, n_bytes: int) -> I64:
     """Time of a control packet along the reverse of each path."""
     back = net.reverse[np.maximum(path, 0)]
-    byte_ps = byte_times(net)
-    each = n_bytes * byte_ps[back] + net.prop_ps[back] + settings.switch_ps
+    each = byte_times(net).at(back, n_bytes) + net.prop_ps[back] + settings.switch_ps
     total = np.where(path >= 0, each, 0).sum(axis=1)
     return np.asarray(total - settings.switch_ps, np.int64)
 
@@ -132,7 +129,7 @@ def fan_spans(
     last = int(np.argmax(rest))
     back = int(control_ps(net, settings, tree.path[last : last + 1], word)[0])
     if not folds:
-        one = word * int(byte_times(net)[net.reverse[tree.path[0, 0]]])
+        one = int(byte_times(net).at(net.reverse[tree.path[0, 0]], word))
         waits = (tree.hosts.size - 1) * one
         gone = max(
             implosion_ps(net, settings, tree, sizes, item), _sent_ps(net, tree, sizes, item)
@@ -148,10 +145,10 @@ def implosion_ps(net: Net, settings: Settings, tree: Tree, sizes: Sizes, item: i
     The words of the last WINDOW blocks may still be on their way when all is sent.
     """
     word = feedback_bytes(settings, is_tree=tree.is_tree)
-    one = word * int(byte_times(net)[net.reverse[tree.path[0, 0]]])
+    one = int(byte_times(net).at(net.reverse[tree.path[0, 0]], word))
     n_words = max(int(sizes.words[item]) - WINDOW * settings.block_psns, 0)
     return tree.hosts.size * n_words * one
 
 
 def _sent_ps(net: Net, tree: Tree, sizes: Sizes, item: int) -> int:
-    return int(sizes.wire[item]) * int(byte_times(net)[tree.path[0, 0]])
+    return int(byte_times(net).at(tree.path[0, 0], sizes.wire[item]))

@@ -18,11 +18,11 @@ from fanfold.kernels.rank_timers import FIRST_CWND
 from fanfold.results.outcome import ACK, DATA
 from fanfold.scenario.settings import Settings
 from fanfold.schemes.program import MIDDLE, NO_TREE, Program, Sum
-from fanfold.sim.build import byte_times
 from fanfold.sim.fluid_flows import Taken, longest, refuse_pair
 from fanfold.sim.loop.ways import NONE, Ways, fan_down
 from fanfold.sim.sum_links import sum_links
 from fanfold.sim.sum_sizes import SumSizes, sum_sizes, sum_window
+from fanfold.topo.byte_time import byte_times
 from fanfold.topo.net import Net
 from fanfold.topo.routes import Routes
 
@@ -197,7 +197,7 @@ def sum_times(net: Net, settings: Settings, tree: SumTree) -> SumTimes:
     full = sizes.head + (settings.payload_bytes if sizes.n_blocks > 1 else sizes.last_bytes)
     up, down = _up_ps(net, settings, tree, full), _down_ps(net, settings, tree, full)
     used = tree.path[tree.path >= 0]
-    pace_ps = full * int(byte_times(net)[np.concatenate([used, net.reverse[used]])].max())
+    pace_ps = int(byte_times(net).at(np.concatenate([used, net.reverse[used]]), full).max())
     span_ps = _span_ps(tree, pace_ps, int(up.max() + down.max()))
     limit = np.inf
     if span_ps > sizes.n_blocks * pace_ps:
@@ -221,7 +221,9 @@ def _ready_ps(net: Net, settings: Settings, tree: SumTree) -> int:
         full = sizes.head + min(sizes.first, settings.payload_bytes)
         ready_ps += int(_up_ps(net, settings, tree, full).max())
         ready_ps += int(_down_ps(net, settings, tree, full).max())
-    return ready_ps + max(sizes.agreed - full, 0) * int(byte_times(net)[tree.path[:, 0]].max())
+    return ready_ps + int(
+        byte_times(net).at(tree.path[:, 0], max(sizes.agreed - full, 0)).max()
+    )
 
 
 def _span_ps(tree: SumTree, pace_ps: int, round_ps: int) -> int:
@@ -241,20 +243,20 @@ def _span_ps(tree: SumTree, pace_ps: int, round_ps: int) -> int:
 
 def _along_ps(net: Net, settings: Settings, links: I64, n_bytes: int) -> int:
     """Time of a packet along some links."""
-    each = n_bytes * byte_times(net)[links] + net.prop_ps[links]
+    each = byte_times(net).at(links, n_bytes) + net.prop_ps[links]
     return int(each.sum()) + settings.switch_ps * links.size
 
 
 def _up_ps(net: Net, settings: Settings, tree: SumTree, n_bytes: int) -> I64:
     """(R,) time of a packet from each rank to the root: a switch that adds has all of it."""
     links, used = net.reverse[tree.path], tree.path >= 0
-    each = n_bytes * byte_times(net)[links] + net.prop_ps[links] + settings.switch_ps
+    each = byte_times(net).at(links, n_bytes) + net.prop_ps[links] + settings.switch_ps
     return np.asarray(np.where(used, each, 0).sum(axis=1))
 
 
 def _down_ps(net: Net, settings: Settings, tree: SumTree, n_bytes: int) -> I64:
     """(R,) time of a packet from the root to each rank, without the delay of its host."""
-    used, send_ps = tree.path >= 0, byte_times(net)[tree.path] * n_bytes
+    used, send_ps = tree.path >= 0, byte_times(net).at(tree.path, n_bytes)
     fly_ps = np.where(used, net.prop_ps[tree.path] + settings.switch_ps, 0).sum(axis=1)
     send_ps = np.where(used, send_ps, 0)
     if settings.cut_through:

@@ -262,7 +262,7 @@ class Simulation:
             link_bytes=links["bytes"].copy(),
             link_drops=(links["drops"] + links["lost"]).astype(np.int64),
             link_trims=links["trims"].copy(),
-            link_peak_bytes=links["peak_ps"] // links["byte_ps"],
+            link_peak_bytes=_bytes_in(links),
             feedback_at_source=heard,
             repairs=(int(q[r.REPAIR_PKTS]), int(q[r.REPAIR_BYTES])),
             n_folds=self.fans.n_folds(),
@@ -295,6 +295,12 @@ class Simulation:
                 fan = program.fans[i - program.src.size]
                 lines.append(f"fan {i} from {name(fan.source)}: not acknowledged by all")
         return lines[:MAX_STUCK]
+
+
+def _bytes_in(links: NDArray[np.void]) -> NDArray[np.int64]:
+    """Longest backlog of each link in bytes: those that take just so long."""
+    num, den = links["byte_num"].astype(np.int64), links["byte_den"].astype(np.int64)
+    return -(-links["peak_ps"] * den // num)
 
 
 def check(settings: Settings, segment_pkts: int, program: Program) -> None:

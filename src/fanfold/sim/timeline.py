@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from fanfold.scenario.settings import Settings
 from fanfold.schemes.program import Program
-from fanfold.sim.build import BYTE_BIT_PS
 from fanfold.sim.simulate import Hop
+from fanfold.topo.byte_time import BYTE_BIT_PS
 from fanfold.topo.net import Net
 
 BLOCK_BITS = 64
@@ -48,7 +48,7 @@ def timeline(
     reached: dict[int, int] = {}
     for hop in sorted(set(hops)):  # of a train the loop notes head and tail at a host
         src, link = int(net.src[hop.link]), hop.link
-        serial_ps = hop.n_bytes * (BYTE_BIT_PS // int(net.bps[link]))
+        serial_ps = hop.n_bytes * BYTE_BIT_PS // int(net.bps[link])
         prop_ps = int(net.prop_ps[link])
         since = arrived.get((hop.what, src), reached.get(src, start_ps))
         spent = serial_ps + prop_ps + settings.switch_ps

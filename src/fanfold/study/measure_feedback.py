@@ -7,6 +7,7 @@ import numpy as np
 
 from fanfold.results.outcome import DATA, Outcome
 from fanfold.schemes.program import Program
+from fanfold.sim.loop.ports import time_of
 from fanfold.sim.simulate import Simulation
 from fanfold.study.gap_ground import SOURCE, Ground, Numbers, SchemeRow
 from fanfold.study.gap_sim import program_of, settings_of
@@ -50,8 +51,8 @@ def _reaction(ground: Ground, row: SchemeRow, program: Program, line: int) -> Nu
         whole=True,
     )
     link = sim.world.links[line]
-    link["byte_ps"] *= SLOWER
-    link["mark_ps"] = MARK_BYTES * link["byte_ps"]
+    link["byte_num"] *= SLOWER
+    link["mark_ps"] = time_of(link, MARK_BYTES)
     marked_ps = NEVER_HERE
     going = True
     while going:

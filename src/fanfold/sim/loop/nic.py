@@ -14,7 +14,7 @@ from fanfold.kernels.slots import NEVER_PS
 from fanfold.sim.loop.blocks import build_array, may_send_block
 from fanfold.sim.loop.events import push
 from fanfold.sim.loop.mail import mail
-from fanfold.sim.loop.ports import free_pkt, launch, take_pkt
+from fanfold.sim.loop.ports import free_pkt, launch, occupy, take_pkt
 from fanfold.sim.loop.rows import (
     CUT_BYTES,
     EV_NIC,
@@ -130,7 +130,7 @@ def kick(q: I64, links: Rows, pkts: Rows, senders: Senders, at: int) -> None:
             p = build_data(q, links, pkts, senders, s)
     if link["up"] == 0:
         link["drops"] += pkts[p]["n"]
-        link["free_ps"] = now + pkts[p]["bytes"] * link["byte_ps"]
+        link["free_ps"] = now + occupy(link, pkts[p]["bytes"])
         free_pkt(q, pkts, p)
     else:
         launch(q, links, pkts, p, at, now)

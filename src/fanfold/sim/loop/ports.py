@@ -110,7 +110,7 @@ def send(q: I64, links: Rows, pkts: Rows, p: int, at: int) -> None:
     pkt = pkts[p]
     now = q[NOW]
     backlog = max(link["free_ps"] - now, 0)
-    ser = pkt["bytes"] * link["byte_ps"]
+    ser = time_of(link, pkt["bytes"])
     full = link["limit_ps"] > 0 and backlog + ser > link["limit_ps"]
     if full or link["up"] == 0:
         link["drops"] += pkt["n"]
@@ -126,7 +126,30 @@ def send(q: I64, links: Rows, pkts: Rows, p: int, at: int) -> None:
 @kernel
 def is_faster(link: Row, other: Row) -> bool:
     """Whether a link sends a byte in less time than another."""
-    return bool(link["byte_ps"] < other["byte_ps"])
+    ours = i64(link["byte_num"]) * i64(other["byte_den"])
+    return bool(ours < i64(other["byte_num"]) * i64(link["byte_den"]))
+
+
+@kernel
+def time_of(link: Row, n_bytes: int) -> int:
+    """Time of so many bytes on a link in ps, with what its port owes, rounded down."""
+    if link["byte_den"] == 1:
+        return i64(n_bytes) * i64(link["byte_num"])
+    return (i64(n_bytes) * i64(link["byte_num"]) + link["rest"]) // i64(link["byte_den"])
+
+
+@kernel
+def occupy(link: Row, n_bytes: int) -> int:
+    """Time that a port is taken by bytes.
+
+    While it does not pause, what is below a picosecond is carried on to the next packet: all
+    bytes since its last pause take their exact time, rounded down once.
+    """
+    if link["byte_den"] == 1:
+        return i64(n_bytes) * i64(link["byte_num"])
+    parts = i64(n_bytes) * i64(link["byte_num"]) + link["rest"]
+    link["rest"] = parts % i64(link["byte_den"])
+    return parts // i64(link["byte_den"])
 
 
 @kernel
@@ -134,9 +157,11 @@ def launch(q: I64, links: Rows, pkts: Rows, p: int, at: int, start_ps: int) -> N
     """Send a record from ``start_ps`` on: its port is taken until its last bit has left."""
     link = links[at]
     pkt = pkts[p]
-    head = pkt["head"] * link["byte_ps"]
+    if start_ps > link["free_ps"]:
+        link["rest"] = 0
+    head = time_of(link, pkt["head"])
     left = start_ps + head
-    free = start_ps + pkt["bytes"] * link["byte_ps"]
+    free = start_ps + occupy(link, pkt["bytes"])
     if pkt["span_ps"] > 0:  # the rest of it is still coming in
         tail = 0 if q[CUT_BYTES] > 0 else head
         free = max(free, q[NOW] + pkt["span_ps"] + tail)
@@ -183,10 +208,10 @@ def enqueue(q: I64, links: Rows, pkts: Rows, p: int, at: int) -> None:
         else:
             pkts[link["last"]]["next"] = p
         link["last"] = p
-        if link["mark_ps"] > 0 and link["queued"] * link["byte_ps"] > link["mark_ps"]:
+        if link["mark_ps"] > 0 and time_of(link, link["queued"]) > link["mark_ps"]:
             pkt["marked"] = 1
         link["queued"] += pkt["bytes"]
-        link["peak_ps"] = max(link["peak_ps"], link["queued"] * link["byte_ps"])
+        link["peak_ps"] = max(link["peak_ps"], time_of(link, link["queued"]))
         hold(q, links, pkt)
     serve_port(q, links, pkts, at)
 

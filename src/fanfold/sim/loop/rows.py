@@ -66,7 +66,8 @@ LINK_ROW = np.dtype(
         ("mark_ps", np.int64),  # backlog above which packets are marked, 0 = never
         ("peak_ps", np.int64),
         ("arrived", np.int64),
-        ("byte_ps", np.int64),
+        ("byte_num", np.int32),  # a byte takes byte_num / byte_den ps
+        ("byte_den", np.int32),
         ("dst", np.int32),
         ("reverse", np.int32),
         ("bytes", np.int64, (4,)),
@@ -93,6 +94,7 @@ LINK_ROW = np.dtype(
         ("ingress", np.int64),  # bytes that came over this link and still wait
         ("held", np.int64),  # this link was told to pause
         ("rng", np.uint64),
+        ("rest", np.int64),  # parts of byte_den of a ps that its port owes
     ]
 )
 NODE_ROW = np.dtype(
