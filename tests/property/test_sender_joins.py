@@ -135,6 +135,21 @@ def test_who_shares_the_last_lane_gets_what_went_by_in_another_pass():
     assert all(r.is_complete() for r in world.receivers.values())
 
 
+def test_those_who_fall_silent_one_after_the_other_share_a_lane():
+    """A BFR before them stands still: it costs one more copy at most when it goes on."""
+    world = World(2000, 8, cap_bps=400_000)
+    for k in range(4):
+        world.receivers[k].silent_ps = (100 + 30 * k) * MS
+        world.receivers[k].back_ps = 1500 * MS
+    assert world.run(60 * PS_PER_SECOND)
+    assert all(r.is_complete() for r in world.receivers.values())
+    assert {e.bit for e in world.effects(ReceiverSplit)} == {0, 1, 2, 3}
+    assert world.effects(ReceiverLost) == []
+    assert len(world.checked.machine.lanes) == 2
+    firsts = [e for e in world.effects(SendBlock) if not e.is_repair]
+    assert len(firsts) <= 2 * world.shape.n_blocks
+
+
 def test_a_word_that_ends_a_block_in_two_lanes_ends_it_once():
     world = World(2, 2)
     world.queue(world.checked.call("fill", 0))

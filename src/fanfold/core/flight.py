@@ -104,6 +104,12 @@ class Lane:
         self.end = end
         self.flights: dict[int, Flight] = {}
         self.missed: int = NEVER
+        self.is_silent = False  # they were split off for their silence
+
+    def begin(self, members: int, limit_bps: int, *, is_silent: bool) -> None:
+        """An empty lane takes receivers, from the first block on."""
+        self.members, self.cursor, self.missed = members, 0, NEVER
+        self.pace.limit_bps, self.is_silent = limit_bps, is_silent
 
     def miss(self, block: int) -> None:
         """A block that went by is wanted by somebody who got nothing of it."""

@@ -461,29 +461,30 @@ class FanSender:
     def _split(self, mask: int, reason: str, out: list[Effect]) -> None:
         main = self.lanes[MAIN]
         self._leave_lanes(mask)
-        for k in members_of(mask):
+        is_silent = reason == "silent"
+        for k in members_of(0 if is_silent else mask):
             self._n_splits[k] = self._n_splits.get(k, 0) + 1
         limit_bps = main.pace.limit_bps or self._losses.passed(mask, main.pace.rate_bps())
         main.pace.limit_bps = 0  # it was theirs
         limit_bps = max(limit_bps, MIN_RATE_BPS) if limit_bps else 0
-        self._to_own_lane(mask, limit_bps)
+        self._to_own_lane(mask, limit_bps, is_silent=is_silent)
         out.extend(ReceiverSplit(k, reason) for k in members_of(mask))
 
-    def _to_own_lane(self, mask: int, limit_bps: int = 0) -> None:
-        end = self.shape.n_blocks
-        for lane in self.lanes[1:]:
-            if lane.members == 0 and not lane.flights:
-                lane.members, lane.cursor, lane.missed = mask, 0, NEVER
-                lane.pace.limit_bps = limit_bps
-                return
-        if len(self.lanes) < MAX_LANES:
-            self.lanes.append(Lane(mask, Pace(self.shape.block_bytes, self.cap_bps), end))
-            self.lanes[-1].pace.window_bytes = self.shape.block_bytes
-            self.lanes[-1].pace.limit_bps = limit_bps
+    def _to_own_lane(self, mask: int, limit_bps: int = 0, *, is_silent: bool = False) -> None:
+        """Those who are silent share a lane: what silenced them is often the same."""
+        others = self.lanes[1:]
+        alike = [lane for lane in others if lane.members and lane.is_silent and is_silent]
+        free = [lane for lane in others if lane.members == 0 and not lane.flights]
+        if alike or not (free or len(self.lanes) < MAX_LANES):
+            lane = (alike or self.lanes)[-1]
+            lane.members |= mask
+            lane.miss(0)
             return
-        lane = self.lanes[-1]
-        lane.members |= mask
-        lane.miss(0)
+        if not free:
+            free = [Lane(0, Pace(self.shape.block_bytes, self.cap_bps), self.shape.n_blocks)]
+            free[0].pace.window_bytes = self.shape.block_bytes
+            self.lanes += free
+        free[0].begin(mask, limit_bps, is_silent=is_silent)
 
     def _reduce(self, lane: Lane, block: int, flight: Flight, mask: int) -> None:
         flight.need &= ~mask
