@@ -14,7 +14,8 @@ from fanfold.kernels.forward import patch, plan_pass
 from fanfold.kernels.layout import MAX_PSN
 from fanfold.kernels.slots import expire
 from fanfold.kernels.state import Ports, build_counters, build_fold, build_node, build_plan
-from fanfold.kernels.tables import NULL_NBR, Bifts
+from fanfold.kernels.tables import NULL_NBR, Bifts, build_unchecked
+from fanfold.kernels.vat import build_vats
 from fanfold.topo.bift import build_bifts
 from fanfold.topo.fabric import Fabric, Link
 from fanfold.topo.fabric import Node as FabricNode
@@ -42,7 +43,10 @@ class Copy(NamedTuple):
 
 
 class KernelNode:
-    """One node's arrays, and its kernels as plain calls."""
+    """One node's arrays, and its kernels as plain calls.
+
+    Packets come in by ``inlet``, a port of their own that no table leads to, unless told.
+    """
 
     def __init__(
         self,
@@ -60,16 +64,19 @@ class KernelNode:
         self.n_words = int(bifts.n_words.max())
         self.row = build_node(bfr_id, addr, folds=folds, fold_ps=FOLD_PS, depth=depth, mtu=mtu)
         self.bifts = bifts
-        addrs = np.array([*port_addrs] or [0] * len(port_ids), np.int64)
-        self.ports = Ports(addr=addrs, bfr_id=np.array([*port_ids], np.int64))
+        self.inlet = len(port_ids)
+        addrs = np.array([*([*port_addrs] or [0] * len(port_ids)), 0], np.int64)
+        self.ports = Ports(addr=addrs, bfr_id=np.array([*port_ids, 0], np.int64))
         self.fold = build_fold(n_slots, self.n_words)
-        self.counters = build_counters(len(port_ids))
-        self.plan = build_plan(len(port_ids), self.n_words)
+        self.counters = build_counters(len(port_ids) + 1)
+        self.plan = build_plan(len(port_ids) + 1, self.n_words)
         self.collect = build_collect(4, 4096, 2, 64)
+        self.vats = build_vats(1, 1, self.n_words, 64)
         self.out = np.zeros(1 << 16, np.uint8)
 
-    def give(self, packets: Sequence[bytes], port: int = 1, now_ps: int = 0) -> None:
-        """One pass over packets of one size, the last may be shorter."""
+    def give(self, packets: Sequence[bytes], port: int = -1, now_ps: int = 0) -> None:
+        """One pass over packets of one size, the last may be shorter; port -1: the inlet."""
+        port = self.inlet if port < 0 else port
         self.seg = max(len(packets[0]), 1)
         self.block = np.array([*b"".join(packets)], np.uint8)
         end = plan_pass(
@@ -85,6 +92,7 @@ class KernelNode:
             self.fold,
             self.counters,
             self.plan,
+            self.vats,
         )
         assert end >= len(self.block)
 
@@ -105,7 +113,7 @@ class KernelNode:
         return found
 
     def forward(
-        self, packets: Sequence[bytes], port: int = 1, now_ps: int = 0
+        self, packets: Sequence[bytes], port: int = -1, now_ps: int = 0
     ) -> dict[int, list[Copy]]:
         self.give(packets, port, now_ps)
         return self.copies()
@@ -168,6 +176,7 @@ def table(
         first=np.arange(n, dtype=np.int64) * n_ecmp,
         nbr_of=np.array(nbr_of, np.int64),
         f_bm=f_bm,
+        behind=build_unchecked(),
     )
 
 

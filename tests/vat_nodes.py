@@ -14,6 +14,7 @@ from fanfold.kernels.codes import CLASS_FOLD
 from fanfold.kernels.forward import plan_pass
 from fanfold.kernels.frame import seal_inner
 from fanfold.kernels.replicate import replicate
+from fanfold.kernels.tables import build_unchecked
 from fanfold.kernels.vat_packet import expire_arrays, take_fold
 from fanfold.topo.bift import build_bifts
 from fanfold.topo.fabric import Fabric, Link
@@ -67,9 +68,11 @@ def message(
     climb: int = 0,
     heard: int = -1,
     ttl: int = 64,
+    armer: int = 0,
 ) -> bytes:
-    """One FOLD packet; 32-bit words unless ``word`` says otherwise."""
-    header = BierHeader(bift_id=BIFT_ID, ttl=ttl, bfir_id=1, bitstring=bits, entropy=5)
+    """One FOLD packet of the first rank in ``bits``, or of ``armer``; 32-bit words."""
+    bfir_id = armer or (bits & -bits).bit_length()
+    header = BierHeader(bift_id=BIFT_ID, ttl=ttl, bfir_id=bfir_id, bitstring=bits, entropy=5)
     is_array = what == FoldWhat.ARRAY
     if is_array and not words:
         flags |= FoldFlag.EMPTY
@@ -121,10 +124,19 @@ def said(packet: bytes | Packet) -> Said:
 class VatNode(KernelNode):
     """A node with rows of virtual aggregation trees."""
 
-    def __init__(self, fabric: Fabric, name: str, n_rows: int = 8, n_slots: int = 64) -> None:
+    def __init__(
+        self,
+        fabric: Fabric,
+        name: str,
+        n_rows: int = 8,
+        n_slots: int = 64,
+        *,
+        is_checked: bool = True,
+    ) -> None:
         ends = fabric.port_nodes(name)
+        bifts = build_bifts(Paths(fabric), name)
         super().__init__(
-            build_bifts(Paths(fabric), name),
+            bifts if is_checked else bifts._replace(behind=build_unchecked()),
             [n.bfr_id for n in ends],
             bfr_id=fabric.by_name[name].bfr_id,
             addr=address_of(fabric.by_name[name].address),
@@ -156,6 +168,7 @@ class VatNode(KernelNode):
             self.fold,
             self.counters,
             self.plan,
+            self.vats,
         )
         self.seg, self.block = len(buf), buf
         if self.plan.n[0] and self.plan.kind[0] == CLASS_FOLD and self.row[0]["folds"]:
@@ -197,7 +210,8 @@ class VatNode(KernelNode):
                 out.append((port, vats.small[which, :size].tobytes()))
             elif what == v.DO_SPREAD:
                 packet = vats.small[which, :size].tobytes()
-                out += self.fan(packet, bs.from_words(vats.todo_bits[n]))
+                fanned = self.fan(packet, bs.from_words(vats.todo_bits[n]))
+                out += [copy for copy in fanned if copy[0] != port]
             else:
                 out += self.results(vats.room[which, :size].tobytes(), n)
         vats.n_todo[0] = 0

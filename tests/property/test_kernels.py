@@ -283,6 +283,7 @@ def test_no_bytes_upset_a_node(packets, port, folds):
             node.fold,
             node.counters,
             node.plan,
+            node.vats,
         )
         assert node.plan.n.any() or counts(node) != before
         c.collect_pass(block, 32, n, 32 + n, 5, node.plan, state, node.counters.drops)
@@ -324,6 +325,7 @@ def test_no_block_upsets_a_pass(octets, seg):
         node.fold,
         node.counters,
         node.plan,
+        node.vats,
     )
     assert end >= len(block) or end == 128 * seg
     assert node.counters.drops.sum() + node.plan.n.sum() > 0

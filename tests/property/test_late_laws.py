@@ -103,7 +103,9 @@ class World:
         self.ranks = [Rank(f"{prefix}{i}", i - 1, self.random) for i in ids]
         self.ranks[0].is_out = [False] * N_BLOCKS  # somebody is inside
         self.everyone = sum(rank.bit for rank in self.ranks)
-        self.arm = message(self.everyone, what=FoldWhat.ARM, n_slots=N_SLOTS, climb=seed % 3)
+        self.arm = message(
+            self.everyone, what=FoldWhat.ARM, n_slots=N_SLOTS, climb=seed % 3, armer=ids[0]
+        )
         self.results: dict[int, Result] = {}
 
     def _befall(self, src: str, dst: str, packet: bytes) -> list[bytes]:

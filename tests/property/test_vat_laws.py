@@ -101,7 +101,7 @@ def told(found: list[tuple[int, bytes]], *, is_root: bool) -> list[object]:
 @pytest.mark.parametrize("seed", range(4))
 def test_a_node_does_what_its_slow_twin_does(seed: int, *, is_root: bool) -> None:
     random = Random(seed)
-    node = VatNode(figure_one(), "s1" if not is_root else "s6")
+    node = VatNode(figure_one(), "s1" if not is_root else "s6", is_checked=False)
     a_bm = 0b1111
     node.arm(0 if is_root else 1, a_bm, is_root=is_root, n_slots=N_SLOTS)
     twin = SlowVat(ranks_of(a_bm), is_root=is_root)
@@ -196,7 +196,8 @@ def sum_in_a_storm(fabric: Fabric, ranks: list[Rank], random: Random, climb: int
     net.n_ranks = len(ranks)  # type: ignore[attr-defined]
     members = sum(r.bit for r in ranks)
     sums = [sum(r.words[b] for r in ranks) for b in range(8)]
-    arm = message(members, what=FoldWhat.ARM, n_slots=N_SLOTS, climb=climb)
+    armer = ranks[0].bit.bit_length()
+    arm = message(members, what=FoldWhat.ARM, n_slots=N_SLOTS, climb=climb, armer=armer)
     now = 0
     for turn in range(400):
         now += STEP_PS

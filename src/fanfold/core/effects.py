@@ -41,6 +41,12 @@ class DropReason(StrEnum):
     PORT_FULL = "port_full"
     TOO_LARGE = "too_large"
     RATE_FULL = "rate_full"
+    BAD_BFIR = "bad_bfir"
+    WRONG_PORT = "wrong_port"
+    TURNED_BACK = "turned_back"
+    FOREIGN_PORT = "foreign_port"
+    NOT_MEMBER = "not_member"
+    FAULT = "fault"
 
 
 class FoldEvent(StrEnum):

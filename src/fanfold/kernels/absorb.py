@@ -3,7 +3,7 @@
 ``vats.todo`` tells the driver what to send (docs/wire/fold.md section 3, rules 2 to 6).
 """
 
-from fanfold.kernels.codes import DROP_TTL_EXPIRED
+from fanfold.kernels.codes import DROP_TTL_EXPIRED, DROP_TURNED_BACK
 from fanfold.kernels.frame import seal_inner
 from fanfold.kernels.jit import i64, kernel
 from fanfold.kernels.late import (
@@ -152,21 +152,24 @@ def has_room(vats: Vats) -> bool:
 
 
 @kernel
-def pass_on(buf: U8, at: int, size: int, vats: Vats, vat: int, drops: I64) -> None:
+def pass_on(buf: U8, at: int, size: int, port: int, vats: Vats, vat: int, drops: I64) -> None:
     """Send a packet on toward the root as it is; a root without slots has no way to send it."""
     vats.events[VAT_PASSED] += 1
     if vats.rows[vat]["is_root"] == 0:
-        send_on(buf, at, size, vats, vats.rows[vat]["port"], drops)
+        send_on(buf, at, size, port, vats, vats.rows[vat]["port"], drops)
 
 
 @kernel
-def send_on(buf: U8, at: int, size: int, vats: Vats, port: int, drops: I64) -> None:
-    """Note a packet of the block in hand for a port, one hop older."""
-    if buf[at + TTL_AT] <= 1:
+def send_on(buf: U8, at: int, size: int, port: int, vats: Vats, way: int, drops: I64) -> None:
+    """Note a packet of the block in hand, that came by ``port``, for ``way``, one hop older."""
+    ttl = min(i64(buf[at + TTL_AT]), TTL)
+    if ttl <= 1:
         drops[DROP_TTL_EXPIRED] += 1
-        return
-    buf[at + TTL_AT] -= 1
-    note(vats, DO_PASS, at, port, size)
+    elif way == port:
+        drops[DROP_TURNED_BACK] += 1
+    else:
+        buf[at + TTL_AT] = ttl - 1
+        note(vats, DO_PASS, at, way, size)
 
 
 @kernel
@@ -175,6 +178,7 @@ def take_array(
     at: int,
     size: int,
     n_words: int,
+    port: int,
     now_ps: int,
     node: Rows,
     vats: Vats,
@@ -198,12 +202,12 @@ def take_array(
     if not is_inside(bits, vats.a_bm[vat], n_words):
         vats.events[VAT_OVERLAP] += 1
     elif meets(bits, heard, n_words) or meets(bits, flushed, n_words):
-        take_again(buf, at, size, n_words, now_ps, vats, s, drops, bits)
+        take_again(buf, at, size, n_words, port, now_ps, vats, s, drops, bits)
     elif buf[fan + 2] & FLAG_OUT != 0:
         for w in range(n_words):
             flushed[w] |= bits[w]
         note_ahead(buf, fan, n_words, vats, s)
-        pass_on(buf, at, size, vats, vat, drops)
+        pass_on(buf, at, size, port, vats, vat, drops)
         settle(vats, s, node, now_ps, n_words)
     elif add(buf, fan, size - (fan - at), n_words, vats, s):
         for w in range(n_words):
@@ -258,6 +262,7 @@ def take_again(
     at: int,
     size: int,
     n_words: int,
+    port: int,
     now_ps: int,
     vats: Vats,
     s: int,
@@ -275,9 +280,8 @@ def take_again(
             return
         vats.events[VAT_DUPLICATE] += 1
         if buf[fan + 2] & FLAG_RETRY != 0:
-            pass_on(
-                buf, at, size, vats, slot["vat"], drops
-            )  # the partial it went up with may be lost
+            # The partial it went up with may be lost.
+            pass_on(buf, at, size, port, vats, slot["vat"], drops)
         return
     if not is_inside(bits, vats.words[s, HEARD_BM], n_words):
         vats.events[VAT_OVERLAP] += 1

@@ -6,7 +6,7 @@ own bit, so a BFR that knows nothing of folding carries the packet all the way.
 
 import numpy as np
 
-from fanfold.kernels.codes import DROP_BAD_CHECKSUM, DROP_BAD_FEEDBACK, FOLD_UNFOLDED
+from fanfold.kernels.codes import FOLD_UNFOLDED
 from fanfold.kernels.frame import is_inner_sound, seal_inner
 from fanfold.kernels.jit import i64, kernel
 from fanfold.kernels.layout import (
@@ -37,7 +37,6 @@ from fanfold.kernels.replicate import bit
 from fanfold.kernels.slots import NO_SLOT, clear_done_gaps, find_slot, hear, lack, signal
 from fanfold.kernels.state import A_BM, DONE_BM, FIRST_ROW, P_BM, U8, U64, Fold, Row
 
-PASS = -1
 ENTROPY_MASK = 0xFFFFF
 TTL = 64
 NOT_TOLD = 4095
@@ -103,22 +102,17 @@ def raise_queue(buf: U8, at: int, n: int, outer_words: int, queue: int, worst: i
 
 
 @kernel
-def fold_packet(buf: U8, at: int, n: int, outer_words: int, fold: Fold, scratch: U64) -> int:
-    """Merge one FEEDBACK packet into the slot that waits for it.
+def fold_packet(buf: U8, at: int, outer_words: int, fold: Fold, scratch: U64) -> int:
+    """Merge one sound FEEDBACK packet into the slot that waits for it.
 
     Args:
-        buf, at, n: the packet. outer_words: words of its own BIER BitString.
+        buf, at: the packet. outer_words: words of its own BIER BitString.
         fold: slot table. scratch: (4, W), rows 1 to 3 are overwritten.
 
     Returns:
-        2 + slot index when it was folded, PASS when no slot waits (send it on unfolded), or
-        -(2 + drop code).
+        The slot, or NO_SLOT where none waits for it: it goes on unfolded.
     """
     fan = at + BITS_AT + 8 * outer_words + INNER_BYTES
-    if not is_inner_sound(buf, at, n, outer_words):
-        return -2 - DROP_BAD_CHECKSUM
-    if not is_feedback_sound(buf, fan, n - (fan - at)):
-        return -2 - DROP_BAD_FEEDBACK
     slot = find_slot(
         fold,
         read_u16(buf, at + 10),
@@ -126,16 +120,12 @@ def fold_packet(buf: U8, at: int, n: int, outer_words: int, fold: Fold, scratch:
         read_u32(buf, fan + 8),
         read_u32(buf, fan + 16) >> 12,
     )
-    if slot == NO_SLOT:
+    if slot == NO_SLOT or fold.rows[slot]["n_psn"] != i64(buf[fan + 2]):
         fold.events[FOLD_UNFOLDED] += 1
-        return PASS
-    row = fold.rows[slot]
-    if row["n_psn"] != i64(buf[fan + 2]):
-        fold.events[FOLD_UNFOLDED] += 1
-        return PASS
+        return NO_SLOT
     merge_feedback(buf, fan, fold, slot, scratch)
-    row["entropy"] = read_u32(buf, at + 4) & ENTROPY_MASK
-    return 2 + slot
+    fold.rows[slot]["entropy"] = read_u32(buf, at + 4) & ENTROPY_MASK
+    return slot
 
 
 @kernel

@@ -14,22 +14,16 @@ from fanfold.kernels.codes import (
     CLASS_FOLD,
     CLASS_OPAQUE,
     CLASS_REPAIR,
-    DROP_NOT_MINE,
-    DROP_NULL_NBR,
+    DROP_BAD_CHECKSUM,
+    DROP_BAD_FEEDBACK,
     DROP_TTL_EXPIRED,
+    DROP_WRONG_PORT,
     DROP_ZERO_BITSTRING,
 )
-from fanfold.kernels.feedback import PASS, fold_packet
-from fanfold.kernels.frame import check_bier, classify, is_for_slots
+from fanfold.kernels.feedback import fold_packet, is_feedback_sound
+from fanfold.kernels.frame import check_bier, classify, is_for_slots, is_inner_sound
 from fanfold.kernels.jit import i64, kernel
-from fanfold.kernels.layout import (
-    BIER_PORT,
-    BITS_AT,
-    FLAG_POLL,
-    FLAG_REPAIR,
-    INNER_BYTES,
-    IP_BYTES,
-)
+from fanfold.kernels.layout import BITS_AT, FLAG_POLL, FLAG_REPAIR, INNER_BYTES, IP_BYTES
 from fanfold.kernels.octets import (
     ZERO,
     read_bits,
@@ -50,8 +44,8 @@ from fanfold.kernels.slots import (
     set_deadline,
     settle_once,
 )
+from fanfold.kernels.spread import spread
 from fanfold.kernels.state import (
-    I64,
     MAX_FLOWS,
     MAX_PKTS,
     U8,
@@ -62,7 +56,14 @@ from fanfold.kernels.state import (
     Ports,
     Rows,
 )
-from fanfold.kernels.tables import NULL_NBR, Bifts
+from fanfold.kernels.tables import Bifts
+from fanfold.kernels.vat import Vats, is_from_root
+from fanfold.kernels.vouch import (
+    MAX_TTL,
+    check_bfir,
+    heard_behind,
+    is_host,
+)
 
 TTL_AT = 3
 NO_FLOW = -1
@@ -167,82 +168,6 @@ def arm_slot(fold: Fold, bift_id: int, bfir_id: int, flow: int, block: int, last
 
 
 @kernel
-def last_hop_port(buf: U8, at: int, words: int, kind: int, is_last_hop: bool) -> int:
-    """Outer UDP port of a copy: a host may run several BFIRs, told apart by the inner port.
-
-    Args:
-        buf, at: the packet. words: of its BitString. kind: its class. is_last_hop: whether the
-            copy goes to its only BFER.
-    """
-    if is_last_hop and kind == CLASS_FOLD:
-        return read_u16(buf, at + BITS_AT + 8 * words + IP_BYTES)  # the group's own
-    if is_last_hop and (kind == CLASS_FEEDBACK or kind == CLASS_CONTROL):
-        ip = at + BITS_AT + 8 * words
-        if buf[ip + 16] < 224:  # inner destination is not multicast
-            return read_u16(buf, ip + IP_BYTES + 2)
-    return BIER_PORT
-
-
-@kernel
-def spread(
-    buf: U8,
-    at: int,
-    k: int,
-    n_copies: int,
-    ttl: int,
-    is_end: bool,
-    ports: Ports,
-    counters: Counters,
-    plan: Plan,
-) -> None:
-    """Enter the copies of packet ``k``, ``plan.copy_*[:n_copies]``, into the plan."""
-    words = plan.words[k]
-    plan.clean[k] = 1
-    for c in range(n_copies):
-        nbr = plan.copy_nbr[c]
-        if nbr == NULL_NBR:
-            counters.drops[DROP_NULL_NBR] += 1
-            plan.clean[k] = 0
-            continue
-        if nbr != 0 and is_end:
-            counters.drops[DROP_NOT_MINE] += 1
-            plan.clean[k] = 0
-            continue
-        if nbr != 0 and ttl < 1:
-            counters.drops[DROP_TTL_EXPIRED] += 1
-            plan.clean[k] = 0
-            continue
-        i = plan.n[nbr]
-        plan.pkt[nbr, i] = k
-        plan.row[nbr, i] = i
-        for w in range(words):
-            plan.bits[nbr, i, w] = plan.copy_bits[c, w]
-        plan.dport[nbr, i] = BIER_PORT
-        if nbr != 0:
-            plan.dport[nbr, i] = last_hop_port(
-                buf,
-                at,
-                words,
-                plan.kind[k],
-                is_only(plan.bits[nbr, i], words, ports.bfr_id[nbr]),
-            )
-        plan.n[nbr] = i + 1
-
-
-@kernel
-def is_only(bits: U64, words: int, bfr_id: int) -> bool:
-    """The BitString names this BFR-id's bit and no other."""
-    if bfr_id == 0:
-        return False
-    index = (bfr_id - 1) % (64 * words)
-    for w in range(words):
-        mine = np.uint64(1) << np.uint64(index % 64) if w == index // 64 else ZERO
-        if bits[w] != mine:
-            return False
-    return True
-
-
-@kernel
 def plan_pass(
     buf: U8,
     first: int,
@@ -256,6 +181,7 @@ def plan_pass(
     fold: Fold,
     counters: Counters,
     plan: Plan,
+    vats: Vats,
 ) -> int:
     """Plan up to MAX_PKTS packets of a block.
 
@@ -263,6 +189,7 @@ def plan_pass(
         buf: the block. first: byte offset of the first packet. n: bytes of the block.
         seg: bytes of every packet but the last. port: where it came from, 0 = imposed here.
         now_ps: time. node, bifts, ports: this BFR. fold, counters: updated. plan: overwritten.
+        vats: whose results a host may send.
 
     Returns:
         Byte offset of the first packet not looked at (>= n when done).
@@ -274,7 +201,7 @@ def plan_pass(
     while at < n and k < MAX_PKTS:
         size = min(seg, n - at)
         slot = plan_packet(
-            buf, at, size, k, port, now_ps, node, bifts, ports, fold, counters, plan, slot
+            buf, at, size, k, port, now_ps, node, bifts, ports, fold, counters, plan, vats, slot
         )
         n_more = 0
         if plan.clean[k] != 0:
@@ -368,6 +295,7 @@ def plan_packet(
     fold: Fold,
     counters: Counters,
     plan: Plan,
+    vats: Vats,
     slot: int,
 ) -> int:
     """Plan packet ``k`` of a pass, ``size`` bytes at ``at``; the rest as in ``plan_pass``.
@@ -393,26 +321,65 @@ def plan_packet(
     if ttl == 0:
         drops[DROP_TTL_EXPIRED] += 1
         return slot
-    if kind == CLASS_FOLD and is_for_slots(buf, at + BITS_AT + 8 * words + INNER_BYTES):
+    fan = at + BITS_AT + 8 * words + INNER_BYTES
+    if kind == CLASS_FOLD and is_for_slots(buf, fan):
         return keep_here(plan, k, slot)
+    refused = check_source(buf, at, size, fan, table, kind, port, bifts, ports, vats, bits)
+    if refused != 0:
+        drops[refused] += 1
+        return slot
+    if kind != CLASS_OPAQUE:
+        ttl = min(ttl, MAX_TTL)
     if kind < CLASS_CONTROL:
-        fan = at + BITS_AT + 8 * words + INNER_BYTES
         key = (read_u16(buf, at + 10) << 32) | read_u32(buf, fan + 4)
         plan.flow[k] = flow_index(counters, key, now_ps)
         if node[0]["folds"]:
             if kind != CLASS_FEEDBACK:
                 slot = arm(buf, at, table, port, now_ps, node, bifts, fold, bits, slot)
-            elif fold_in(buf, at, size, words, now_ps, node, fold, drops, plan.scratch):
+            elif fold_in(buf, at, words, now_ps, node, fold, plan.scratch):
                 return slot
     if port != 0:
         ttl -= 1
         buf[at + TTL_AT] = ttl
     copies = walk(buf, at, table, bits, bifts, plan)
-    is_end = port != 0 and node[0]["is_end"] != 0  # a host passes nothing on
-    spread(buf, at, k, copies, ttl, is_end, ports, counters, plan)
+    spread(buf, at, k, copies, ttl, port, node, ports, counters, plan)
     if kind != CLASS_DATA and kind != CLASS_REPAIR:
         plan.clean[k] = 0  # only DATA comes in runs
     return slot
+
+
+@kernel
+def check_source(
+    buf: U8,
+    at: int,
+    size: int,
+    fan: int,
+    table: int,
+    kind: int,
+    port: int,
+    bifts: Bifts,
+    ports: Ports,
+    vats: Vats,
+    bits: U64,
+) -> int:
+    """0 where a packet may come in by ``port`` and is sound so far, else a drop code."""
+    if kind == CLASS_OPAQUE:
+        return 0
+    if kind == CLASS_FEEDBACK:
+        n_words = bifts.n_words[table]
+        if not is_inner_sound(buf, at, size, n_words):
+            return DROP_BAD_CHECKSUM
+        if not is_feedback_sound(buf, fan, size - (fan - at)):
+            return DROP_BAD_FEEDBACK
+        known = heard_behind(buf, fan, size - (fan - at), bifts, port)
+        return 0 if known else DROP_WRONG_PORT
+    if kind != CLASS_FOLD:
+        return check_bfir(bifts, table, port, read_u16(buf, at + 10))
+    if is_host(bifts, ports, port):
+        group = read_u32(buf, fan + 4)
+        if not is_from_root(vats, group, bits, bifts.n_words[table], port):
+            return DROP_WRONG_PORT
+    return 0
 
 
 @kernel
@@ -440,25 +407,15 @@ def keep_here(plan: Plan, k: int, slot: int) -> int:
 
 @kernel
 def fold_in(
-    buf: U8,
-    at: int,
-    size: int,
-    words: int,
-    now_ps: int,
-    node: Rows,
-    fold: Fold,
-    drops: I64,
-    scratch: U64,
+    buf: U8, at: int, words: int, now_ps: int, node: Rows, fold: Fold, scratch: U64
 ) -> bool:
-    """Fold one FEEDBACK packet, or count why not; False when it travels on unfolded."""
-    folded = fold_packet(buf, at, size, words, fold, scratch)
-    if folded == PASS:
+    """Fold one sound FEEDBACK packet; False when it travels on unfolded."""
+    slot = fold_packet(buf, at, words, fold, scratch)
+    if slot == NO_SLOT:
         return False
-    if folded < 0:
-        drops[-2 - folded] += 1
-    elif is_complete(fold, folded - 2, fold.rows[folded - 2]["n_words"]):
-        settle_once(fold, folded - 2)
-        note_lag(node, now_ps - fold.rows[folded - 2]["armed_ps"], now_ps)
+    if is_complete(fold, slot, fold.rows[slot]["n_words"]):
+        settle_once(fold, slot)
+        note_lag(node, now_ps - fold.rows[slot]["armed_ps"], now_ps)
     return True
 
 

@@ -28,6 +28,8 @@ class Bifts(NamedTuple):
     first: (T,) index of its first table.
     nbr_of: (N, BITS) BFR-NBR of each bit index: NULL_NBR, SELF_NBR, or a port from 1.
     f_bm: (N, P + 2, W) F-BM by [table, BFR-NBR + 1]; all rows of one BFR-NBR share it.
+    behind: (T, P + 1, W) BFERs that a shortest path leads to through each port, whatever the
+        table; port 0 has the node itself. (0, 0, 0) where nobody is checked: a simulated node.
     """
 
     ids: NDArray[np.int64]
@@ -36,3 +38,9 @@ class Bifts(NamedTuple):
     first: NDArray[np.int64]
     nbr_of: NDArray[np.int64]
     f_bm: NDArray[np.uint64]
+    behind: NDArray[np.uint64]
+
+
+def build_unchecked() -> NDArray[np.uint64]:
+    """``behind`` of a node that believes every port."""
+    return np.zeros((0, 0, 0), np.uint64)

@@ -29,6 +29,8 @@ VAT_ROW = np.dtype(
         ("n_slots", np.int64),  # 0: everything is passed on
         ("used_ps", np.int64),
         ("is_anew", np.int64),  # blocks were sent before it was armed: nothing is cut short
+        ("armer", np.int64),  # BFR-id of the rank that armed it, 0 where it was configured
+        ("is_laid", np.int64),  # 1: configured, BFRs below need not be on a shortest path
     ]
 )
 ARRAY_ROW = np.dtype(
@@ -197,6 +199,16 @@ def find_vat(vats: Vats, group: int, bits: U64, n_words: int) -> int:
 
 
 @kernel
+def is_from_root(vats: Vats, group: int, bits: U64, n_words: int, port: int) -> bool:
+    """The port is a group's way to its root: what goes down may come in by it."""
+    found = find_vat(vats, group, bits, n_words)
+    if found == NO_ROW:
+        return False
+    row = vats.rows[found if found >= 0 else -2 - found]
+    return row["is_root"] == 0 and row["port"] == port
+
+
+@kernel
 def open_vat(
     vats: Vats,
     group: int,
@@ -233,7 +245,7 @@ def open_vat(
         return at
     close_vat(vats, at)
     row["used"], row["group"], row["port"], row["is_root"] = 1, group, port, is_root
-    row["is_anew"] = 0
+    row["is_anew"], row["armer"], row["is_laid"] = 0, 0, 0
     row["bift_id"], row["n_words"] = bift_id, n_words
     empty = True
     for w in range(n_words):

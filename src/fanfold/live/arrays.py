@@ -14,13 +14,18 @@ from fanfold.kernels.absorb import (
     fold_at,
     has_room,
 )
-from fanfold.kernels.codes import CLASS_FOLD, DROP_NULL_NBR
-from fanfold.kernels.forward import is_only
+from fanfold.kernels.codes import (
+    CLASS_FOLD,
+    DROP_FOREIGN_PORT,
+    DROP_NULL_NBR,
+    DROP_TURNED_BACK,
+)
 from fanfold.kernels.frame import seal_inner
 from fanfold.kernels.jit import kernel
 from fanfold.kernels.layout import BIER_PORT, BITS_AT, FOLD_BYTES, IP_BYTES
 from fanfold.kernels.octets import ZERO, copy_octets, read_u16, read_u32, write_bits
 from fanfold.kernels.replicate import bit, replicate
+from fanfold.kernels.spread import is_only, is_ours
 from fanfold.kernels.state import U8, Counters, Plan, Ports, Rows
 from fanfold.kernels.tables import NULL_NBR, Bifts
 from fanfold.kernels.vat import (
@@ -224,6 +229,9 @@ def send_small(
     dport = BIER_PORT
     if ports.bfr_id[port] != 0:
         dport = group_port(packet, n_words)
+    if not is_ours(dport):
+        counters.drops[DROP_FOREIGN_PORT] += 1
+        return
     sock.iov_out[0] = np.uint64(packet.ctypes.data)
     sock.iov_out[1] = np.uint64(size)
     if sock.ints[TAPPING] != 0:
@@ -281,6 +289,8 @@ def fan_small(
         port = plan.copy_nbr[c]
         if port == NULL_NBR:
             counters.drops[DROP_NULL_NBR] += 1
+        elif port > 0 and port == vats.todo[i, 2]:
+            counters.drops[DROP_TURNED_BACK] += 1
         elif port > 0 or ports.bfr_id[0] != 0:
             write_bits(packet, BITS_AT, n_words, plan.copy_bits[c])
             send_small(sock, packet, size, port, ports, counters)
@@ -356,6 +366,9 @@ def fan_part(
         dport = BIER_PORT
         if is_only(plan.copy_bits[c], n_words, ports.bfr_id[port]):
             dport = group_port(vats.room[vats.todo[i, 1]], n_words)
+        if not is_ours(dport):
+            counters.drops[DROP_FOREIGN_PORT] += j - i
+            continue
         for k in range(i, j):
             packet, at = vats.room[vats.todo[k, 1]], 0
             if part == 1:

@@ -142,6 +142,8 @@ class Host:
             now_ps(),
         )
         slots = int(node.vats.rows[at]["n_slots"]) if at >= 0 else 0
+        if at >= 0:
+            node.vats.rows[at]["is_laid"] = 1
         return {"ok": at >= 0, "slots": slots}
 
     def _capture(self, request: dict[str, Any]) -> dict[str, Any]:

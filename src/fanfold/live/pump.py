@@ -334,6 +334,7 @@ def pump(sock: Sock, node: Node, turns: int) -> int:
             node.fold,
             node.counters,
             node.plan,
+            node.vats,
         )
         count_received(sock, node, first)
         send_plan(sock, sock.buf, first, ints[SEG], ints[END], node)
@@ -461,6 +462,7 @@ def transmit(sock: Sock, node: Node, buf: U8, n: int, seg: int) -> int:
             node.fold,
             node.counters,
             node.plan,
+            node.vats,
         )
         send_plan(sock, buf, at, seg, n, node)
         for port in range(1, node.plan.n.shape[0]):

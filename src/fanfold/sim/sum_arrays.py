@@ -13,7 +13,7 @@ from fanfold.errors import ConfigError
 from fanfold.kernels.layout import BITS_AT, FOLD_BYTES, INNER_BYTES
 from fanfold.kernels.rank_timers import FIRST_CWND
 from fanfold.kernels.slots import NEVER_PS
-from fanfold.kernels.tables import Bifts
+from fanfold.kernels.tables import Bifts, build_unchecked
 from fanfold.kernels.vat import N_VAT_EVENTS, WAIT_PS, build_vats
 from fanfold.scenario.settings import Settings
 from fanfold.schemes.program import MIDDLE, Program, Sum
@@ -221,6 +221,7 @@ class SumBuilder:
             first=one.copy(),
             nbr_of=bier.nbr_of,
             f_bm=bier.f_bm,
+            behind=build_unchecked(),
         )
         scratch = np.zeros((4, w), np.uint64)
         return s.Sums(vats, bifts, self._ports(), one.copy(), scratch)

@@ -44,6 +44,7 @@ def build_bifts(paths: Paths, name: str) -> Bifts:
         first=np.array(list(first.values()), np.int64),
         nbr_of=nbr_of,
         f_bm=_f_bm(nbr_of, len(fabric.neighbours[name])),
+        behind=_behind(birt, sis, n_bits, len(fabric.neighbours[name])),
     )
 
 
@@ -71,6 +72,18 @@ def pick_nbr(
         return row.nbrs[0 if table % 2 == 0 else n_paths - 1]
     part = table if row.n_hops % 2 else table * n_paths // n_ecmp
     return row.nbrs[(part + rotation) % n_paths]
+
+
+def _behind(
+    birt: tuple[BirtRow, ...], sis: list[int], n_bits: int, n_ports: int
+) -> NDArray[np.uint64]:
+    """BFERs behind each port by SI: all equal-cost paths, as what comes back may use any."""
+    behind = np.zeros((len(sis), n_ports + 1, n_bits // WORD_BITS), np.uint64)
+    for row in birt:
+        word, k = divmod(row.bit_position - 1, WORD_BITS)
+        for nbr in row.nbrs:
+            behind[sis.index(row.si), nbr, word] |= np.uint64(1 << k)
+    return behind
 
 
 def _f_bm(nbr_of: NDArray[np.int64], n_ports: int) -> NDArray[np.uint64]:

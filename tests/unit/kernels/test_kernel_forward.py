@@ -29,7 +29,7 @@ from fanfold.wire.report import Report, ReportState
 EVERYONE = 0b1111111
 
 
-def bits_by_port(node, packets, port=1):
+def bits_by_port(node, packets, port=-1):
     found = node.forward(packets, port)
     return {p: [(copy.k, copy.bits) for copy in copies] for p, copies in found.items()}
 
@@ -176,7 +176,7 @@ def node_pass(node, block, at, seg):
         at,
         len(block),
         seg,
-        1,
+        node.inlet,
         0,
         node.row,
         node.bifts,
@@ -184,6 +184,7 @@ def node_pass(node, block, at, seg):
         node.fold,
         node.counters,
         node.plan,
+        node.vats,
     )
 
 

@@ -152,15 +152,16 @@ def test_a_block_of_nobody_is_no_result(net: VatFabric) -> None:
 
 
 def test_a_root_armed_after_blocks_were_sent_decides_nothing() -> None:
+    """All four ranks are beyond s7, the third neighbour of s6."""
     root = VatNode(figure_one(), "s6")
     anew = message(ALL, what=FoldWhat.ARM, n_slots=4, flags=FoldFlag.RETRY)
-    root.take(anew, 1)
+    root.take(anew, 3)
     assert int(root.vats.rows[0]["is_anew"]) == 1
-    root.take(array(W3, 9, 3), 1)
+    root.take(array(W3, 9, 3), 3)
     assert root.flush(10 * PATIENCE * MS) == []
     fresh = VatNode(figure_one(), "s6")
-    fresh.take(message(ALL, what=FoldWhat.ARM, n_slots=4), 1)
-    fresh.take(array(W3, 9, 3), 1)
+    fresh.take(message(ALL, what=FoldWhat.ARM, n_slots=4), 3)
+    fresh.take(array(W3, 9, 3), 3)
     assert fresh.flush(PATIENCE * MS - 1) == []
     assert fresh.flush(PATIENCE * MS)
 

@@ -29,7 +29,7 @@ def word(heard, done=None, rows=None, **more):
 
 def armed(bits=0b1110, now_ps=0, **kwargs):
     node = plain_node(**kwargs)
-    node.forward([data(bits)], port=2, now_ps=now_ps)
+    node.forward([data(bits)], port=4, now_ps=now_ps)
     return node
 
 
@@ -44,7 +44,7 @@ def test_one_packet_goes_up_when_all_were_heard_and_the_slot_is_free():
     assert node.send_ready() == []
     give(node, word(0b1000))
     ((port, packets),) = node.send_ready()
-    assert port == 2  # where the data came from
+    assert port == 4  # where the data came from
     assert word_of(packets) == word(0b1110, n_merged=3)
     assert (node.n_armed(), node.drops()) == (0, {})
     assert node.events() == {"armed": 1, "merged": 3, "complete": 1}
@@ -142,7 +142,7 @@ def test_without_a_slot_feedback_passes_unfolded_and_is_counted():
 def test_a_full_table_lets_feedback_pass_and_loses_none():
     node = plain_node(n_slots=8)
     for block in range(20):
-        node.forward([data(0b10, block=block)], port=2)
+        node.forward([data(0b10, block=block)], port=4)
     assert node.events() == {"armed": 8, "full": 12}
     n_up = n_passed = 0
     for block in range(20):
@@ -151,7 +151,7 @@ def test_a_full_table_lets_feedback_pass_and_loses_none():
         n_up += len(node.send_ready())
     assert (n_up, n_passed) == (8, 12)
     assert node.events() == {"armed": 8, "full": 12, "merged": 8, "complete": 8, "unfolded": 12}
-    node.forward([data(0b10, block=30)], port=2)
+    node.forward([data(0b10, block=30)], port=4)
     assert node.n_armed() == 1
 
 
@@ -184,15 +184,15 @@ def test_keys_spread_over_the_table():
 
 def test_a_deadline_sends_up_what_was_heard_and_frees_the_silent():
     node = armed(0b1110, now_ps=10, depth=2)
-    node.forward([data(0b10, block=1)], port=2, now_ps=10)
-    node.forward([data(0b10, block=2)], port=2, now_ps=500)
+    node.forward([data(0b10, block=1)], port=4, now_ps=10)
+    node.forward([data(0b10, block=2)], port=4, now_ps=500)
     give(node, word(0b0110, done=0b0100, rows={2: 0b0010}))
     deadline = 10 + FOLD_PS * 1
     assert node.expire(deadline - 1) == deadline
     assert (node.send_ready(), node.n_armed()) == ([], 3)
     assert node.expire(deadline) == 500 + FOLD_PS
     ((port, packets),) = node.send_ready()
-    assert port == 2
+    assert port == 4
     assert word_of(packets) == word(0b0110, done=0b0100, rows={2: 0b0010}, is_partial=True)
     assert node.n_armed() == 1
     assert node.events() == {"armed": 3, "merged": 1, "partial": 1}
@@ -237,7 +237,7 @@ def test_a_slot_completed_twice_in_one_pass_goes_up_once():
 def test_several_slots_may_be_complete_in_one_pass():
     node = plain_node()
     for block in range(3):
-        node.forward([data(0b10, block=block)], port=2)
+        node.forward([data(0b10, block=block)], port=4)
     packets = [feedback(word(0b10), (BFIR, 7, block)) for block in (0, 1, 2, 1, 0)]
     assert node.forward(packets, port=1) == {}
     assert [parse(p).message.block for _, (p,) in node.send_ready()] == [0, 1, 2]
@@ -247,9 +247,9 @@ def test_several_slots_may_be_complete_in_one_pass():
 def test_a_repair_does_not_hold_back_what_was_heard():
     node = armed(0b1110, now_ps=10, depth=2)
     deadline = node.expire(0)
-    node.forward([data(0b10, flags=4)], port=2, now_ps=500)
+    node.forward([data(0b10, flags=4)], port=4, now_ps=500)
     assert node.expire(0) == deadline
-    node.forward([data(0b10)], port=2, now_ps=500)
+    node.forward([data(0b10)], port=4, now_ps=500)
     assert node.expire(0) == deadline + 490
 
 
@@ -270,7 +270,7 @@ def test_a_busy_machine_is_given_more_time(late, low, high):
     waits = []
     for block in range(60):
         now = 2 * FOLD_PS * block
-        node.forward([data(0b10, block=block)], port=2, now_ps=now)
+        node.forward([data(0b10, block=block)], port=4, now_ps=now)
         waits.append(node.expire(0) - now)
         give_late = feedback(word(0b10), (BFIR, 7, block))
         node.forward([give_late], port=1, now_ps=now + late)
@@ -279,7 +279,7 @@ def test_a_busy_machine_is_given_more_time(late, low, high):
     assert waits[0] == FOLD_PS
     assert low < waits[-1] <= high
     now += late + 4 * FOLD_PS + 1  # what was slow then need not be so now
-    node.forward([data(0b10, block=60)], port=2, now_ps=now)
+    node.forward([data(0b10, block=60)], port=4, now_ps=now)
     assert node.expire(0) - now == FOLD_PS
 
 
@@ -287,7 +287,7 @@ def test_a_repair_arms_again_for_those_it_goes_to():
     node = armed(0b1110)
     give(node, word(0b1110, done=0b1100, rows={0: 0b10}))
     node.send_ready()
-    node.forward([data(0b10, flags=4, round_=1)], port=2)
+    node.forward([data(0b10, flags=4, round_=1)], port=4)
     give(node, word(0b10, round=1))
     ((_, packets),) = node.send_ready()
     assert word_of(packets) == word(0b10, round=1)
@@ -321,7 +321,7 @@ def test_rows_that_do_not_fit_go_on_in_further_packets(n_rows):
     """BSL 64: 20 + 28 + 24 + 16 bytes, 12 for each row, 28 outside."""
     mtu = 28 + 88 + 3 * 12
     node = plain_node(mtu=mtu)
-    node.forward([data(0b10, n_psn=64)], port=2)
+    node.forward([data(0b10, n_psn=64)], port=4)
     said = naive.Word(BIFT_ID, 64, heard=0b10, done=0, rows=gaps(n_rows))
     assert node.forward([feedback(said)], port=1) == {}
     ((_, packets),) = node.send_ready()
@@ -335,7 +335,7 @@ def test_rows_that_do_not_fit_go_on_in_further_packets(n_rows):
 
 def test_continued_rows_reach_the_parent_in_its_slot_or_unfolded():
     child = plain_node(mtu=28 + 88 + 2 * 12)
-    child.forward([data(0b10)], port=2)
+    child.forward([data(0b10)], port=4)
     said = word(0b10, done=0, rows=gaps(4))
     child.forward([feedback(said)], port=1)
     ((_, packets),) = child.send_ready()

@@ -134,7 +134,7 @@ def test_fabric_without_bfers_has_no_table():
 
 def test_arrays_are_of_the_types_kernels_take():
     bifts = build_bifts(Paths(FIGURE_1), "A")
-    assert [a.dtype for a in bifts] == [np.int64] * 5 + [np.uint64]
+    assert [a.dtype for a in bifts] == [np.int64] * 5 + [np.uint64] * 2
     assert all(a.flags.c_contiguous for a in bifts)
 
 

@@ -271,15 +271,7 @@ def on_word(
     if pkt["kind"] == PK_FEEDBACK:
         body = bier.bodies[pkt["path"]]
         if bier.bfrs[r]["folds"] != 0 and fold_in(
-            body,
-            0,
-            pkt["si"],
-            q[N_WORDS],
-            q[NOW],
-            row,
-            fold,
-            bier.drops,
-            bier.scratch,
+            body, 0, q[N_WORDS], q[NOW], row, fold, bier.scratch
         ):
             free_pkt(q, pkts, p)
             if fold.ready[0] > 0:
