@@ -58,6 +58,7 @@ class Host:
             self.station.role = make_role(fabric, name, self.station)
         self.capture: Capture | None = None
         self.is_stopped = False
+        self.ended_by = ""
         handlers: dict[str, Handler] = {
             "status": self._status,
             "impair": self._impair,
@@ -90,8 +91,8 @@ class Host:
         self.station.close()
 
     def _stop(self, number: int, frame: object) -> None:
-        del number, frame
-        self.is_stopped = True
+        del frame
+        self.is_stopped, self.ended_by = True, signal.Signals(number).name
         self.station.wake()
 
     def _after_pump(self) -> None:

@@ -289,6 +289,19 @@ def _to_log(path: Path) -> None:
         os.dup2(source, fd)
 
 
+def _log(line: str) -> None:
+    """One line to the lab's log, which is stderr of all its processes."""
+    sys.stderr.write(line + "\n")
+    sys.stderr.flush()
+
+
+def _log_end(nodes: dict[str, dict[str, Any]], pid: int) -> None:
+    """Say in the log how a node ended that could not say it itself."""
+    for name, entry in nodes.items():
+        if entry["pid"] == pid and entry["exit"] < 0:
+            _log(f"{name}: ended by signal {-entry['exit']}")
+
+
 class _Supervisor:
     """Parent of a lab's nodes."""
 
@@ -361,8 +374,11 @@ class _Supervisor:
             tell_line(tell, OK)
             os.close(tell)
             host.run()
+            _log(f"{name}: ended by {host.ended_by or 'itself'}")
             code = 0
         except FanfoldError as error:
+            _log(f"{name}: ended by {type(error).__name__}: {error}")
+            traceback.print_exc()
             tell_line(tell, str(error))
         except BaseException as error:  # said to whoever waits, and kept in the lab's log
             traceback.print_exc()
@@ -395,6 +411,7 @@ class _Supervisor:
             for entry in self.nodes.values():
                 if entry["pid"] == pid:
                     entry["exit"] = os.waitstatus_to_exitcode(status)
+                    _log_end(self.nodes, pid)
             self.lab.save(self.nodes)
 
     def _stop_all(self) -> None:

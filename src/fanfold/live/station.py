@@ -1,6 +1,7 @@
 """One node's process: wait, pump, hand to a role, ask for the deadline; nothing else.
 
 A role sees blocks, never single packets of a fan: local DATA was placed by the pump already.
+Whatever a packet sets off in a role ends here: it is counted, and the node goes on.
 """
 
 import errno
@@ -12,7 +13,9 @@ import numpy as np
 
 from fanfold.errors import WireError, WireReason
 from fanfold.kernels.codes import (
+    CLASS_CONTROL,
     CLASS_FEEDBACK,
+    CLASS_OPAQUE,
     DROP_BAD_INNER,
     DROP_BAD_REPORT,
     DROP_UNKNOWN_PROTO,
@@ -21,6 +24,7 @@ from fanfold.live import pump as p
 from fanfold.live import sock as s
 from fanfold.live.clock import now_ps
 from fanfold.live.exits import post
+from fanfold.live.faults import Faults
 from fanfold.live.ports import close_exits
 from fanfold.units import PS_PER_SECOND
 from fanfold.wire import inner
@@ -59,6 +63,7 @@ class Station:
         self._wake.setblocking(False)
         self._woken.setblocking(False)
         io.ints[s.WAKE_FD] = self._woken.fileno()
+        self.faults = Faults(sock.getsockname()[0], node.counters.drops)
 
     def run(self, is_over: Callable[[], bool]) -> None:
         """Work until ``is_over``; wakes at least four times a second to ask."""
@@ -77,7 +82,7 @@ class Station:
         if self.role is not None:
             now = now_ps()
             if self.node.collect.n_events[0]:
-                self.role.on_events(now)
+                self._take_events(self.role, now)
             self.role.on_timer(now)
         if code == p.IDLE:
             self._drain_wakes()
@@ -131,10 +136,26 @@ class Station:
             return
         for i in range(int(plan.n[0])):
             k = int(plan.pkt[0, i])
-            if plan.kind[k] >= CLASS_FEEDBACK:
-                packet = self.packet_at(int(ints[s.FIRST]) + k * int(ints[s.SEG]))
-                if packet is not None:
-                    self.role.on_packet(now_ps(), packet, int(ints[s.PORT]))
+            kind = plan.kind[k]
+            if kind not in (CLASS_FEEDBACK, CLASS_CONTROL, CLASS_OPAQUE):
+                continue
+            packet = self.packet_at(int(ints[s.FIRST]) + k * int(ints[s.SEG]))
+            if packet is None:
+                continue
+            if kind == CLASS_OPAQUE:  # where it came from was not checked
+                self.node.counters.drops[DROP_BAD_INNER] += 1
+                continue
+            try:
+                self.role.on_packet(now_ps(), packet, int(ints[s.PORT]))
+            except Exception as error:  # a peer's bytes never end a node
+                self.faults.note(f"{type(packet.message).__name__} refused", error)
+
+    def _take_events(self, role: Role, now: int) -> None:
+        try:
+            role.on_events(now)
+        except Exception as error:  # what is lost by it the sender asks for again
+            self.faults.note("blocks refused", error)
+            self.node.collect.n_events[0] = 0
 
     def close(self) -> None:
         """Give the socket back."""

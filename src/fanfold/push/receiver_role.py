@@ -3,9 +3,10 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from fanfold.kernels.codes import CLASS_CONTROL, CLASS_FEEDBACK
+from fanfold.kernels.codes import CLASS_CONTROL, CLASS_FEEDBACK, DROP_FOREIGN_PORT
 from fanfold.kernels.collect import EVENT_UNKNOWN, collect_pass
 from fanfold.kernels.layout import UNDERLAY_BYTES
+from fanfold.kernels.spread import is_ours
 from fanfold.kernels.state import U8
 from fanfold.live import sock as s
 from fanfold.live.station import Station
@@ -146,6 +147,9 @@ class ReceiverRole:
     ) -> None:
         node = self.station.node
         dport = flow_port if node.ports.bfr_id[port] == bfir_id else self.fabric.port
+        if not is_ours(dport):
+            node.counters.drops[DROP_FOREIGN_PORT] += 1
+            return
         if self.station.send(packet, port, dport):
             node.counters.tx[port, kind, 0] += 1
             node.counters.tx[port, kind, 1] += len(packet) + UNDERLAY_BYTES

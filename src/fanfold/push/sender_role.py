@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 
 from fanfold.core.effects import SendBlock
-from fanfold.kernels.codes import DROP_NOT_BELIEVED
+from fanfold.kernels.codes import DROP_NOT_BELIEVED, DROP_WRONG_PORT
 from fanfold.kernels.slots import NEVER_PS
 from fanfold.live import pump as p
 from fanfold.live import sock as s
@@ -47,6 +47,9 @@ class SenderRole:
                     self.n_feedback += 1
                     self.n_merged += packet.message.n_merged
                 self.machine.on_feedback(now, self._widen(packet.message), out)
+            case Report() if packet.message.bfr_id != packet.header.bfir_id:
+                self.station.node.counters.drops[DROP_WRONG_PORT] += 1
+                return
             case Report():
                 if not self.machine.on_report(now, packet.message, out):
                     self.station.node.counters.drops[DROP_NOT_BELIEVED] += 1
