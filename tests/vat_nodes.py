@@ -172,22 +172,30 @@ class VatNode(KernelNode):
         )
         self.seg, self.block = len(buf), buf
         if self.plan.n[0] and self.plan.kind[0] == CLASS_FOLD and self.row[0]["folds"]:
-            take_fold(
-                buf,
-                0,
-                len(buf),
-                self.n_words,
-                port,
-                now_ps,
-                self.row,
-                self.bifts,
-                self.ports,
-                self.vats,
-                self.counters.drops,
-                self.plan.scratch,
-            )
-            return self.done(buf)
+            return self.take_in(buf, port, now_ps)
         return [(p, copy.packet) for p, copies in self.copies().items() for copy in copies]
+
+    def take_any(self, packet: bytes, port: int) -> list[tuple[int, bytes]]:
+        """A FOLD packet straight to the slots, as a host's node has it too."""
+        return self.take_in(np.array([*packet], np.uint8), port, 0)
+
+    def take_in(self, buf: np.ndarray, port: int, now_ps: int) -> list[tuple[int, bytes]]:
+        """Take in a FOLD packet and do what it sets off."""
+        take_fold(
+            buf,
+            0,
+            len(buf),
+            self.n_words,
+            port,
+            now_ps,
+            self.row,
+            self.bifts,
+            self.ports,
+            self.vats,
+            self.counters.drops,
+            self.plan.scratch,
+        )
+        return self.done(buf)
 
     def flush(self, now_ps: int) -> list[tuple[int, bytes]]:
         """Let deadlines pass."""
