@@ -25,7 +25,7 @@ INNER = 28
 TTL_AT = 3
 BSL_AT = 5
 BFIR_AT = 10
-MAX_WORDS = 65_000
+MAX_WORDS = 64_800
 
 
 class HostilePackets:
