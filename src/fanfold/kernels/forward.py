@@ -317,8 +317,7 @@ def plan_packet(
         return slot
     kind = classify(buf, at, size, words)
     plan.kind[k] = kind
-    ttl = i64(buf[at + TTL_AT])
-    if ttl == 0:
+    if buf[at + TTL_AT] == 0:
         drops[DROP_TTL_EXPIRED] += 1
         return slot
     fan = at + BITS_AT + 8 * words + INNER_BYTES
@@ -328,24 +327,32 @@ def plan_packet(
     if refused != 0:
         drops[refused] += 1
         return slot
-    if kind != CLASS_OPAQUE:
-        ttl = min(ttl, MAX_TTL)
     if kind < CLASS_CONTROL:
         key = (read_u16(buf, at + 10) << 32) | read_u32(buf, fan + 4)
         plan.flow[k] = flow_index(counters, key, now_ps)
-        if node[0]["folds"]:
-            if kind != CLASS_FEEDBACK:
-                slot = arm(buf, at, table, port, now_ps, node, bifts, fold, bits, slot)
-            elif fold_in(buf, at, words, now_ps, node, fold, plan.scratch):
-                return slot
-    if port != 0:
-        ttl -= 1
-        buf[at + TTL_AT] = ttl
+    folds = kind < CLASS_CONTROL and node[0]["folds"] != 0
+    if folds and kind != CLASS_FEEDBACK:
+        slot = arm(buf, at, table, port, now_ps, node, bifts, fold, bits, slot)
+    elif folds and fold_in(buf, at, words, now_ps, node, fold, plan.scratch):
+        return slot
+    ttl = grow_old(buf, at, kind, port)
     copies = walk(buf, at, table, bits, bifts, plan)
     spread(buf, at, k, copies, ttl, port, node, ports, counters, plan)
     if kind != CLASS_DATA and kind != CLASS_REPAIR:
         plan.clean[k] = 0  # only DATA comes in runs
     return slot
+
+
+@kernel
+def grow_old(buf: U8, at: int, kind: int, port: int) -> int:
+    """TTL that a packet goes on with: one hop less, and bounded for fanfold's own."""
+    ttl = i64(buf[at + TTL_AT])
+    if kind != CLASS_OPAQUE:
+        ttl = min(ttl, MAX_TTL)
+    if port != 0:
+        ttl -= 1
+        buf[at + TTL_AT] = ttl
+    return ttl
 
 
 @kernel
