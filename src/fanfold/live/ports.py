@@ -29,6 +29,7 @@ from fanfold.kernels.state import (
     build_plan,
 )
 from fanfold.kernels.vat import NO_LIMIT, Vats, build_vats
+from fanfold.kernels.vouch import FIRST_PORT
 from fanfold.live import pump as p
 from fanfold.live import sock as s
 from fanfold.live.clock import start_ps
@@ -48,6 +49,7 @@ WAYS = 4
 FOLD_PS = 60_000_000_000
 """Shortest deadline of a slot just above the leaves; the lag a node sees comes on top."""
 TAP_BYTES = 64 << 20
+TRIES = 256
 SO_ATTACH_FILTER = 26
 _HEARS = np.array([6], np.uint64)
 """A packet filter of one instruction: keep no byte of any packet."""
@@ -93,6 +95,28 @@ def open_socket(address: str, port: int, what: str) -> socket.socket:
     sock.setsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE)
     sock.setblocking(True)
     return sock
+
+
+def open_flow_socket(address: str, what: str) -> socket.socket:
+    """UDP socket on a port that the machine picks and a last hop sends to.
+
+    Raises:
+        EnvironmentLack: the machine hands out lower ports only.
+    """
+    low = []
+    try:
+        for _ in range(TRIES):
+            sock = open_socket(address, 0, what)
+            if sock.getsockname()[1] >= FIRST_PORT:
+                return sock
+            low.append(sock)
+    finally:
+        for sock in low:
+            sock.close()
+    raise EnvironmentLack(
+        f"{what}: no free UDP port from {FIRST_PORT} on; "
+        "see `sysctl net.ipv4.ip_local_port_range`, raise it"
+    )
 
 
 def enable_offload(sock: socket.socket) -> bool:

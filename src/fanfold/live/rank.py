@@ -22,6 +22,7 @@ from fanfold.kernels.mishap import build_mishaps
 from fanfold.kernels.rank_timers import FIRST_CWND
 from fanfold.kernels.reduce import KIND_F16, KIND_F32, OP_SUM, build_pow2, join_floats
 from fanfold.kernels.state import I64, U8
+from fanfold.kernels.vouch import FIRST_PORT
 from fanfold.kernels.words import unmark_block, word_of_kind
 from fanfold.live import rank_loop as loop
 from fanfold.live import rank_state as st
@@ -142,6 +143,8 @@ class RankEnd:
         if root:
             check_root(fabric, members, root)
             self.state.row[0]["root_id"] = fabric.by_name[root].bfr_id
+        if port < FIRST_PORT:
+            raise ConfigError("port", port, f"{FIRST_PORT}..65535")
         self.sock = open_socket(me.address, port, f"rank {rank} on {me.name}")
         self.io = build_sock(self.sock, len(self.state.near) + 1)
         self._wake, self._woken = socket.socketpair()

@@ -295,6 +295,9 @@ def take_packet(sock: Sock, rank: RankState, at: int, size: int, when: int) -> N
 def take_armed(sock: Sock, rank: RankState, n_slots: int, asked: int, hops: int) -> None:
     """The tree is armed, with so many slots; or the root had no room for those asked for."""
     row = rank.row[0]
+    if n_slots == 1 or hops < 0:
+        rank.counts[C_REFUSED] += 1  # no window, or from beyond the largest TTL
+        return
     if n_slots == 0:
         row["n_full"] += 1
         if row["is_first"] != 0 and row["armed"] == 0 and asked == row["n_slots"]:

@@ -17,7 +17,7 @@ from fanfold.live.ports import (
     build_node_state,
     build_sock,
     check_mtu,
-    open_socket,
+    open_flow_socket,
     time_arrivals,
 )
 from fanfold.live.station import Station
@@ -147,7 +147,7 @@ class Push:
         """Told what receivers wait for."""
         self._notes: dict[int, str] = {}
         me = fabric.by_name[source]
-        self.sock = open_socket(me.address, 0, source)
+        self.sock = open_flow_socket(me.address, source)
         state = build_node_state(fabric, source, Limits())
         io = build_sock(self.sock, len(state.ports.addr))
         self.station = Station(self.sock, io, state, None)
