@@ -101,7 +101,11 @@ def check_arm(
             continue
         if at_host and is_down and row["n_slots"] > 0 and row["port"] != port:
             return DROP_WRONG_PORT
-        is_first = row["armer"] == 0 or row["armer"] == armer
-        if row["is_root"] != 0 and not is_first and not is_named(armer, vats.a_bm[r], n_words):
+        if row["armer"] == 0 or row["armer"] == armer:
+            continue
+        if row["is_root"] == 0 and is_down:
+            if row["port"] != port:
+                return DROP_NOT_MEMBER  # the root stays, whichever of its ranks arms it
+        elif (row["is_root"] != 0 or at_host) and not is_named(armer, vats.a_bm[r], n_words):
             return DROP_NOT_MEMBER
     return 0

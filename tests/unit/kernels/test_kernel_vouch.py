@@ -239,6 +239,22 @@ def test_only_a_rank_arms_its_group_and_only_who_armed_it_closes_it() -> None:
     assert int(node.vats.rows[0]["used"]) == 0
 
 
+def test_a_group_that_stands_is_not_taken_away() -> None:
+    """By who is not of it, from this BFR or from another one."""
+    arm = {"what": FoldWhat.ARM, "n_slots": 4}
+    node = s1()  # w3 armed it for w1 and w2, the root is up
+    node.take(message(0b01, armer=3, kind=Kind.SPREAD, **arm), UP)  # w1 is left: w2 is out
+    assert node.take(message(0b11, armer=2, **arm), 3) == []
+    assert node.drops() == {"not_member": 1}
+    assert node.take(message(0b01, armer=1, flags=FoldFlag.RETRY, **arm), 2)
+    spine = VatNode(figure_one(), "s5")  # neighbours s1, s2, s7
+    spine.take(message(0b0011, armer=3, kind=Kind.SPREAD, **arm), 2)
+    for port_in, n_leave in ((3, 0), (2, 1)):
+        down = message(0b0011, armer=8, kind=Kind.SPREAD, **arm)
+        assert len(spine.take(down, port_in)) == n_leave
+    assert spine.drops() == {"not_member": 1}
+
+
 def test_a_ping_comes_back_to_who_sent_it_and_to_nobody_else() -> None:
     node = s1()
     heard = {"what": FoldWhat.HEARD, "kind": Kind.SPREAD, "climb": 1, "heard": 0}
