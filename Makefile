@@ -5,6 +5,7 @@
 #   make bench   the measurements of the README
 #   make lint    ruff, mypy, import-linter
 #   make fuzz    any bytes at codecs and kernels, property tests at random; 10 minutes
+#   make hostile mutated captures at all ports of a lab while it pushes and adds up; 10 minutes
 #   make chaos   300 pushes through a lab whose nodes are stopped, killed and restarted; 20 minutes
 #   make torch-suite  PyTorch's own tests of process groups at 4 and 8 ranks, gloo beside
 #   make plants  planted faults of the laws, each of which must turn a test red; part of make test
@@ -25,7 +26,7 @@ PURE := tests --ignore=tests/live --ignore=tests/style -m "not live"
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test bench lint nojit jit fuzz chaos plants torch-suite clean
+.PHONY: help demo test bench lint nojit jit fuzz hostile chaos plants torch-suite clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -51,6 +52,9 @@ nojit: $(VENV)/.dev
 jit: $(VENV)/.dev
 	$(BIN)/pytest -m "not live" -n 2
 	$(BIN)/pytest -m live
+
+hostile: $(VENV)/.dev
+	$(BIN)/python tests/fuzz/hostile.py
 
 fuzz: $(VENV)/.dev
 	$(BIN)/python tests/fuzz/fuzz.py
