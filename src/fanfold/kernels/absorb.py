@@ -161,7 +161,7 @@ def pass_on(buf: U8, at: int, size: int, port: int, vats: Vats, vat: int, drops:
 
 @kernel
 def send_on(buf: U8, at: int, size: int, port: int, vats: Vats, way: int, drops: I64) -> None:
-    """Note a packet of the block in hand, that came by ``port``, for ``way``, one hop older."""
+    """Note a packet of the block in hand for ``way``, one hop older; not back to ``port``."""
     ttl = min(i64(buf[at + TTL_AT]), TTL)
     if ttl <= 1:
         drops[DROP_TTL_EXPIRED] += 1

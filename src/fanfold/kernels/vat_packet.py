@@ -26,7 +26,7 @@ from fanfold.kernels.absorb import (
     take_array,
 )
 from fanfold.kernels.codes import DROP_BAD_CHECKSUM, DROP_BAD_FOLD, DROP_TTL_EXPIRED
-from fanfold.kernels.fold_source import check_fold, is_ping
+from fanfold.kernels.fold_source import check_fold
 from fanfold.kernels.frame import is_inner_sound, seal_inner
 from fanfold.kernels.jit import i64, kernel
 from fanfold.kernels.late import wait_of
@@ -105,29 +105,36 @@ def take_fold(
     if refused != 0:
         drops[refused] += 1
         return
+    came = inlet_of(ports, port)
     if what == WHAT_ARM:
         take_arm(buf, at, size, n_words, port, now_ps, node, bifts, ports, vats, drops, bits)
         return
     vat = find_vat(vats, read_u32(buf, fan + 4), bits, n_words)
     if vat == NO_ROW and is_down:
-        spread_small(buf, at, size, n_words, port, node, vats, drops)  # as plain BIER
+        spread_small(buf, at, size, n_words, came, node, vats, drops)  # as plain BIER
     elif vat == NO_ROW:
         vats.events[VAT_UNKNOWN] += 1
     elif is_down or what == WHAT_CLOSE:
         if what == WHAT_HEARD and vat >= 0 and vats.rows[vat]["n_slots"] > 0:
             overhear(buf, at, n_words, now_ps, vats, vat, scratch[1])
-        take_down(buf, at, size, n_words, port, node, vats, vat, drops)
+        take_down(buf, at, size, n_words, came, node, vats, vat, drops)
     elif vat < 0 or vats.rows[vat]["n_slots"] == 0:
         r = vat if vat >= 0 else -2 - vat
         if what == WHAT_REQUEST and vats.rows[r]["is_root"] != 0:
             say_out(buf, at, n_words, port, node, vats, r)  # no longer one of the group
-        pass_on(buf, at, size, port, vats, r, drops)
+        pass_on(buf, at, size, came, vats, r, drops)
     elif what == WHAT_REQUEST:
         vats.rows[vat]["used_ps"] = now_ps
-        take_request(buf, at, size, n_words, port, now_ps, node, vats, vat, drops, bits)
+        take_request(buf, at, size, n_words, port, came, now_ps, node, vats, vat, drops, bits)
     else:
         vats.rows[vat]["used_ps"] = now_ps
-        take_array(buf, at, size, n_words, port, now_ps, node, vats, vat, drops, bits)
+        take_array(buf, at, size, n_words, came, now_ps, node, vats, vat, drops, bits)
+
+
+@kernel
+def inlet_of(ports: Ports, port: int) -> int:
+    """Port that nothing goes back to, 0 where a host is: the root may be the rank's own."""
+    return 0 if ports.bfr_id[port] != 0 else port
 
 
 @kernel
@@ -137,6 +144,7 @@ def take_request(
     size: int,
     n_words: int,
     port: int,
+    came: int,
     now_ps: int,
     node: Rows,
     vats: Vats,
@@ -163,7 +171,7 @@ def take_request(
     elif row["is_root"] != 0 or not is_here or not is_heard(vats, s, bits, n_words):
         say_heard(buf, at, n_words, port, node, vats, s if is_here else NO_ROW)
     if row["is_root"] == 0:
-        send_on(buf, at, size, port, vats, row["port"], drops)
+        send_on(buf, at, size, came, vats, row["port"], drops)
 
 
 @kernel
@@ -287,7 +295,7 @@ def spread_small(
 ) -> int:
     """Note a packet without an array for fanning out; its row of ``todo``, or -1.
 
-    What is on its way down already does not go back out of ``port``, but for a ping.
+    What is on its way down already does not go back out of ``port``; 0: it may.
     """
     fan = at + fold_at(n_words)
     is_down = i64(buf[fan]) & 0xF == KIND_SPREAD
@@ -298,7 +306,7 @@ def spread_small(
     if is_down and ttl <= 1:
         drops[DROP_TTL_EXPIRED] += 1
         return -1
-    n = note(vats, DO_SPREAD, 0, port if is_down and not is_ping(buf, fan) else 0, size)
+    n = note(vats, DO_SPREAD, 0, port if is_down else 0, size)
     if n < 0:
         return n
     vats.todo[n, 1] = n
@@ -330,26 +338,26 @@ def take_arm(
     """Keep the BitString as the A-BM, and where it came from as the way to the root."""
     fan = at + fold_at(n_words)
     group, n_slots = read_u32(buf, fan + 4), read_u16(buf, fan + 20)
-    bift_id = read_u32(buf, at) >> 12
+    bift_id, came = read_u32(buf, at) >> 12, inlet_of(ports, port)
     is_down = i64(buf[fan]) & 0xF == KIND_SPREAD
     root_id = read_u16(buf, fan + 16)
     if not is_down and root_id != 0 and root_id != node[0]["bfr_id"]:
         way = way_to(buf, at, n_words, bifts, root_id)
         if way > 0:
-            send_on(buf, at, size, port, vats, way, drops)
+            send_on(buf, at, size, came, vats, way, drops)
         return
     known = find_vat(vats, group, bits, n_words)
     if not is_down and buf[fan + 2] & FLAG_RETRY != 0 and known != NO_ROW:
         r = known if known >= 0 else -2 - known
         if vats.rows[r]["is_root"] == 0:
-            send_on(buf, at, size, port, vats, vats.rows[r]["port"], drops)  # the root stays
+            send_on(buf, at, size, came, vats, vats.rows[r]["port"], drops)  # the root stays
             return
     if not is_down and buf[fan + 19] > 0:
         way = way_on(buf, at, n_words, port, bifts, ports, bits)
         if way > 0:
             buf[fan + 19] -= 1
             seal_inner(buf, at, size, n_words)
-            send_on(buf, at, size, port, vats, way, drops)
+            send_on(buf, at, size, came, vats, way, drops)
             return
     way, is_root = (port, 0) if is_down else (0, 1)
     n_armed = vats.events[VAT_ARMED]
@@ -359,7 +367,7 @@ def take_arm(
         vats.rows[vat]["armer"] = armer
     if vats.events[VAT_ARMED] != n_armed and buf[fan + 2] & FLAG_RETRY != 0:
         vats.rows[vat]["is_anew"] = 1
-    n = spread_small(buf, at, size, n_words, port, node, vats, drops)
+    n = spread_small(buf, at, size, n_words, came, node, vats, drops)
     if n >= 0 and not is_down and (vat == NO_ROW or vats.rows[vat]["n_slots"] == 0):
         # The root has no room: ranks hear of it at once.
         write_u16(vats.small[n], fan - at + 20, 0)

@@ -224,6 +224,17 @@ def test_a_host_that_is_the_root_sends_its_results() -> None:
     assert node.drops() == {"wrong_port": 2}
 
 
+def test_a_rank_reaches_the_root_at_its_own_host() -> None:
+    """By its BFR: what it sends comes back by the port it came in by, to the host's node."""
+    node = VatNode(figure_one(), "s1")
+    own = {"scope": FoldScope.ONLY, "only": 1, "armer": 1, "what": FoldWhat.ARM, "n_slots": 4}
+    assert [p for p, _ in node.take(message(0b111, **own), 2)] == [2]
+    assert node.take(message(0b111, kind=Kind.SPREAD, **own), 2)
+    for what in (FoldWhat.REQUEST, FoldWhat.CLOSE):
+        assert 2 in [p for p, _ in node.take(message(0b001, what=what, n_merged=0), 2)]
+    assert node.drops() == {}
+
+
 def test_only_a_rank_arms_its_group_and_only_who_armed_it_closes_it() -> None:
     node = VatNode(figure_one(), "s1")
     arm = {"what": FoldWhat.ARM, "n_slots": 4}
