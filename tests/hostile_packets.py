@@ -216,14 +216,26 @@ class HostilePackets:
                     yield self._fold(Kind.FOLD, group, bits, FoldWhat.REQUEST)
                     yield self._fold(Kind.FOLD, group, bits, FoldWhat.ARRAY, flags)
                     yield self._fold(Kind.SPREAD, group, bits, FoldWhat.HEARD)
+            yield self._fold(Kind.FOLD, group, 0b01, FoldWhat.ARRAY, FoldFlag.PARTIAL, 2)
+            yield self._fold(Kind.FOLD, group, 0b01, FoldWhat.REQUEST)
+            yield self._fold(root, group, 0b01, FoldWhat.ARM)
 
-    def _fold(self, kind: int, group: int, bits: int, what: int, flags: int = 0) -> bytes:
+    def _fold(
+        self, kind: int, group: int, bits: int, what: int, flags: int = 0, block: int = 1
+    ) -> bytes:
         n_slots = 4 if what == FoldWhat.ARM else 0
         payload = bytes(64) if what == FoldWhat.ARRAY else b""
         payload = bs.to_bytes(0, self.bsl) if what == FoldWhat.HEARD else payload
         n_merged = int(what == FoldWhat.ARRAY)
         fold = Fold(
-            kind, what, group, 1, flags=flags, n_merged=n_merged, n_slots=n_slots, patience=800
+            kind,
+            what,
+            group,
+            block,
+            flags=flags,
+            n_merged=n_merged,
+            n_slots=n_slots,
+            patience=1 if block > 1 else 800,
         )
         return self._sane(fold, bits, payload)
 

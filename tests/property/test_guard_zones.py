@@ -221,7 +221,7 @@ def headers_of_results(node: Guarded) -> None:
             n_words = node.plan.scratch.shape[1]
             head = absorb.fold_at(n_words) + 24
             packet = vats.room[vats.todo[i, 1]]
-            arrays.write_empty(node.out, 0, packet, int(vats.todo[i, 3]), n_words, head)
+            arrays.write_empty(node.out, 0, packet, int(vats.todo[i, 3]), n_words, head, 0)
 
 
 def say_all(node: Guarded, now: int) -> None:
@@ -236,7 +236,7 @@ def say_all(node: Guarded, now: int) -> None:
         node.fold.rows[slot]["armed"] = 0
     node.fold.ready[0] = 0
     due = node.zones.array("due", np.zeros(4, np.int64))
-    for r in due[: collect.due_reports(node.collect, now, due)].tolist():
+    for r in due[: collect.due_reports(node.collect, now, 50, due)].tolist():
         row = node.collect.blocks[r]
         own = build_fold(1, node.plan.scratch.shape[1])
         speak.speak(
@@ -250,7 +250,6 @@ def say_all(node: Guarded, now: int) -> None:
             0,
             node.out,
         )
-        row["report_ps"] = collect.repeat_at(node.collect, r, now, 50)
     del node.zones.kept[-1]
     node.collect.n_events[0] = 0
     vat_packet.expire_arrays(node.vats, node.row, now)
