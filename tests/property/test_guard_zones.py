@@ -144,7 +144,8 @@ def give(node: Guarded, packet: bytes, port: int, now: int) -> None:
     buf = node.zones.array("buf", np.zeros(1 << 17, np.uint8))
     n = len(packet)
     buf[:n] = np.frombuffer(packet, np.uint8)
-    n = mishap.impair(buf, n, n, port, now, node.mishaps, node.counters.drops)
+    drops = node.counters.drops
+    n = mishap.impair(buf, n, n, port, now, node.mishaps, drops, now)
     rest = [n, mishap.release(buf, now, node.mishaps, np.zeros(3, np.int64))]
     for size in rest:
         if size:
@@ -192,6 +193,8 @@ def pass_of(node: Guarded, buf: np.ndarray, n: int, port: int, now: int) -> None
         headers_of_results(node)
         vats.small[: int(vats.n_todo[0])] = PATTERN
         flush_all(node)
+    if plan.kind[0] == codes.CLASS_FEEDBACK and plan.words[0]:
+        words_of_feedback.raise_queue(buf, 0, n, plan.words[0], 200, 1)
     collect.collect_pass(buf, 0, n, n, now, plan, node.collect, drops)
     say_all(node, now)
 
