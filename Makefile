@@ -24,6 +24,10 @@ TORCH := torch==2.13.0 expecttest==0.3.0
 # Tests that need no compiled code and no socket: a debugger and coverage see every line.
 PURE := tests --ignore=tests/live --ignore=tests/style -m "not live"
 
+# A step that takes longer than this is ended, as if by Ctrl-C, so that labs end as well.
+STEP_S ?= 1500
+PYTEST := timeout --signal=INT --kill-after=60 $(STEP_S) $(BIN)/pytest
+
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help demo test bench lint nojit jit fuzz hostile chaos plants torch-suite clean
@@ -46,12 +50,12 @@ lint: $(VENV)/.dev
 	$(BIN)/lint-imports
 
 nojit: $(VENV)/.dev
-	NUMBA_DISABLE_JIT=1 $(BIN)/pytest $(PURE) -n 2 --cov --cov-report=
+	NUMBA_DISABLE_JIT=1 $(PYTEST) $(PURE) -n 2 --cov --cov-report=
 	$(BIN)/coverage report --show-missing --skip-covered
 
 jit: $(VENV)/.dev
-	$(BIN)/pytest -m "not live" -n 2
-	$(BIN)/pytest -m live
+	$(PYTEST) -m "not live" -n 2
+	$(PYTEST) -m live
 
 hostile: $(VENV)/.dev
 	$(BIN)/python tests/fuzz/hostile.py

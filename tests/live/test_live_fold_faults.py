@@ -2,6 +2,7 @@
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -26,6 +27,8 @@ BFRS = ("leaf1", "leaf2", "spine1", "spine2")
 ONE_PERCENT = 10_000_000
 RANKS = Path(__file__).parent / "fold_ranks.py"
 DEADLINE_S = 3
+HEAR_S = 60
+"""Ranks that start on a busy machine import and load kernels; longer is silence."""
 SLACK_S = 2.0
 MANY = 128
 
@@ -103,22 +106,38 @@ class Ranks:
         self.process = subprocess.Popen(
             [sys.executable, str(RANKS), *map(str, words)],
             stdout=subprocess.PIPE,
-            text=True,
             env=site.env,
         )
+        self._left = b""
         self.pids: dict[int, int] = {}
 
     def hear(self, word: str, n: int) -> dict[int, Any]:
-        """Values of a word, by rank, until ``n`` ranks have said it."""
-        assert self.process.stdout is not None
+        """Values of a word, by rank, until ``n`` ranks have said it.
+
+        They say it in time, or this fails.
+        """
         found: dict[int, Any] = {}
+        until = time.monotonic() + HEAR_S
         while len(found) < n:
-            line = self.process.stdout.readline()
-            assert line, f"ranks ended, {word!r} said by {sorted(found)} only"
+            line = self._line(until)
+            assert line, f"{word!r} said by {sorted(found)} only, of {n}, in {HEAR_S} s"
             told = json.loads(line)
             self.pids |= {told["rank"]: told["pid"]} if "pid" in told else {}
             found |= {told["rank"]: told[word]} if word in told else {}
         return found
+
+    def _line(self, until: float) -> bytes:
+        """The next line; nothing where the ranks ended or time is over."""
+        assert self.process.stdout is not None
+        while b"\n" not in self._left:
+            left_s = max(until - time.monotonic(), 0.0)
+            ready, _, _ = select.select([self.process.stdout], [], [], left_s)
+            part = os.read(self.process.stdout.fileno(), 1 << 16) if ready else b""
+            if not part:
+                return b""
+            self._left += part
+        line, _, self._left = self._left.partition(b"\n")
+        return line
 
     def end(self) -> None:
         for pid in self.pids.values():
