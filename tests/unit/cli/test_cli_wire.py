@@ -78,8 +78,8 @@ def test_table_shows_the_whole_header() -> None:
         ["bitstring", "--hex", "1", "--si", "256"],
         ["bitstring", "--hex", "8" + "0" * 63, "--si", "255"],
         ["decode", "abc"],
-        ["decode", "00", "--mpls"],
-        ["decode", "00", "--bsl", "256"],
+        ["decode", "00", "--as", "zebra"],
+        ["decode", "00", "--bsl", "100"],
     ],
 )
 def test_bad_input_names_field_value_and_what_is_allowed(words: list[str]) -> None:
