@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 import statistics
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -371,7 +372,14 @@ def test_nodes_started_by_hand_carry_a_push(
         for run in runs:
             run.terminate()
         ended = [finish(run, 20) for run in runs]
-    assert [(code, err) for code, _, err in ended] == [(0, "")] * 4
+    assert [code for code, _, _ in ended] == [0] * 4
+    for _, _, log in ended[:2]:  # one line for each push that passes
+        assert [line.count("push from h0 passes") for line in log.splitlines()] == [1, 1], log
+    for _, _, log in ended[2:]:
+        words = ("begins, 4000000 bytes", "verified and in place")
+        found = [line for line in log.splitlines() if "push 'hand.bin' from h0" in line]
+        assert len(found) == len(log.splitlines()) == 4
+        assert all(word in line for word, line in zip(words * 2, found, strict=True)), log
     assert states(result) == {"h1": "verified", "h2": "verified"}
     assert all(
         (tmp_path / f"in{i}" / "hand.bin").read_bytes() == path.read_bytes() for i in (1, 2)
@@ -382,6 +390,27 @@ def test_nodes_started_by_hand_carry_a_push(
     up = {way for way, row in links(result).items() if row["feedback_packets"]}
     assert {("leaf1", "h0"), ("leaf2", "leaf1")} <= up
     assert data_packets(again) == 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts")
+def test_a_place_that_takes_no_files_is_refused_at_the_start(
+    site: Site, files: dict[str, Path], tmp_path: Path
+) -> None:
+    words = ("receive", "--config", files["good"], "--node", "h1", "--into")
+    (tmp_path / "file").write_bytes(b"")
+    (tmp_path / "ro").mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "ro", "none", str(tmp_path / "ro")]
+    subprocess.run(mount, check=True)
+    try:
+        for place in ("file", "file/below", "ro", "ro/below"):
+            done = site.run(*words, tmp_path / place)
+            assert done.returncode == 2, place
+            assert len(done.stderr.splitlines()) == 1
+            assert "--into" in done.stderr
+            assert str(tmp_path / place) in done.stderr
+            assert done.stdout == ""
+    finally:
+        subprocess.run(["umount", "-l", str(tmp_path / "ro")], check=True)
 
 
 def test_a_node_that_is_not_there_makes_the_push_fail_by_name(

@@ -1,6 +1,7 @@
 """Pushes on a lab of real processes: who gets what, and what each link carried."""
 
 import json
+import re
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -273,7 +274,8 @@ def test_links_are_good_again_after_an_impaired_push(lab: LiveLab, tmp_path: Pat
 
 def test_a_capture_shows_the_packets_that_were_counted(lab: LiveLab, tmp_path: Path) -> None:
     out = tmp_path / "push.pcapng"
-    result = lab.push(write(tmp_path, "taped.bin", 2 * MB, 8), "--pcap", out)
+    path = write(tmp_path, "taped.bin", 2 * MB, 8)
+    result = lab.push(path, "--pcap", out, "--snaplen", 0)
     capture = read(out.read_bytes())
     names = [face.name for face in capture.interfaces]
     ports = {f"{a}:{b}" for way in links(result) for a, b in (way, way[::-1])}
@@ -297,6 +299,24 @@ def test_a_capture_shows_the_packets_that_were_counted(lab: LiveLab, tmp_path: P
     tapped = {k: n for k, n in counted.items() if n and not k[0].startswith("h")}
     assert dict(seen) == tapped
     assert [p.at_ns for p in capture.packets] == sorted(p.at_ns for p in capture.packets)
+
+
+def test_a_capture_keeps_headers_and_says_its_size_first(lab: LiveLab, tmp_path: Path) -> None:
+    path, out = write(tmp_path, "short.bin", 2 * MB, 18), tmp_path / "short.pcapng"
+    done = lab.site.run(*lab.push_args(path), "--pcap", out)
+    assert done.returncode == 0, done.stderr
+    (line,) = done.stderr.splitlines()
+    found = re.search(
+        r"--pcap: about ([0-9.]+) MB, (\d+) bytes of each packet; --snaplen 0", line
+    )
+    assert found, line
+    said, size = float(found[1]) * 1e6, out.stat().st_size
+    assert 0.6 * size < said < 1.4 * size
+    packets = read(out.read_bytes()).packets
+    lengths = {len(packet.frame) for packet in packets}
+    assert max(lengths) == int(found[2]) + UNDERLAY_BYTES
+    first = next(p.frame for p in packets if len(p.frame) == max(lengths))
+    assert int.from_bytes(first[2:4]) > 1000  # the IPv4 length is that of the whole packet
 
 
 def is_first_data(captured: CapturedPacket, flow: int) -> bool:

@@ -39,7 +39,7 @@ class Journals:
     """A captured push: its fabric, what it sent, and what each BFR took in and gave out."""
 
     def __init__(self, lab, path, capture):
-        result = lab.push(path, "--pcap", capture)
+        result = lab.push(path, "--pcap", capture, "--snaplen", 0)
         assert set(states(result).values()) == {"verified"}
         self.fabric = load_fabric(lab.folder / "fabric.toml")
         self.flow = result["flow"]

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from fanfold.cli.log import log_line
 from fanfold.cli.nodes import make_host
 from fanfold.cli.telling import telling
 from fanfold.errors import ConfigError
@@ -23,6 +24,6 @@ def bfr(
         raise ConfigError("--node", node, ", ".join(bfrs))
     with telling() as say:
         warm(say)
-    host = make_host(fabric, node, None, Path())
+    host = make_host(fabric, node, None, Path(), tell=log_line)
     print(f"{node}: forwarding on {fabric.by_name[node].address}:{fabric.port}", flush=True)
     host.run()

@@ -9,7 +9,8 @@ import typer
 
 from fanfold.cli.lab import HOSTS, LEAVES, MTU, PATIENCE_S, SPINES, pick_fabric
 from fanfold.cli.nodes import make_lab_host
-from fanfold.cli.push import Order, Site, finish, run_push
+from fanfold.cli.push import Order, finish, run_push
+from fanfold.cli.site import Site
 from fanfold.cli.tables import is_as_predicted
 from fanfold.cli.telling import telling
 from fanfold.errors import CheckFailed, ConfigError, EnvironmentLack
@@ -67,7 +68,7 @@ def _require_once(result: PushResult) -> None:
     off = [f"{x.src} > {x.dst}" for x in result.links if not is_as_predicted(x)]
     if off:
         raise CheckFailed(f"demo: packets on {', '.join(off)} differ from the prediction")
-    share = result.source_link_bytes / result.bytes
+    share = result.source_link_bytes / max(result.bytes, 1)
     if share > MAX_SHARE and result.bytes > 1 << 20:
         raise CheckFailed(
             f"demo: source link carried {share:.3f} x the data, at most {MAX_SHARE}"

@@ -19,7 +19,7 @@ from fanfold.cli.verb import speak
 from fanfold.errors import ExitCode, FanfoldError
 
 PREFIX = "FANFOLD"
-FABRIC = ("demo", "push", "receive", "bfr", "lab")
+FABRIC = ("demo", "push", "receive", "bfr", "lab", "clean")
 """Verbs that need sockets and nodes, a quarter of a second of imports."""
 STUDY = (
     *(

@@ -1,14 +1,19 @@
 """Nodes as the command line starts them: receivers on hosts, plain BFRs elsewhere."""
 
+from collections.abc import Callable
 from pathlib import Path
 
+from fanfold.live.clock import now_ps
 from fanfold.live.host import Host
 from fanfold.live.ports import Limits
 from fanfold.live.station import Role, Station
+from fanfold.live.watch import Watch
 from fanfold.push.geometry import geometry_of
 from fanfold.push.receiver_role import ReceiverRole
 from fanfold.push.store import Store
 from fanfold.topo.fabric import Fabric
+
+Tell = Callable[[str], None]
 
 N_BLOCKS = 64
 """Blocks a receiver collects at once."""
@@ -25,10 +30,11 @@ def make_host(
     *,
     recheck: bool = False,
     fsync: bool = False,
+    tell: Tell | None = None,
 ) -> Host:
-    """A node with the role its description names."""
+    """A node with the role its description names; ``tell`` hears of each push and failure."""
     if fabric.by_name[name].role == "bfr":
-        return Host(fabric, name, Limits(), None, door)
+        return _watched(Host(fabric, name, Limits(), None, door), fabric, tell)
     stride, n_psn = geometry_of(fabric.mtu, fabric.bitstring_bits)
     limits = Limits(
         blocks=N_BLOCKS, block_bytes=stride * n_psn, follows=N_FOLLOWS, chunks=N_CHUNKS
@@ -36,9 +42,16 @@ def make_host(
     store = Store(folder, recheck=recheck, fsync=fsync)
 
     def make_role(fabric: Fabric, name: str, station: Station) -> Role:
-        return ReceiverRole(fabric, name, station, store)
+        return ReceiverRole(fabric, name, station, store, tell or (lambda line: None))
 
-    return Host(fabric, name, limits, make_role, door)
+    return _watched(Host(fabric, name, limits, make_role, door), fabric, tell)
+
+
+def _watched(host: Host, fabric: Fabric, tell: Tell | None) -> Host:
+    if tell is not None:
+        watch = Watch(fabric, host.name, host.station.node.counters, tell)
+        host.station.on_pump.append(lambda: watch.look(now_ps()))
+    return host
 
 
 def make_lab_host(fabric: Fabric, name: str, door: Path, folder: Path) -> Host:

@@ -1,13 +1,11 @@
 """`fanfold push`: a file or directory to many hosts, and a table of what crossed each link."""
 
 import signal
-import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
-import msgspec
 import typer
 from rich.progress import BarColumn, Progress, TaskID, TimeRemainingColumn
 
@@ -19,14 +17,21 @@ from fanfold.cli.console import (
     tell_error,
     tell_warning,
 )
+from fanfold.cli.push_capture import (
+    check_capture,
+    end_capture,
+    snaplen_of,
+    start_capture,
+    tell_size,
+)
 from fanfold.cli.seed import checked_seed
+from fanfold.cli.site import Site
 from fanfold.cli.tables import show_push
 from fanfold.cli.verb import refuse
-from fanfold.errors import CheckFailed, ConfigError, EnvironmentLack, ExitCode
+from fanfold.errors import CheckFailed, ConfigError, ExitCode
 from fanfold.ids import expand_nodes
 from fanfold.impair import LinkImpairment, parse_impairment, parse_loss
-from fanfold.live.capture import merge_captures
-from fanfold.live.doors import Answer, Call, ask_all, begin_asking
+from fanfold.live.capture import WHOLE
 from fanfold.live.lab import Lab
 from fanfold.push.sending import PATIENCE_PS
 from fanfold.push.service import (
@@ -36,7 +41,6 @@ from fanfold.push.service import (
     require_complete,
 )
 from fanfold.push.source import Wish
-from fanfold.topo.fabric import Fabric, load_fabric
 from fanfold.units import parse_duration, parse_rate
 
 Loss = Annotated[
@@ -85,7 +89,7 @@ class Terms(NamedTuple):
 class Order(NamedTuple):
     """What is to be pushed where, as it stands on the command line.
 
-    losses, impairs, seed: what befalls links of a lab meanwhile.
+    losses, impairs, seed: what befalls links of a lab meanwhile. capture: --pcap, --snaplen.
     """
 
     path: Path
@@ -95,13 +99,13 @@ class Order(NamedTuple):
     losses: Sequence[str] = ()
     impairs: Sequence[str] = ()
     seed: int = 1
-    pcap: Path | None = None
+    capture: tuple[Path | None, int | None] = (None, None)
     wish: Wish = OWN_NAME
 
 
 BEYOND_LABS = (
     (("lab",), "whose nodes are in no lab"),
-    (("loss", "impair", "pcap"), "which reach the nodes of a lab only"),
+    (("loss", "impair", "pcap", "snaplen"), "which reach the nodes of a lab only"),
 )
 
 
@@ -128,6 +132,15 @@ def push(
         int, typer.Option(help="seed of the impairments", callback=checked_seed)
     ] = 1,
     pcap: Annotated[Path | None, typer.Option(help="write a pcapng of every BFR port")] = None,
+    snaplen: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=WHOLE,
+            help="bytes of each packet for --pcap, 0: all  [default: headers and 128 more]",
+            show_default=False,
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:
     """Send PATH to many hosts with one copy on each link; verified at every receiver."""
@@ -137,7 +150,9 @@ def push(
     site = Site(Lab(lab), config)
     wish = Wish(as_name, delete, tuple(follow or ()), strict)
     terms = Terms(rate_cap(rate), parse_duration(patience, "--patience"))
-    order = Order(path, source, to, terms, loss or (), impair or (), seed, pcap, wish)
+    order = Order(
+        path, source, to, terms, loss or (), impair or (), seed, (pcap, snaplen), wish
+    )
     result = run_push(site, order, is_shown=not as_json)
     finish(result, as_json)
 
@@ -159,59 +174,6 @@ def finish(result: PushResult, as_json: bool) -> None:
         raise Told(code) from error
 
 
-STATUS_S = 0.3
-"""Nodes that are silent for longer are left out of the counters."""
-ORDER_S = 3.0
-
-
-class Site:
-    """A fabric and how its nodes' side doors are reached: a lab's sockets, or TCP."""
-
-    def __init__(self, lab: Lab, config: Path | None) -> None:
-        self.lab, self.config = lab, config
-        self.fabric: Fabric = load_fabric(config) if config else lab.fabric()
-
-    def call(self, node: str, request: dict[str, Any], source: str = "") -> Call:
-        """One question to one node; over TCP it comes from the address of the source."""
-        if self.config is None:
-            return Call(self.lab.door(node), request)
-        by_name = self.fabric.by_name
-        own = by_name[source].address if source else ""
-        return Call((by_name[node].address, self.fabric.port), request, own)
-
-    def begin_statuses(
-        self, names: Sequence[str], source: str
-    ) -> Callable[[], Mapping[str, Answer]]:
-        """Ask nodes for their counters; what is returned gives what they answered in time."""
-        calls = {name: self.call(name, {"do": "status"}, source) for name in names}
-        return begin_asking(calls, STATUS_S)
-
-    def order(self, requests: Mapping[str, dict[str, Any]]) -> dict[str, Answer]:
-        """Commands to nodes of a lab, all at once."""
-        calls = {name: self.call(name, request) for name, request in requests.items()}
-        return ask_all(calls, ORDER_S)
-
-    def impair(self, impairments: list[LinkImpairment], seed: int) -> None:
-        """Set impairments at every node; an empty list makes all links good again."""
-        requests = {
-            node.name: {
-                "do": "impair",
-                "seed": seed,
-                "links": {
-                    neighbour: msgspec.to_builtins(link.impairment)
-                    for link in impairments
-                    for neighbour in self.fabric.neighbours[node.name]
-                    if link.hits(node.name, neighbour)
-                },
-            }
-            for node in self.fabric.nodes
-        }
-        silent = [n for n, answer in self.order(requests).items() if "error" in answer]
-        if silent:
-            what = "set" if impairments else "taken back"
-            print(f"impairments not {what} at: {', '.join(silent)}", file=sys.stderr)
-
-
 def run_push(
     site: Site,
     order: Order,
@@ -224,7 +186,8 @@ def run_push(
     source, targets = ends_of(hosts, order.source, order.to)
     links = {frozenset((link.a, link.b)) for link in fabric.links}
     impairments = mishaps_of(order.losses, order.impairs, links)
-    pcap, seed = order.pcap, order.seed
+    seed, pcap = order.seed, order.capture[0]
+    snaplen = snaplen_of(fabric, order.capture[1])
     check_capture(pcap, order.path)
     with _Bars(is_shown) as bars, _Signals() as signals:
         cap, ask = order.terms.cap_bps, partial(site.begin_statuses, source=source)
@@ -234,8 +197,10 @@ def run_push(
         for line in job.warnings:
             tell_warning(line)
         job.tell = tell_warning
+        if pcap is not None:
+            tell_size(job, pcap, snaplen)
         signals.stop = job.stop
-        raw = _start_capture(site, pcap)
+        raw = start_capture(site, pcap, snaplen)
         if impairments:
             site.impair(impairments, seed)
             job.impair(impairments, seed)
@@ -244,7 +209,7 @@ def run_push(
         finally:
             if impairments:
                 site.impair([], 0)
-            _end_capture(site, pcap, raw)
+            end_capture(site, pcap, raw)
     return result
 
 
@@ -278,21 +243,6 @@ def mishaps_of(
     return sorted((one for _, _, one in given), key=lambda one: bool(one.a))
 
 
-def check_capture(pcap: Path | None, path: Path) -> None:
-    """A capture can be written before anything is sent, and not over what is sent."""
-    if pcap is None:
-        return
-    if not pcap.absolute().parent.is_dir():
-        raise ConfigError("--pcap", str(pcap), "a file in a folder that exists")
-    if pcap.exists() and path.exists() and pcap.samefile(path):
-        raise ConfigError("--pcap", str(pcap), "another file than PATH")
-    try:
-        pcap.open("ab").close()
-    except OSError as error:
-        got = f"{pcap}: {error.strerror}"
-        raise ConfigError("--pcap", got, "a file that can be written") from error
-
-
 def rate_cap(rate: str) -> int:
     """Bits per second of ``--rate``, 0 for auto."""
     if rate == "auto":
@@ -323,30 +273,6 @@ class _Signals:
         if stop is None:
             raise KeyboardInterrupt
         stop()
-
-
-def _start_capture(site: Site, pcap: Path | None) -> dict[str, Path]:
-    if pcap is None:
-        return {}
-    bfrs = [n.name for n in site.fabric.nodes if n.role == "bfr"]
-    raw = {name: site.lab.folder / f"{name}.raw" for name in bfrs}
-    requests = {n: {"do": "capture", "path": str(file)} for n, file in raw.items()}
-    for name, answer in site.order(requests).items():
-        if "error" in answer:
-            raise EnvironmentLack(f"--pcap: {name}: {answer['error']}")
-    return raw
-
-
-def _end_capture(site: Site, pcap: Path | None, raw: dict[str, Path]) -> None:
-    if pcap is None or not raw:
-        return
-    answers = site.order({name: {"do": "capture"} for name in raw}).values()
-    lost = sum(answer.get("lost", 0) for answer in answers)
-    merge_captures([path for path in raw.values() if path.exists()], pcap)
-    for path in raw.values():
-        path.unlink(missing_ok=True)
-    if lost:
-        print(f"--pcap: {lost} packets found no room in the capture buffers", file=sys.stderr)
 
 
 class _Bars:

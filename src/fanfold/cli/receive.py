@@ -5,10 +5,12 @@ from typing import Annotated
 
 import typer
 
+from fanfold.cli.log import log_line
 from fanfold.cli.nodes import make_host
 from fanfold.cli.telling import telling
 from fanfold.errors import ConfigError
 from fanfold.live.warm import warm
+from fanfold.push.store import Store
 from fanfold.topo.fabric import load_fabric
 
 
@@ -26,8 +28,9 @@ def receive(
     hosts = [n.name for n in fabric.nodes if n.role == "host"]
     if node not in hosts:
         raise ConfigError("--node", node, ", ".join(hosts))
+    Store(into).require_usable("--into")
     with telling() as say:
         warm(say)
-    host = make_host(fabric, node, None, into, recheck=recheck, fsync=fsync)
+    host = make_host(fabric, node, None, into, recheck=recheck, fsync=fsync, tell=log_line)
     say(f"{node}: receiving into {into} on {fabric.by_name[node].address}:{fabric.port}")
     host.run()

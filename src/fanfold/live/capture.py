@@ -17,31 +17,37 @@ from fanfold.wire.inner import BIER_UDP_PORT, address_of
 from fanfold.wire.pcapng import Direction, Writer
 from fanfold.wire.underlay import udp_frame
 
+WHOLE = 65_535
+"""Bytes of the largest packet."""
+UDP_SUM_AT = 26
 _HEAD = struct.Struct("=qqq")
 
 
 class Record(NamedTuple):
-    """One packet of a raw capture, in time order within its file."""
+    """One packet of a raw capture, in time order within its file; size: before it was cut."""
 
     at_ps: int
     port: int
     way: int
     dport: int
     peer: int
+    size: int
     packet: bytes
 
 
 class Capture:
-    """Writes a node's tap to a raw file while it runs."""
+    """Writes a node's tap to a raw file while it runs; snaplen: bytes kept of each packet."""
 
-    def __init__(self, path: Path, fabric: Fabric, names: list[str], io: s.Sock) -> None:
+    def __init__(
+        self, path: Path, fabric: Fabric, names: list[str], io: s.Sock, snaplen: int = WHOLE
+    ) -> None:
         self._io = io
         self._file = path.open("wb")
         own = address_of(fabric.by_name[names[0]].address)
         header = "\n".join([str(own), str(start_unix_ps()), *names]).encode()
         self._file.write(struct.pack("=I", len(header)) + header)
         io.ints[s.TAP_USED] = io.ints[s.TAP_LOST] = 0
-        io.ints[s.TAPPING] = 1
+        io.ints[s.TAPPING] = snaplen
 
     def drain(self) -> None:
         """Move what was tapped into the file."""
@@ -69,7 +75,7 @@ def read_raw(path: Path) -> tuple[int, list[str], Iterable[Record]]:
 def _records(buf: bytes, at: int, offset: int) -> Iterable[Record]:
     while at < len(buf):
         when, mixed, peer = _HEAD.unpack_from(buf, at)
-        size = mixed & 0xFFFFFFFF
+        kept = mixed & 0xFFFF
         at += s.TAP_HEAD
         yield Record(
             when + offset,
@@ -77,9 +83,10 @@ def _records(buf: bytes, at: int, offset: int) -> Iterable[Record]:
             mixed >> 40 & 0xFF,
             mixed >> 48 & 0xFFFF,
             peer,
-            buf[at : at + size],
+            mixed >> 16 & 0xFFFF,
+            buf[at : at + kept],
         )
-        at += (size + 7) & ~7
+        at += (kept + 7) & ~7
 
 
 def merge_captures(paths: Iterable[Path], out: Path) -> int:
@@ -90,11 +97,20 @@ def merge_captures(paths: Iterable[Path], out: Path) -> int:
         n = 0
         for record, own, face in merge(*streams, key=lambda item: item[0].at_ps):
             ends = (own, record.peer) if record.way == s.TAP_OUT else (record.peer, own)
-            frame = udp_frame(*ends, BIER_UDP_PORT, record.packet, record.dport)
+            frame = _frame(ends, record)
             way = Direction.OUTBOUND if record.way == s.TAP_OUT else Direction.INBOUND
-            writer.write(face, record.at_ps, frame, way)
+            writer.write(face, record.at_ps, frame, way, record.size - len(record.packet))
             n += 1
     return n
+
+
+def _frame(ends: tuple[int, int], record: Record) -> bytes:
+    """IPv4 and UDP around a packet; around a cut one with its true lengths, no checksum."""
+    n_cut = record.size - len(record.packet)
+    whole = udp_frame(*ends, BIER_UDP_PORT, record.packet + bytes(n_cut), record.dport)
+    if not n_cut:
+        return whole
+    return whole[:UDP_SUM_AT] + b"\0\0" + whole[UDP_SUM_AT + 2 : len(whole) - n_cut]
 
 
 def _placed(path: Path, writer: Writer) -> Iterator[tuple[Record, int, int]]:

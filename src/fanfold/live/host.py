@@ -10,7 +10,7 @@ import numpy as np
 from fanfold.errors import ConfigError
 from fanfold.impair import Impairment, apply
 from fanfold.kernels.vat import open_vat
-from fanfold.live.capture import Capture
+from fanfold.live.capture import WHOLE, Capture
 from fanfold.live.clock import now_ps
 from fanfold.live.control import Commands, Handler, open_local, open_tcp
 from fanfold.live.ports import (
@@ -153,7 +153,9 @@ class Host:
         if request.get("path"):
             names = [n.name for n in self.fabric.port_nodes(self.name)]
             self.station.io = self.station.io._replace(tap=build_tap())
-            self.capture = Capture(Path(request["path"]), self.fabric, names, self.station.io)
+            snaplen = min(max(int(request.get("snaplen", WHOLE)), 1), WHOLE)
+            path, io = Path(request["path"]), self.station.io
+            self.capture = Capture(path, self.fabric, names, io, snaplen)
         return {"ok": True, "lost": lost}
 
     def _end_capture(self) -> int:

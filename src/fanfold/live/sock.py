@@ -46,7 +46,7 @@ DROPS_SEEN = 8
 START_PS = 9
 TAP_USED = 10
 TAP_LOST = 11
-TAPPING = 12
+TAPPING = 12  # bytes kept of each packet, 0: none is captured
 HELD_DUE = 13
 WAKE_FD = 14
 WAITING = 15  # ports whose queue holds something
@@ -70,7 +70,7 @@ EXIT_ROW = np.dtype(
 )
 """What a port's packets leave by (exits.py)."""
 
-TAP_HEAD = 24  # i64 time, i32 size, u8 port, u8 direction, u16 peer port, u32 peer address, pad
+TAP_HEAD = 24  # i64 time, u16 kept, u16 size, u8 port, u8 way, u16 peer port, u32 peer, pad
 TAP_IN = 1
 TAP_OUT = 2
 
@@ -151,16 +151,17 @@ def tap_packets(
     end = at + n
     while at < end:
         size = min(seg, end - at)
+        kept = min(size, sock.ints[TAPPING])
         used = sock.ints[TAP_USED]
-        if used + TAP_HEAD + size > sock.tap.shape[0]:
+        if used + TAP_HEAD + kept > sock.tap.shape[0]:
             sock.ints[TAP_LOST] += 1
         else:
             head = sock.tap[used : used + TAP_HEAD].view(np.int64)
             head[0] = when
-            head[1] = size | (port << 32) | (way << 40) | (dport << 48)
+            head[1] = kept | (size << 16) | (port << 32) | (way << 40) | (dport << 48)
             head[2] = addr
-            copy_octets(sock.tap, used + TAP_HEAD, buf, at, size)
-            sock.ints[TAP_USED] = used + TAP_HEAD + ((size + 7) & ~7)
+            copy_octets(sock.tap, used + TAP_HEAD, buf, at, kept)
+            sock.ints[TAP_USED] = used + TAP_HEAD + ((kept + 7) & ~7)
         at += seg
 
 

@@ -86,10 +86,16 @@ class Writer:
         self._n_interfaces += 1
         return self._n_interfaces - 1
 
-    def write(self, interface: int, at_ps: int, frame: bytes, direction: Direction) -> None:
-        """Write one frame; the time is cut to whole nanoseconds."""
+    def write(
+        self, interface: int, at_ps: int, frame: bytes, direction: Direction, n_cut: int = 0
+    ) -> None:
+        """Write one frame, of which ``n_cut`` bytes were left out at its end.
+
+        The time is cut to whole nanoseconds.
+        """
         assert 0 <= interface < self._n_interfaces
-        self._file.write(packet_block(interface, at_ps // PS_PER_NS, frame, direction))
+        at_ns = at_ps // PS_PER_NS
+        self._file.write(packet_block(interface, at_ns, frame, direction, n_cut))
 
 
 def section_block() -> bytes:
@@ -104,10 +110,12 @@ def interface_block(name: str, linktype: int) -> bytes:
     return _block(_INTERFACE_BLOCK, pack(HEADER, _INTERFACE, linktype, 0, 0) + options)
 
 
-def packet_block(interface: int, at_ns: int, frame: bytes, direction: Direction) -> bytes:
-    """Enhanced Packet Block with its direction."""
+def packet_block(
+    interface: int, at_ns: int, frame: bytes, direction: Direction, n_cut: int = 0
+) -> bytes:
+    """Enhanced Packet Block with its direction; the frame was ``n_cut`` bytes longer."""
     high, low = at_ns >> 32, at_ns & 0xFFFFFFFF
-    body = pack(HEADER, _PACKET, interface, high, low, len(frame), len(frame))
+    body = pack(HEADER, _PACKET, interface, high, low, len(frame), len(frame) + n_cut)
     flags = pack(HEADER, _WORD, direction)
     return _block(_PACKET_BLOCK, body + _padded(frame) + _options((_OPT_EPB_FLAGS, flags)))
 

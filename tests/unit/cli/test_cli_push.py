@@ -9,7 +9,8 @@ import pytest
 
 from fanfold.cli.console import Told
 from fanfold.cli.main import run
-from fanfold.cli.push import _Signals, check_capture, ends_of, finish, mishaps_of
+from fanfold.cli.push import _Signals, ends_of, finish, mishaps_of
+from fanfold.cli.push_capture import check_capture
 from fanfold.cli.reduce_bench import counts_of
 from fanfold.cli.tables import summary
 from fanfold.errors import ConfigError
