@@ -12,8 +12,10 @@ from functools import partial
 from pathlib import Path
 from random import Random
 
+import hostile_run
 import pytest
 from blaster import Blaster, send, send_train
+from hostile_packets import HostilePackets
 from live_site import LiveLab, Site, finish, is_running, random_bytes, states, wait_for
 
 from fanfold.core.effects import DropReason
@@ -246,6 +248,37 @@ def test_a_host_passes_nothing_on(lab: LiveLab, fabric: Fabric) -> None:
             send(sock, for_another, (fabric.by_name["h1"].address, PORT))
     wait_for(lambda: drops(lab, "h1").get("not_mine", 0) >= N_FLOWS // 2, "drops counted")
     assert lab.sent("h1", "leaf1") == 0
+
+
+def test_ids_of_nobody_end_no_node(lab: LiveLab, fabric: Fabric) -> None:
+    """Each kind in the name of 0 and of ids beyond, and with every bit of its headers flipped."""
+    lab.revive()
+    maker = HostilePackets(11, bsl=3, own=5, top=5, flows=(6,))
+    before = drops(lab, "h1").get("bad_bfir", 0)
+    where = (fabric.by_name["h1"].address, PORT)
+    with ExitStack() as stack:
+        sock = bound(stack, fabric.by_name["leaf1"].address)
+        for make in (maker.data, maker.question, maker.report, maker.word, maker.fold):
+            packet = make()
+            for one in (*maker.every_id(packet), *maker.every_flip(packet[:2000])):
+                wait_for(partial(send, sock, one, where), "sent")
+    wait_for(lambda: drops(lab, "h1").get("bad_bfir", 0) > before, "counted by its reason")
+    assert drops(lab, "h1").get("fault", 0) == 0
+    assert lab.deaths() == {}
+
+
+def test_pushes_and_sums_hold_while_mutated_captures_hit_every_port(
+    site: Site, tmp_path: Path
+) -> None:
+    """A few seconds of `make hostile`."""
+    made = LiveLab(site, "under-fire", *hostile_run.FLAGS)
+    try:
+        seen = hostile_run.HostileRun(made, tmp_path, seed=5).run(4.0)
+    finally:
+        made.down()
+    assert seen["sums"] > 0
+    assert seen["receivers verified"] > 0
+    assert seen["dropped wrong_port"] > 0
 
 
 def knock(stack: ExitStack, where: Door) -> socket.socket:
