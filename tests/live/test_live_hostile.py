@@ -251,7 +251,7 @@ def test_a_host_passes_nothing_on(lab: LiveLab, fabric: Fabric) -> None:
 
 
 def test_ids_of_nobody_end_no_node(lab: LiveLab, fabric: Fabric) -> None:
-    """Each kind in the name of 0 and of ids beyond, and with every bit of its headers flipped."""
+    """Each kind in the name of 0 and of ids beyond, and with every bit of a header flipped."""
     lab.revive()
     maker = HostilePackets(11, bsl=3, own=5, top=5, flows=(6,))
     before = drops(lab, "h1").get("bad_bfir", 0)
