@@ -15,6 +15,7 @@ from fanfold.cli.bitstring import bitstring
 from fanfold.cli.console import Told, tell_error
 from fanfold.cli.decode import decode
 from fanfold.cli.dissector import dissector
+from fanfold.cli.examples import show_examples
 from fanfold.cli.verb import speak
 from fanfold.errors import ExitCode, FanfoldError
 
@@ -131,6 +132,7 @@ def command(argv: list[str] | None = None) -> Any:
     app.registered_commands.sort(key=lambda row: order.index(_name(row)))
     made: Any = typer.main.get_command(app)
     _name_twins(made, PREFIX)
+    show_examples(made)
     speak(made)
     return made
 

@@ -1,0 +1,59 @@
+"""Two examples of each verb, shown at the end of its help."""
+
+from typing import Any
+
+EXAMPLES: dict[str, tuple[str, str]] = {
+    "demo": ("demo", "demo model.safetensors --hosts 4"),
+    "push": ("push model/ --to h1,h3-5", "push model/ --config rack.toml --from h0"),
+    "receive": (
+        "receive --config rack.toml --node h1 --into incoming",
+        "receive --config rack.toml --node h1 --into incoming --fsync",
+    ),
+    "bfr": ("bfr --config rack.toml --node leaf1", "bfr --config rack.toml --node spine1"),
+    "lab up": ("lab up --hosts 8", "lab up --config rack.toml --name rack"),
+    "lab status": ("lab status", "lab status --name rack --json"),
+    "lab down": ("lab down", "lab down --name rack --purge"),
+    "lab restart": ("lab restart h3", "lab restart leaf1 --name rack"),
+    "bitstring": ("bitstring 1,3-5,300", "bitstring --hex 0x15 --si 1"),
+    "decode": ("decode lossy.pcapng --json", "decode - --bsl 256"),
+    "dissector": ("dissector", "dissector --help"),
+    "topo": ("topo", "topo fat-tree:k=8 --jobs 4"),
+    "trees": ("trees", "trees pim-sm --topology fat-tree:k=4 --members 5"),
+    "encodings": (
+        "encodings --topology fat-tree:k=8 --members 100",
+        "encodings --topology fat-tree:k=8 --members 100 --plan",
+    ),
+    "compare": (
+        "compare --topology fat-tree:k=8 --workload broadcast:1MiB --schemes unicast,fanfold",
+        "compare examples/lossy.toml",
+    ),
+    "explain": ("explain 4aabe474", "explain 4aabe474 --packet 63"),
+    "gap": ("gap", "gap --numbers --json"),
+    "reduce-bench": (
+        "reduce-bench --sizes 1MiB,64MiB",
+        "reduce-bench --collective all --dtype all --op all --sizes 0,1,8193",
+    ),
+    "report": ("report --last", "report 4aabe474 --no-gap"),
+    "sim-bench": ("sim-bench", "sim-bench --only S3 --json"),
+    "study": (
+        "study model-push --model llama3-70b --gpus 1024",
+        "study allreduce --gpus 64 --sweep size=1MB,64MB",
+    ),
+    "vat": (
+        "vat --topology fat-tree:k=4 --jobs 2",
+        "vat --check examples/figure1_vat.json",
+    ),
+    "workload": (
+        "workload training --model llama3-405b --gpus 8192 --tp 8 --pp 16",
+        "workload cold-start --model llama3-70b --replicas 32 --within 10s",
+    ),
+}
+
+
+def show_examples(verb: Any, path: str = "") -> None:
+    """Give a command, and all below it, the end of its help."""
+    lines = EXAMPLES.get(path)
+    if lines:
+        verb.epilog = "\n\n".join(["Examples:", *(f"fanfold {line}" for line in lines)])
+    for name, below in getattr(verb, "commands", {}).items():
+        show_examples(below, f"{path} {name}".strip())
