@@ -32,7 +32,8 @@ QUIET_PS = 400_000_000_000
 SILENT_PS = 2_000_000_000_000
 """A receiver that answers nothing for this long is set aside until it speaks again."""
 PATIENCE_PS = 30_000_000_000_000
-"""A push waits this long for those who are silent when all others have ended."""
+"""A push waits this long for those who are silent when all others have ended, from the last
+word of anybody on."""
 JOIN_PS = 1_000_000_000_000
 """The data waits this long for receivers that are still looking at their disks."""
 STALL_PS = 20_000_000_000_000
@@ -105,7 +106,6 @@ class PushSender:
         self._asked_ps = now_ps
         self._is_whole = False  # nobody lacks data
         self.patience_ps = patience_ps
-        self._served_ps = now_ps  # when somebody was served last, or spoke again
 
     def fans(self) -> list[FanSender]:
         """Fans that exist now."""
@@ -472,8 +472,8 @@ class PushSender:
     def _wait_for_silent(self, now_ps: int) -> None:
         """While anybody is served the silent may come back; then as long as the patience."""
         if any(p.state not in (*ENDED, State.SILENT) for p in self.peers.values()):
-            self._served_ps = now_ps
-        elif now_ps - self._served_ps >= self.patience_ps:
+            return
+        if now_ps - max(p.heard_ps for p in self.peers.values()) >= self.patience_ps:
             self.give_up_silent(now_ps)
 
     def _put_question(self, asked: int, out: list[PushEffect]) -> None:

@@ -199,3 +199,12 @@ def test_times_of_a_push_are_those_of_the_wall():
     pair.now = 10 * S
     pair.say(2, ReportState.DONE)
     assert pair.sender.peer(2).done_ps == 10 * S
+
+
+def test_patience_runs_from_the_last_word_of_anybody():
+    """Not only from when it is known that the last one is silent."""
+    pair = Pair()
+    pair.sender.machine.patience_ps = 5 * S
+    pair.say(2, ReportState.DONE)
+    pair.go(20 * S)
+    assert 5 * S <= pair.now <= 5 * S + 300 * MS
