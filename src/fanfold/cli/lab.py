@@ -18,6 +18,7 @@ from fanfold.live.doors import Call, ask_all
 from fanfold.live.lab import Lab, claim_range, labs_home, list_labs
 from fanfold.live.ports import open_socket, require_mtu
 from fanfold.push.geometry import geometry_of
+from fanfold.push.notes import words_of
 from fanfold.topo.clos import leaf_spine
 from fanfold.topo.fabric import ArrayLimits, Fabric, load_fabric
 from fanfold.topo.fabric_rules import MTU_RANGE, check_fabric
@@ -222,6 +223,11 @@ def show(report: dict[str, Any]) -> None:
             _words({k: n for k, n in answer.get("arrays", {}).items() if k in OF_ARRAYS}),
         )
     screen().print(table)
+    for name, entry in report["nodes"].items():
+        answer = entry.get("status", {})
+        lost = {to: link.get("lost", {}) for to, link in answer.get("links", {}).items()}
+        for line in words_of(name, lost, answer.get("drops", {})):
+            print(line)
 
 
 def _packets(links: Any, way: str) -> int:

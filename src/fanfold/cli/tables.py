@@ -34,7 +34,7 @@ def summary(result: PushResult) -> list[str]:
         lines.append(f"no counters from {', '.join(result.unheard)}: their links show ?")
     if result.suspects:
         lines.append(f"all who fell silent are behind: {', '.join(result.suspects)}")
-    return lines
+    return lines + result.notes
 
 
 def _outcome(result: PushResult) -> str:

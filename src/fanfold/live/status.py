@@ -14,6 +14,8 @@ Counts = dict[str, list[int]]
 """Class -> [packets, bytes]."""
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 Classes = dict[str, tuple[Count, Count]]
+ALIKE = ("sub_domain", "bitstring_bits", "mtu")
+"""What all fabric files must have alike."""
 
 
 class LinkStatus(msgspec.Struct, frozen=True):
@@ -21,6 +23,7 @@ class LinkStatus(msgspec.Struct, frozen=True):
 
     tx: Classes
     rx: Classes
+    lost: dict[str, Count] = {}
 
 
 class FlowStatus(msgspec.Struct, frozen=True):
@@ -37,6 +40,7 @@ class NodeStatus(msgspec.Struct, frozen=True):
     links: dict[str, LinkStatus]
     drops: dict[str, Count]
     flows: list[FlowStatus]
+    fabric: dict[str, Count] = {}
 
 
 def read_status(fabric: Fabric, name: str, answer: object) -> NodeStatus | None:
@@ -48,11 +52,12 @@ def read_status(fabric: Fabric, name: str, answer: object) -> NodeStatus | None:
     near = fabric.neighbours[name]
     return NodeStatus(
         links={
-            to: LinkStatus(_known(row.tx), _known(row.rx))
+            to: LinkStatus(_known(row.tx), _known(row.rx), _reasons(row.lost))
             for to, row in given.links.items()
             if to in near
         },
-        drops={word: n for word, n in given.drops.items() if word in set(DropReason)},
+        drops=_reasons(given.drops),
+        fabric={key: n for key, n in given.fabric.items() if key in ALIKE},
         flows=[
             FlowStatus(
                 row.bfir_id, row.flow, {to: _known(c) for to, c in row.tx.items() if to in near}
@@ -60,6 +65,10 @@ def read_status(fabric: Fabric, name: str, answer: object) -> NodeStatus | None:
             for row in given.flows
         ],
     )
+
+
+def _reasons(counts: dict[str, int]) -> dict[str, int]:
+    return {word: n for word, n in counts.items() if word in set(DropReason)}
 
 
 def _known(classes: Classes) -> Classes:
@@ -73,6 +82,7 @@ def status_of(fabric: Fabric, name: str, io: s.Sock, node: p.Node) -> dict[str, 
     return {
         "name": name,
         "pid": os.getpid(),
+        "fabric": {key: getattr(fabric, key) for key in ALIKE},
         "offload": bool(io.ints[s.GSO]),
         "receive_buffer_bytes": int(io.mem[0]) >> 32,  # granted, as SO_MEMINFO says
         "links": {

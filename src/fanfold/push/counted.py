@@ -35,26 +35,26 @@ class Counted:
     ) -> None:
         self.unheard = [n for n in names if read_status(fabric, n, after.get(n)) is None]
         self._before = _read(fabric, before)
-        self._after = _read(fabric, {**after, source: own})
+        self.after = _read(fabric, {**after, source: own})
 
     def drops(self) -> dict[str, dict[str, int]]:
         """Packets dropped meanwhile, by node and reason."""
         grown = {
             name: since(status.drops, self._before[name].drops if name in self._before else {})
-            for name, status in self._after.items()
+            for name, status in self.after.items()
         }
         return {name: counts for name, counts in grown.items() if counts}
 
     def sent(self, name: str) -> int:
         """Bytes that a node sent on its links."""
-        links = self._after[name].links.values() if name in self._after else ()
+        links = self.after[name].links.values() if name in self.after else ()
         return sum(n_bytes for link in links for _, n_bytes in link.tx.values())
 
     def links(self, bfir_id: int, flow: int) -> dict[Direction, Classes]:
         """Packets and bytes of one flow on each direction that a node told of."""
         return {
             (name, to): classes
-            for name, status in self._after.items()
+            for name, status in self.after.items()
             for row in status.flows
             if (row.bfir_id, row.flow) == (bfir_id, flow)
             for to, classes in row.tx.items()
@@ -65,13 +65,13 @@ class Counted:
         """Nodes that told nothing, and links on which packets of a flow went and none came."""
         found: set[Element] = {(name,) for name in self.unheard}
         for a, b in self.links(bfir_id, flow):
-            if b in self._after and not self._came(b, a):
+            if b in self.after and not self._came(b, a):
                 found.add((a, b))
         return found
 
     def _came(self, name: str, by: str) -> bool:
         """Packets came meanwhile, or it cannot be said."""
-        now = _received(self._after[name], by)
+        now = _received(self.after[name], by)
         return now > _received(self._before[name], by) if name in self._before else now > 0
 
 

@@ -27,6 +27,7 @@ from fanfold.push import manifest as manifests
 from fanfold.push.counted import AskNodes, Counted
 from fanfold.push.envelope import Proof, wrap
 from fanfold.push.geometry import Geometry, geometry_of
+from fanfold.push.notes import notes_of
 from fanfold.push.peer import ENDED, State
 from fanfold.push.sender_role import ENTROPY_MASK, SenderRole, drive
 from fanfold.push.sending import PATIENCE_PS, PushSender
@@ -95,6 +96,8 @@ class PushResult(msgspec.Struct, frozen=True):
     cpu_seconds: float
     unheard: list[str] = []
     """Nodes on the push's trees that told no counters."""
+    notes: list[str] = msgspec.field(default_factory=list)
+    """What a user can mend at nodes, in words."""
     is_interrupted: bool = False
     """Stopped by a signal before everybody had ended."""
 
@@ -189,9 +192,11 @@ class Push:
             machine.give_up_silent(end_ps)
             self._tick(NEVER_TICK, machine)
             cpu_s = _cpu_s() - cpu
-            result = self._result(role, end_ps, self._counted(), cpu_s)
+            counted = self._counted()
+            result = self._result(role, end_ps, counted, cpu_s)
             is_interrupted = self.is_stopped and is_aborted
-            return msgspec.structs.replace(result, is_interrupted=is_interrupted)
+            notes = notes_of(self.fabric, counted.after, result.drops)
+            return msgspec.structs.replace(result, notes=notes, is_interrupted=is_interrupted)
         finally:
             self.close()
 
@@ -387,6 +392,7 @@ def require_complete(result: PushResult) -> None:
         n = len(result.receivers)
         raise CheckFailed(
             f"push {result.name}: {n - len(failed)} of {n} verified; {who}{where}"
+            + "".join(f"; {note}" for note in result.notes)
         )
 
 

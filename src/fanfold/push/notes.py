@@ -1,0 +1,64 @@
+"""What counters of nodes say in words: links too small, tables that do not fit, no way out."""
+
+from collections.abc import Mapping
+
+from fanfold.core.effects import DropReason
+from fanfold.live.status import ALIKE, NodeStatus
+from fanfold.topo.fabric import Fabric
+
+Drops = Mapping[str, int]
+
+_WORDS = {
+    DropReason.TOO_LARGE: "were larger than a link takes, which had room for them at the start:"
+    " its MTU was made smaller; see `ip link`, set fabric.mtu to the smallest of all links",
+    DropReason.SEND_FAILED: "were refused by the kernel: a link is down, there is no route, or"
+    " a firewall forbids it; see `ip route` and `ip link`",
+    DropReason.UNKNOWN_BIFT: "were for a table it has not: sub_domain, bitstring_bits or the"
+    " hosts in the sender's fabric file are not those of its own",
+    DropReason.BSL_MISMATCH: "had a BitString of another length than their table:"
+    " bitstring_bits of the sender is not that of this node",
+}
+"""What a user can mend, by the reason of a drop."""
+
+
+def words_of(name: str, lost: Mapping[str, Drops], drops: Drops) -> list[str]:
+    """One line for each thing that a user can mend at a node.
+
+    lost: what did not leave, by neighbour. drops: those to speak of.
+    """
+    lines = []
+    for reason, what in _WORDS.items():
+        n = drops.get(reason, 0)
+        if n:
+            links = [to for to, counts in lost.items() if counts.get(reason)]
+            where = f" to {', '.join(links)}" if links else ""
+            lines.append(f"{name}: packets{where} {what} ({n} of them)")
+    return lines
+
+
+def unlike(fabric: Fabric, name: str, own: Mapping[str, int]) -> list[str]:
+    """Where a node's fabric file says something else than that of a push."""
+    return [
+        f"{name}: {key} is {own[key]} there and {getattr(fabric, key)} here: the fabric files"
+        " are not the same"
+        for key in ALIKE
+        if key in own and own[key] != getattr(fabric, key)
+    ]
+
+
+def notes_of(
+    fabric: Fabric, statuses: Mapping[str, NodeStatus], drops: Mapping[str, Drops]
+) -> list[str]:
+    """What went wrong at nodes during a push, that a user can mend.
+
+    A table that is missing is not told again where a fabric file is said to differ.
+    """
+    lines = []
+    for name, status in statuses.items():
+        differing = unlike(fabric, name, status.fabric)
+        lost = {to: link.lost for to, link in status.links.items()}
+        some = dict(drops.get(name, {}))
+        if differing:
+            some.pop(DropReason.UNKNOWN_BIFT, None)
+        lines += differing + words_of(name, lost, some)
+    return lines

@@ -1,0 +1,46 @@
+"""A slow link behind a BFR is the trouble of who is behind it, and of nobody else."""
+
+import json
+from pathlib import Path
+
+import pytest
+from live_site import Site, random_bytes
+from shaped_net import star
+
+pytestmark = pytest.mark.live
+
+MIB = 1 << 20
+SLOW, FAST, UPLINK = 5_000_000, 50_000_000, 200_000_000
+
+
+def test_a_slow_link_holds_no_neighbour_up_and_its_own_host_gets_all(
+    site: Site, tmp_path: Path
+) -> None:
+    """6 MB: 1 s of a fast link, 10 of the slow one."""
+    file = tmp_path / "file.bin"
+    file.write_bytes(random_bytes(6 * MIB, 10))
+    rates = {"h0": UPLINK, "h1": SLOW, "h2": FAST, "h3": FAST}
+    with star(site, tmp_path, rates) as net:
+        told = net.push(file, timeout_s=120)
+    ends = {r["id"]: r for r in told["receivers"]}
+    assert {r["state"] for r in ends.values()} == {"verified"}, told
+    slow_s = ends["h1"]["seconds"]
+    assert slow_s > 6 * MIB * 8 / SLOW * 0.9
+    assert max(ends["h2"]["seconds"], ends["h3"]["seconds"]) < slow_s / 2, told
+    assert told["source_link_bytes"] < 4 * 6 * MIB, told
+
+
+def test_a_link_that_became_too_small_is_named_in_words(site: Site, tmp_path: Path) -> None:
+    """Words pass, data does not; the other host has it all."""
+    file = tmp_path / "file.bin"
+    file.write_bytes(random_bytes(MIB, 11))
+    rates = {"h0": UPLINK, "h1": UPLINK, "h2": UPLINK}
+    with star(site, tmp_path, rates) as net:
+        net.set_mtu("leaf1", "h1", 1500)
+        code, out, err = finish(net.start_push(file, "--patience", "2s"), 60)
+    told = json.loads(out)
+    ends = {r["id"]: r["state"] for r in told["receivers"]}
+    assert (code, ends) == (4, {"h1": "failed", "h2": "verified"})
+    (note,) = told["notes"]
+    assert note.startswith("leaf1: packets to h1 were larger than a link takes"), told
+    assert note in err
