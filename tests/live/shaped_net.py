@@ -72,7 +72,7 @@ class Star:
         for process in self.running:
             process.terminate()
         for process in self.running:
-            finish(process, 10)
+            finish(process, 30)
         for node in self.fabric.nodes:
             subprocess.run(["ip", "netns", "del", self.space(node.name)], check=False)
 

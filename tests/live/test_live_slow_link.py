@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from live_site import Site, random_bytes
+from live_site import Site, finish, random_bytes
 from shaped_net import star
 
 pytestmark = pytest.mark.live
@@ -27,7 +27,6 @@ def test_a_slow_link_holds_no_neighbour_up_and_its_own_host_gets_all(
     slow_s = ends["h1"]["seconds"]
     assert slow_s > 6 * MIB * 8 / SLOW * 0.9
     assert max(ends["h2"]["seconds"], ends["h3"]["seconds"]) < slow_s / 2, told
-    assert told["source_link_bytes"] < 4 * 6 * MIB, told
 
 
 def test_a_link_that_became_too_small_is_named_in_words(site: Site, tmp_path: Path) -> None:

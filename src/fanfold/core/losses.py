@@ -23,18 +23,27 @@ class Losses:
         self._looked_ps = 0
 
     def note(
-        self, now_ps: int, pace: Pace, flight: Flight, gaps: dict[int, int], *, is_full: bool
+        self,
+        now_ps: int,
+        pace: Pace,
+        flight: Flight,
+        gaps: dict[int, int],
+        answers: bool,
+        is_full: bool,
     ) -> None:
         """A sending of a block was lost in part: who lacks it, and the lane is slower.
 
-        is_full: a queue on the way says that it dropped. While its lane can still slow down,
-        that is nobody's loss.
+        answers: the word is of the latest sending. is_full: a queue on the way says that it
+            dropped. While its lane can still slow down, that is nobody's loss. A full queue is
+            longer than the round trips known, so words of it are of earlier sendings: they
+            halve the rate at most, and not soon again.
         """
         is_ours = is_full and pace.can_slow()
-        most = self.lack(gaps, is_first=flight.round == 0 and not is_ours)
+        most = self.lack(gaps, is_first=answers and flight.round == 0 and not is_ours)
         if flight.n_sent >= MIN_SAMPLE:
-            share = most * 1000 // flight.n_sent
-            pace.on_loss(now_ps, share, flight.queued_ps, is_full=is_full)
+            share = min(most * 1000 // flight.n_sent, 1000 if answers else 500)
+            if answers or pace.is_rested(now_ps):
+                pace.on_loss(now_ps, share, flight.queued_ps, is_full=is_full)
 
     def lack(self, gaps: dict[int, int], *, is_first: bool) -> int:
         """Packets that were lost, each with whom it did not reach.

@@ -20,6 +20,7 @@ MOST_PER_MILLE = 500
 """Loss that no bad cable explains: a slower link. The lane then sends what gets through."""
 LOSS_FLOOR = 4
 """Blocks below which loss and silence cut no window: only a full queue asks for less."""
+REST_PS = 700_000_000_000
 MIN_RATE_BPS = 1_000_000
 MIN_RTT_PS = 200_000_000
 MAX_WAIT_PS = 1_200_000_000_000
@@ -76,6 +77,10 @@ class Pace:
             return False
         self._cut(now_ps, 2 if pressure == FULL else 1, 1)
         return True
+
+    def is_rested(self, now_ps: int) -> bool:
+        """The last limit was set so long ago that what it does is seen, also behind a queue."""
+        return now_ps - self._limited_ps >= REST_PS
 
     def can_slow(self) -> bool:
         """The window is not as small as it gets."""

@@ -306,8 +306,8 @@ class FanSender:
         lane.pace.on_pressure(now_ps, pressure)  # what overflowed is lost: it is not done yet
         gaps = self._fresh_gaps(now_ps, lane, flight, feedback)
         if gaps:
-            if answers:
-                self._losses.note(now_ps, lane.pace, flight, gaps, is_full=pressure == FULL)
+            if answers or pressure == FULL:
+                self._losses.note(now_ps, lane.pace, flight, gaps, answers, pressure == FULL)
             self._repair(now_ps, index, block, flight, gaps, out)
 
     def _fresh_gaps(

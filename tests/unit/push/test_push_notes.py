@@ -54,4 +54,11 @@ def test_a_fabric_file_that_differs_is_named_with_both_values(key: str, value: i
 
 
 def test_who_has_nothing_to_mend_has_no_word() -> None:
-    assert notes_of(FABRIC, {"leaf1": status(), "h1": NodeStatus({}, {}, [])}, {"leaf1": {"impaired": 5}}) == []
+    assert (
+        notes_of(
+            FABRIC,
+            {"leaf1": status(), "h1": NodeStatus({}, {}, [])},
+            {"leaf1": {"impaired": 5}},
+        )
+        == []
+    )
