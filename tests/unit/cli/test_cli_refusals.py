@@ -88,7 +88,10 @@ def test_a_flag_that_another_makes_idle_is_refused(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["frob"], "command: got 'frob', allowed: bfr, bitstring, clean, compare, decode, demo, "),
+        (
+            ["frob"],
+            "command: got 'frob', allowed: bfr, bitstring, clean, compare, decode, demo, ",
+        ),
         (["studdy"], "command: got 'studdy', not a command; did you mean study?"),
         (["lab", "frob"], "command: got 'frob', allowed: down, restart, status, up"),
         (["topo", "--sed", "1"], "option: got '--sed', not an option; did you mean --seed?"),
