@@ -307,10 +307,10 @@ def test_a_capture_keeps_headers_and_says_its_size_first(lab: LiveLab, tmp_path:
     assert done.returncode == 0, done.stderr
     (line,) = done.stderr.splitlines()
     found = re.search(
-        r"--pcap: about ([0-9.]+) MB, (\d+) bytes of each packet; --snaplen 0", line
+        r"--pcap: about ([0-9.]+) kB, (\d+) bytes of each packet; --snaplen 0", line
     )
     assert found, line
-    said, size = float(found[1]) * 1e6, out.stat().st_size
+    said, size = float(found[1]) * 1e3, out.stat().st_size
     assert 0.6 * size < said < 1.4 * size
     packets = read(out.read_bytes()).packets
     lengths = {len(packet.frame) for packet in packets}
