@@ -157,6 +157,8 @@ class PushSender:
 
     def _hear(self, now_ps: int, peer: Peer) -> None:
         """FEEDBACK is a sign of life; one that was silent is asked where it stands."""
+        if peer.state in ENDED:
+            return
         peer.heard_ps = now_ps
         if peer.state == State.SILENT:
             peer.call_soon(now_ps)
