@@ -11,6 +11,7 @@ from fanfold.errors import EnvironmentLack
 
 CACHE = "FANFOLD_CACHE_DIR"
 STATE = "FANFOLD_STATE_DIR"
+PRIVATE = 0o700
 
 
 def cache_home() -> Path:
@@ -34,11 +35,23 @@ def make_folder(folder: Path, variable: str) -> Path:
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        if variable == STATE:
+            _keep_private(folder)
     except OSError as error:
         raise EnvironmentLack(f"{folder}: {error.strerror}; {_advice(variable)}") from error
     if not os.access(folder, os.W_OK | os.X_OK):
         raise EnvironmentLack(f"{folder}: may not be written; {_advice(variable)}")
     return folder
+
+
+def _keep_private(folder: Path) -> None:
+    """Nobody else reads what arrived and came out; a folder that was named stays as it is."""
+    is_named = bool(os.environ.get(STATE))
+    above = () if is_named or folder.parent != state_home() else (folder.parent,)
+    for each in (folder, *above):
+        info = each.stat()
+        if info.st_uid == os.getuid() and info.st_mode & 0o077:
+            each.chmod(PRIVATE)
 
 
 def _home(variable: str, standard: str, below: str) -> Path:

@@ -13,6 +13,32 @@ from fanfold.live.lab import labs_home
 from fanfold.results.store import results_home
 
 
+@pytest.mark.parametrize("is_there", [False, True])
+@pytest.mark.parametrize("is_named", [False, True])
+def test_nobody_else_reads_the_state(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, is_named: bool, is_there: bool
+) -> None:
+    monkeypatch.delenv(STATE, raising=False)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    if is_named:
+        monkeypatch.setenv(STATE, str(tmp_path / "fanfold"))
+    if is_there:
+        labs_home().mkdir(parents=True, mode=0o755)
+        state_home().chmod(0o755)
+        labs_home().chmod(0o755)
+    old = os.umask(0o022)
+    try:
+        for folder in (labs_home(), results_home()):
+            make_folder(folder, STATE)
+            assert folder.stat().st_mode & 0o777 == 0o700
+        shared = tmp_path / "cache"
+        make_folder(shared, CACHE)
+    finally:
+        os.umask(old)
+    assert state_home().stat().st_mode & 0o777 == (0o755 if is_named else 0o700)
+    assert shared.stat().st_mode & 0o777 == 0o755
+
+
 def test_named_folders_go_before_the_standard_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/h")
     for name in (CACHE, STATE, "XDG_CACHE_HOME", "XDG_STATE_HOME"):

@@ -20,6 +20,8 @@ N_BLOCKS = 64
 N_FOLLOWS = 34
 N_CHUNKS = 1 << 20
 """Chunks of all pushes a receiver follows: 270 GB of jumbo packets."""
+LAB_BYTES = 1 << 36
+"""Bytes that one sender may have under way to a host of a lab: all share one disk."""
 
 
 def make_host(
@@ -31,6 +33,7 @@ def make_host(
     recheck: bool = False,
     fsync: bool = False,
     tell: Tell | None = None,
+    max_bytes: int | None = None,
 ) -> Host:
     """A node with the role its description names; ``tell`` hears of each push and failure."""
     if fabric.by_name[name].role == "bfr":
@@ -39,7 +42,7 @@ def make_host(
     limits = Limits(
         blocks=N_BLOCKS, block_bytes=stride * n_psn, follows=N_FOLLOWS, chunks=N_CHUNKS
     )
-    store = Store(folder, recheck=recheck, fsync=fsync)
+    store = Store(folder, recheck=recheck, fsync=fsync, max_bytes=max_bytes)
 
     def make_role(fabric: Fabric, name: str, station: Station) -> Role:
         return ReceiverRole(fabric, name, station, store, tell or (lambda line: None))
@@ -56,4 +59,4 @@ def _watched(host: Host, fabric: Fabric, tell: Tell | None) -> Host:
 
 def make_lab_host(fabric: Fabric, name: str, door: Path, folder: Path) -> Host:
     """A node of a lab on this machine."""
-    return make_host(fabric, name, door, folder)
+    return make_host(fabric, name, door, folder, max_bytes=LAB_BYTES)

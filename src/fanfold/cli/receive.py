@@ -12,6 +12,7 @@ from fanfold.errors import ConfigError
 from fanfold.live.warm import warm
 from fanfold.push.store import Store
 from fanfold.topo.fabric import load_fabric
+from fanfold.units import parse_size
 
 
 def receive(
@@ -22,15 +23,24 @@ def receive(
         bool, typer.Option(help="read files back and hash them once more")
     ] = False,
     fsync: Annotated[bool, typer.Option(help="survive a power cut")] = False,
+    max_bytes: Annotated[
+        str,
+        typer.Option(
+            help="of one sender's pushes at once, such as 200GB  [default: as the disk has]",
+            show_default=False,
+        ),
+    ] = "",
 ) -> None:
     """Receive pushes into a folder until interrupted."""
     fabric = load_fabric(config)
     hosts = [n.name for n in fabric.nodes if n.role == "host"]
     if node not in hosts:
         raise ConfigError("--node", node, ", ".join(hosts))
+    most = parse_size(max_bytes, "--max-bytes") if max_bytes else None
     Store(into).require_usable("--into")
     with telling() as say:
         warm(say)
-    host = make_host(fabric, node, None, into, recheck=recheck, fsync=fsync, tell=log_line)
+    words = {"recheck": recheck, "fsync": fsync}
+    host = make_host(fabric, node, None, into, max_bytes=most, tell=log_line, **words)
     say(f"{node}: receiving into {into} on {fabric.by_name[node].address}:{fabric.port}")
     host.run()

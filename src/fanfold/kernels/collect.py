@@ -39,6 +39,9 @@ from fanfold.kernels.state import I64, U8, Plan, Rows
 MAX_AGAIN_PS = 2_000_000_000_000
 """Longest time between two reports of the same gaps."""
 
+IDLE_ROW_PS = 1_000_000_000_000
+"""A block that nothing came for in this time gives its row to another flow that needs one."""
+
 FREE = 0
 FILLING = 1
 WHOLE = 2
@@ -155,6 +158,45 @@ def find_block(collect: Collect, f: int, block: int, hint: int) -> int:
 
 
 @kernel
+def rows_of(collect: Collect, bfir_id: int) -> int:
+    """Rows that collect blocks of one sender."""
+    n = 0
+    for r in range(collect.blocks.shape[0]):
+        row = collect.blocks[r]
+        if row["state"] != FREE and collect.follow[row["follow"]]["bfir_id"] == bfir_id:
+            n += 1
+    return n
+
+
+@kernel
+def make_room(collect: Collect, f: int, now_ps: int) -> int:
+    """Free a row for a block of a flow when all are taken; -1 when nobody owes one.
+
+    The row idle longest of those that were given up, and of the sender that holds most: at
+    least two more than this one, or rows would go to and fro. What was in it is repaired.
+    """
+    bfir_id = collect.follow[f]["bfir_id"]
+    most, greedy = rows_of(collect, bfir_id) + 1, -1
+    for g in range(collect.follow.shape[0]):
+        if collect.follow[g]["used"] != 0 and collect.follow[g]["bfir_id"] != bfir_id:
+            n = rows_of(collect, collect.follow[g]["bfir_id"])
+            if n > most:
+                most, greedy = n, collect.follow[g]["bfir_id"]
+    found = -1
+    for r in range(collect.blocks.shape[0]):
+        row = collect.blocks[r]
+        if row["state"] != FILLING or row["follow"] == f:
+            continue
+        is_idle = now_ps - row["last_ps"] >= IDLE_ROW_PS
+        is_owed = is_idle or collect.follow[row["follow"]]["bfir_id"] == greedy
+        if is_owed and (found < 0 or row["last_ps"] < collect.blocks[found]["last_ps"]):
+            found = r
+    if found >= 0:
+        collect.blocks[found]["state"] = FREE
+    return found
+
+
+@kernel
 def is_fan_sound(row: Rows, buf: U8, fan: int, size: int, collect: Collect) -> bool:
     """Fields of a DATA header agree with what is known of its flow."""
     n_psn = i64(buf[fan + 2])
@@ -213,6 +255,8 @@ def place(
             note(collect, EVENT_AGAIN, f, block)
         return -2 - DROP_DUPLICATE
     r = find_block(collect, f, block, hint)
+    if r < 0:
+        r = make_room(collect, f, now_ps)
     if r < 0:
         return -2 - DROP_NO_BUFFER
     row = collect.blocks[r]

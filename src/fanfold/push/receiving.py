@@ -18,6 +18,7 @@ from fanfold.kernels.state import I64, U8, Fold, Rows, build_fold
 from fanfold.push.envelope import unwrap
 from fanfold.push.manifest import MAX_MANIFEST_BYTES
 from fanfold.push.opening import Opening
+from fanfold.push.quotas import OVER, excess, idlest, is_full, larger_manifest, who_gives_way
 from fanfold.push.sending import SLICE_BYTES
 from fanfold.push.session import LOOKING, Outside, Session
 from fanfold.push.store import Incoming, PushOpenError, Store, StoreError
@@ -28,8 +29,6 @@ from fanfold.wire.report import Report, ReportError, ReportState
 
 MANIFEST_BLOCKS = 4096
 """Blocks a manifest may take; its bytes are bounded by MAX_MANIFEST_BYTES."""
-MAX_PUSHES = 16
-"""Pushes followed at once; a further one is told so and fails by name."""
 AGAIN_PS = 60_000_000_000
 """Gaps are reported again after this long without a repair."""
 IDLE_PS = 30_000_000_000_000
@@ -39,13 +38,9 @@ LOOK_PS = 1_000_000_000_000
 CHECK_BYTES = 8 << 20
 TAKE_OVER_PS = 400_000_000_000
 """A live sender is heard more often than this: it asks every 150 ms at least."""
-QUIET_PS = 1_000_000_000_000
-"""A push whose sender was quiet for this long gives its place to a new one."""
 UNKNOWN_PS = 100_000_000_000
 AGAIN_OPEN_PS = 100_000_000_000
 """How often a push that waits for another one of the same looks whether that ended."""
-
-OVER = (ReportState.DONE, ReportState.FAILED)
 
 SendUp = Callable[[Session, U8], None]
 """(push, FEEDBACK packet)"""
@@ -102,9 +97,7 @@ class PushReceiver:
                 self._unknown_ps[key] = now_ps
                 reply(port, packet, Report(ReportState.UNKNOWN, self.bfr_id, key[1]))
             return False
-        if len(self.sessions) >= MAX_PUSHES:
-            self._make_room(now_ps)
-        if len(self.sessions) >= MAX_PUSHES:
+        if not self._make_room(now_ps, key[0]):
             self.drops[DROP_UNKNOWN_FLOW] += 1
             return False
         session = Session(now_ps, *key)
@@ -254,12 +247,24 @@ class PushReceiver:
                 incoming.close()
         self.sessions.pop((session.bfir_id, session.flow), None)
 
-    def _make_room(self, now_ps: int) -> None:
-        """Let go of pushes that ended, or never had a manifest, and whose sender is quiet."""
-        over = (*OVER, ReportState.UNKNOWN)
-        for session in list(self.sessions.values()):
-            if session.state in over and now_ps - self._heard_ps(session) > QUIET_PS:
-                self._end(session)
+    def _make_room(self, now_ps: int, bfir_id: int) -> bool:
+        """Whether there is a place for a new push of a sender; another one may give way."""
+        sessions = self.sessions.values()
+        if not is_full(sessions, bfir_id):
+            return True
+        found = who_gives_way(now_ps, sessions, bfir_id, self._heard_ps)
+        if found is None:
+            return False
+        self._end(found)
+        return True
+
+    def _require_quota(self, now_ps: int, session: Session, incoming: Incoming) -> None:
+        """Let a sender's idle pushes go, the idlest first, until this one fits beside them."""
+        while error := excess(self.sessions.values(), session, incoming, self.store.max_bytes):
+            idle = idlest(now_ps, self.sessions.values(), session, self._heard_ps)
+            if idle is None:
+                raise error
+            self._end(idle)
 
     # Blocks.
 
@@ -298,7 +303,10 @@ class PushReceiver:
         if session.state == ReportState.FAILED:
             return True
         session.n_manifest_bytes += len(view)
-        if sum(s.n_manifest_bytes for s in self.sessions.values()) <= MAX_MANIFEST_BYTES:
+        sessions = self.sessions.values()
+        while larger := larger_manifest(sessions, session, MAX_MANIFEST_BYTES):
+            self._end(larger)
+        if sum(s.n_manifest_bytes for s in sessions) <= MAX_MANIFEST_BYTES:
             session.parts[block] = bytes(view)
             return True
         session.parts, session.n_manifest_bytes = {}, 0
@@ -348,10 +356,11 @@ class PushReceiver:
         except WireError as error:
             raise StoreError(ReportError.BAD_MANIFEST, str(error)) from error
         session.opening = None
-        self._open(session, opening.take())
+        self._open(now_ps, session, opening.take())
 
-    def _open(self, session: Session, incoming: Incoming) -> None:
+    def _open(self, now_ps: int, session: Session, incoming: Incoming) -> None:
         session.incoming, session.text = incoming, ""
+        self._require_quota(now_ps, session, incoming)
         size, most = incoming.manifest.chunk_bytes, self.collect.room.shape[1]
         if size > most:
             message = f"chunk of {size} bytes, allowed {most}"

@@ -41,7 +41,7 @@ class Store:
         root: made when absent; may be a symbolic link itself, nothing below it may.
         fsync: finish survives a power cut.
         recheck: finish reads the files back and compares each with its own BLAKE3.
-        max_bytes: largest push to accept; None accepts what fits on the disk.
+        max_bytes: most of one sender's pushes at once; None accepts what fits on the disk.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Store:
         self.root = root
         self._fsync = fsync
         self._recheck = recheck
-        self._max_bytes = max_bytes
+        self.max_bytes = max_bytes
         self._claims = Claims(unix_ns)
 
     def open_push(self, manifest: Manifest, progress: Progress | None = None) -> Incoming:
@@ -130,8 +130,8 @@ class Store:
             check(manifest)
         except WireError as error:
             raise StoreError(ReportError.BAD_MANIFEST, str(error)) from error
-        if self._max_bytes is not None and manifest.total_bytes > self._max_bytes:
-            message = f"{manifest.total_bytes} bytes, allowed: {self._max_bytes}"
+        if self.max_bytes is not None and manifest.total_bytes > self.max_bytes:
+            message = f"{manifest.total_bytes} bytes, allowed: {self.max_bytes}"
             raise StoreError(ReportError.TOO_LARGE, message)
 
 

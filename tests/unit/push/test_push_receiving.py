@@ -27,9 +27,9 @@ LAST, POLL = 2, 1
 class Receiver:
     """A PushReceiver whose packets come one by one."""
 
-    def __init__(self, root, *, recheck=False):
+    def __init__(self, root, *, recheck=False, n_follow=4):
         self.node = plain_node(folds=False)
-        self.collect = c.build_collect(8, STRIDE * N_PSN, 4, 20_000)
+        self.collect = c.build_collect(8, STRIDE * N_PSN, n_follow, 5_000 * n_follow)
         self.drops = self.node.counters.drops
         arrays = (self.collect, self.node.row, self.drops)
         self.machine = PushReceiver(1, 0x7F000001, *arrays, 1, Store(root, recheck=recheck))
@@ -153,8 +153,8 @@ def test_a_row_that_changed_hands_claims_no_block(receiver):
 class Sent:
     """A push of one file, its manifest first, as packets."""
 
-    def __init__(self, folder, n_bytes=100):
-        path = folder / "a.bin"
+    def __init__(self, folder, n_bytes=100, name="a.bin"):
+        path = folder / name
         path.write_bytes(stream(1, "tests/file").bytes(n_bytes))
         self.data = path.read_bytes()
         made, reader = build_manifest(path, STRIDE, N_PSN)
