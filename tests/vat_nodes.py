@@ -16,6 +16,7 @@ from fanfold.kernels.frame import seal_inner
 from fanfold.kernels.replicate import replicate
 from fanfold.kernels.tables import build_unchecked
 from fanfold.kernels.vat_packet import expire_arrays, take_fold
+from fanfold.kernels.vat_rows import open_vat
 from fanfold.topo.bift import build_bifts
 from fanfold.topo.fabric import Fabric, Link
 from fanfold.topo.fabric import Node as FabricNode
@@ -65,6 +66,7 @@ def message(
     word: int = 0,
     n_merged: int | None = None,
     n_slots: int = 0,
+    n_least: int = 0,
     climb: int = 0,
     heard: int = -1,
     ttl: int = 64,
@@ -90,6 +92,7 @@ def message(
         scope=scope,
         climb=climb,
         n_slots=n_slots,
+        patience=n_least,
     )
     payload = np.array(words, ("<i4", "<i8", "<i2", "u1")[word]).tobytes()
     if heard >= 0:
@@ -149,7 +152,7 @@ class VatNode(KernelNode):
         """Configure a row as ``open_vat`` has it."""
         bits = np.array(bs.to_words(a_bm, BSL), np.uint64)
         return int(
-            v.open_vat(self.vats, GROUP, port, int(is_root), bits, 1, BIFT_ID, n_slots, 0)
+            open_vat(self.vats, GROUP, port, int(is_root), bits, 1, BIFT_ID, n_slots, 0, 0)
         )
 
     def take(self, packet: bytes, port: int, now_ps: int = 0) -> list[tuple[int, bytes]]:

@@ -2,6 +2,7 @@
 
 import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -215,17 +216,41 @@ def test_a_spine_that_starts_anew_is_armed_again(lab: LiveLab, group: Group) -> 
     assert all((m == 24).all() for m in mine)
 
 
-def test_a_group_gets_fewer_slots_where_few_are_left(fabric: Fabric) -> None:
-    large = Group(fabric, HOSTS, window=8000)
-    large.each(lambda c: c.barrier())
-    other = Group(fabric, HOSTS)
-    mine = [np.full(200 * BLOCK, float(r), np.float32) for r in range(N)]
-    other.each(lambda c: c.all_reduce(mine[c.rank]))
+def test_a_group_has_slots_by_its_operations(group: Group) -> None:
+    """Few for a barrier, more when an array is longer; what is under way is not disturbed."""
+    group.each(lambda c: c.barrier())
+    assert {rank.counters()["window"] for rank in group.ranks} == {8}
+    for n, window in ((20, 32), (200, 256), (3, 256)):
+        mine = [np.full(n * BLOCK, float(r), np.float32) for r in range(N)]
+        group.each(lambda c, mine=mine: c.all_reduce(mine[c.rank]))
+        assert all((m == 6).all() for m in mine)
+        assert {rank.counters()["window"] for rank in group.ranks} == {window}
+    assert group.count("shrunk") == 0
+
+
+def test_a_named_switch_is_the_root(lab: LiveLab, fabric: Fabric) -> None:
+    before = lab.status("spine1")["arrays"].get("complete", 0)
+    group = Group(fabric, HOSTS, root="spine1")
+    mine = [np.full(20 * BLOCK, r, np.int32) for r in range(N)]
+    group.each(lambda c: c.all_reduce(mine[c.rank]))
     assert all((m == 6).all() for m in mine)
-    assert {rank.counters()["window"] for rank in other.ranks} == {128}
-    assert other.ranks[0].counters()["shrunk"] == 1
-    other.close()
-    large.close()
+    assert lab.status("spine1")["arrays"]["complete"] - before >= 20
+    assert group.count("host_root") == 0
+    group.close()
+
+
+def test_500_groups_of_two_work_at_once(lab: LiveLab, fabric: Fabric) -> None:
+    full = lab.status("leaf1")["arrays"].get("full", 0)
+    groups = [Group(fabric, ["h1", "h2"]) for _ in range(500)]
+    mine = [[np.full(BLOCK, r + i, np.int32) for r in range(2)] for i in range(500)]
+    works = [c.all_reduce(mine[i][c.rank]) for i, g in enumerate(groups) for c in g.ranks]
+    for work in works:
+        work.wait()
+    assert all((m == 2 * i + 1).all() for i, pair in enumerate(mine) for m in pair)
+    assert sum(group.count("host_root") for group in groups) == 0
+    assert lab.status("leaf1")["arrays"].get("full", 0) == full
+    with ThreadPoolExecutor(16) as pool:
+        list(pool.map(Group.close, groups))
 
 
 def test_ranks_given_different_members_are_refused(fabric: Fabric) -> None:

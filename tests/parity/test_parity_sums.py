@@ -17,7 +17,8 @@ from tries import Tries
 from fanfold.group.fabric import FabricCommunicator
 from fanfold.group.session import N_FIELDS
 from fanfold.kernels.jit import JIT
-from fanfold.live.rank import WINDOW, block_bytes_of
+from fanfold.live.rank import WINDOW
+from fanfold.live.rank_build import block_bytes_of
 from fanfold.results.outcome import DATA
 from fanfold.scenario.settings import Settings
 from fanfold.schemes.program import Sum, build_program

@@ -8,7 +8,8 @@ import numpy as np
 from sum_world import BLOCK, events, sums, vats_at
 from vat_nodes import figure_one
 
-from fanfold.kernels.vat import HEARD_BM, open_vat
+from fanfold.kernels.vat import HEARD_BM
+from fanfold.kernels.vat_rows import open_vat
 from fanfold.scenario.settings import Settings
 from fanfold.sim.simulate import Simulation
 from fanfold.topo.fabric_net import fabric_net
@@ -43,7 +44,7 @@ def configured():
         bits = np.array([a_bm], np.uint64)
         vats = vats_at(sim, node - net.n_hosts)
         bift_id = int(sim.fans.ranks.sums[0]["bift_id"])
-        open_vat(vats, 0, port, int(not up), bits, 1, bift_id, 8, 0)
+        open_vat(vats, 0, port, int(not up), bits, 1, bift_id, 8, 0, 0)
     ranks = sim.fans.ranks
     ranks.rows["armed"] = 1
     one = ranks.sums[0]

@@ -2,19 +2,22 @@
 
 import zlib
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from fanfold.errors import ConfigError
 from fanfold.group import layout
+from fanfold.group.casts import Casts
 from fanfold.group.communicator import Array, GroupError, Op, Work
 from fanfold.group.letters import Mailbox, Receive, Received, Stream, letter_ask
 from fanfold.group.rules import BY_VALUE, PATIENCE_PS, WAIT, Inside, Rules, check_rules
 from fanfold.group.session import LEAVING, Ask, Session
 from fanfold.group.values import (
     MOVED,
+    Moved,
     as_float64,
     bytes_of,
     form_of,
@@ -24,7 +27,7 @@ from fanfold.group.values import (
     wide_of,
     widened,
 )
-from fanfold.group.ways import root_without_bfr
+from fanfold.group.ways import climb_of, root_without_bfr
 from fanfold.group.work import FabricWork
 from fanfold.kernels.reduce import join_floats
 from fanfold.live.clock import now_ps
@@ -42,20 +45,13 @@ PIECE_BYTES = 1 << 20
 """Floats that are multiplied are gathered from all ranks in pieces of this size."""
 
 
-class Moved(NamedTuple):
-    """What is moved, as all ranks must have been told; n_bytes: 0 where sizes say it."""
-
-    name: str
-    n_bytes: int
-    dtype: "np.dtype[Any]"
-
-
 class FabricCommunicator:
     """Rank ``rank`` of ``members`` on a fabric; see ``Communicator``.
 
     Args:
         window: blocks under way at most. climb: BFRs above rank 0's own before the root.
-        root: host whose node is the root, empty for a BFR; rank 0's where it has no BFR.
+        root: host whose node is the root, or a switch that ``climb_of`` finds; empty for a
+            BFR; rank 0's host where it has no BFR.
         stragglers: ``wait``, ``partial`` or ``exclude`` ranks that are late in all_reduce and
             reduce, the same on all ranks. patience_ps: how late, 1 ms to 65.535 s.
         numbers: each ``value`` of a sum of floats has an exponent, or each ``block`` (Rules).
@@ -86,6 +82,7 @@ class FabricCommunicator:
             raise ConfigError("group", group, "0 to 2**32-1")
         rules = check_rules(Rules(stragglers, patience_ps, numbers))
         self.fabric, self.members, self.group = fabric, tuple(members), group
+        own_climb, root = climb_of(fabric, members, group, root, climb)
         self.root = root or root_without_bfr(fabric, members)
         self.rank, self.size = rank, len(members)
         self.timeout_ps, self._window, self._climb = timeout_ps, window, climb
@@ -96,12 +93,13 @@ class FabricCommunicator:
             group=group,
             port=port or port_of_group(group),
             window=window,
-            climb=climb,
+            climb=own_climb,
             root=self.root,
         )
         self._ids = [fabric.by_name[name].bfr_id for name in members]
         self._session = Session(self.end, rank, rules)
         self._worker = Worker(f"fanfold-group-{group}")
+        self._casts = Casts(self._session, self._ids, self._worker.submit)
         self._pairs: dict[tuple[int, int], FabricCommunicator] = {}
         self._streams: dict[tuple[int, int], Stream] = {}
         self._mailbox = Mailbox()
@@ -208,7 +206,7 @@ class FabricCommunicator:
                 np.copyto(out, narrowed, casting="unsafe")
             return inside
 
-        return FabricWork(name, self._worker.submit(run))
+        return FabricWork(name, self._submit(run))
 
     def _multiply(
         self,
@@ -243,6 +241,11 @@ class FabricCommunicator:
                     segment.src : segment.src + segment.n_bytes
                 ]
 
+    def _submit(self, task: Callable[[], Any]) -> "Future[Any]":
+        """Do it after all that was asked for before."""
+        self._casts.end_row()
+        return self._worker.submit(task)
+
     # Moved arrays.
 
     def broadcast(self, array: Array, root: int, *, timeout_ps: int = 0) -> Work:
@@ -250,8 +253,9 @@ class FabricCommunicator:
         self._check_rank("root", root)
         raw = bytes_of(array, "array")
         segments = layout.broadcast(raw.size, root, self.rank, self._ids)
-        told = Moved("broadcast", raw.size, array.dtype)
-        return self._move(told, raw, raw, segments, timeout_ps, root)
+        sizes = layout.checksum(segments, self._ids)
+        ask = Ask("broadcast", MOVED, root, raw.size, sizes, moved_kind(array.dtype))
+        return self._casts.add(raw, ask, self._until(timeout_ps))
 
     def all_gather(self, out: Array, array: Array, *, timeout_ps: int = 0) -> Work:
         """See ``Communicator``."""
@@ -261,7 +265,7 @@ class FabricCommunicator:
         bytes_of(array, "array")
         return FabricWork(
             "all_gather",
-            self._worker.submit(lambda: self._gather_now("all_gather", out, array, until_ps)),
+            self._submit(lambda: self._gather_now("all_gather", out, array, until_ps)),
         )
 
     def _gather_now(self, name: str, out: Array, array: Array, until_ps: int) -> None:
@@ -385,7 +389,7 @@ class FabricCommunicator:
             if then is not None:
                 then()
 
-        return FabricWork(name, self._worker.submit(run))
+        return FabricWork(name, self._submit(run))
 
     def barrier(self, *, timeout_ps: int = 0) -> Work:
         """See ``Communicator``."""
@@ -445,7 +449,7 @@ class FabricCommunicator:
             "operations": session.n_operations,
             "overflows": session.n_overflows,
             "not_finite_blocks": session.n_not_finite,
-            "shrunk": session.n_shrunk,
+            "shrunk": session.n_shrunk + self.end.has_fewer_slots(),
             "partial_blocks": session.n_partial,
             "flushed_values": session.n_flushed,
             "excluded": len(session.excluded),

@@ -17,13 +17,14 @@ from fanfold.group.layout import Segment, build_blocks
 from fanfold.group.rules import EXCLUDE, Inside, Rules, said_rules
 from fanfold.group.silence import Setting, Verdict, judge
 from fanfold.group.values import KINDS, MOVED, WIDENED, Form
+from fanfold.group.ways import MAX_CLIMB
 from fanfold.kernels.absorb import FLAG_OVERFLOW
 from fanfold.kernels.reduce import KIND_BYTES, KIND_F16, KIND_I32, OP_MAX
 from fanfold.kernels.words import unmark_block
 from fanfold.live import rank_loop as loop
 from fanfold.live import rank_state as st
 from fanfold.live.clock import now_ps
-from fanfold.live.rank import LEAST_WINDOW, Batch, RankEnd
+from fanfold.live.rank import Batch, RankEnd
 from fanfold.live.rank_late import HAVE_LATE, LEFT_OUT, NO_MEMBER, OVERTAKEN
 from fanfold.live.rank_state import NOTHING
 from fanfold.units import PS_PER_SECOND
@@ -51,7 +52,6 @@ LEAVING = 1
 N_FIELDS = 8
 UNSAID = LEAST = -(2**31)
 """Word of a rank that has none to say: any other is larger."""
-MAX_CLIMB = 3
 STOPPED_PS = PS_PER_SECOND
 """A rank that looks up so long after its deadline did not run meanwhile."""
 GONE_TEXTS = {
@@ -149,6 +149,7 @@ class Session:
         blocks = build_blocks(segments, form.block_bytes(self.end.block_bytes), mixed=mixed)
         none = np.zeros(0, np.int64)
         batch = Batch(form.kind, form.op, blocks, src, dst, none, share, form.word)
+        self.end.ask_for_slots(len(blocks))
         batch, late = self._agree(ask, batch, until_ps)
         inside = self._inside()
         if len(blocks):
@@ -156,6 +157,31 @@ class Session:
         if self.rules.stragglers == EXCLUDE:
             self._exclude(ask.name, {*late, *inside.missing})
         return inside
+
+    @property
+    def n_spare(self) -> int:
+        """Bytes that an agreement has room for beside what is asked."""
+        return 4 * int(self.end.state.ring.shape[1])
+
+    def agree_to_move(
+        self, ask: Ask, told: NDArray[np.uint8], until_ps: int
+    ) -> NDArray[np.uint8]:
+        """Begin an operation that only moves bytes; the largest of each byte of all ranks.
+
+        Args:
+            told: ``n_spare`` bytes at most.
+        """
+        self._refuse_excluded(ask)
+        self.begin()
+        self.end.be_patient(0, is_strict=self.rules.stragglers == EXCLUDE)
+        self.end.ask_for_slots(1)
+        ask = ask._replace(rules=self.rules.number())
+        return self._agree_asked(ask, told, until_ps)[: len(told)]
+
+    def _grow(self, name: str, n_blocks: int, until_ps: int) -> None:
+        """Have slots for so many blocks; what the window is by then is known on all ranks."""
+        if self.end.ask_for_more(n_blocks):
+            self._largest(name, np.zeros(1, np.uint8), KIND_BYTES, until_ps)
 
     def begin(self) -> None:
         """Count an operation; raises what broke the group before."""
@@ -169,6 +195,7 @@ class Session:
         """Move bytes whose sizes all ranks know."""
         blocks = build_blocks(segments, self.end.block_bytes)
         batch = Batch(MOVED.kind, MOVED.op, blocks, raw, raw, np.zeros(0, np.int64))
+        self._grow(name, len(blocks), until_ps)
         if len(blocks):
             self._run(name, batch, until_ps)
 
@@ -245,6 +272,7 @@ class Session:
         room = 4 * self.end.state.ring.shape[1] if form.code_bytes < 2 else 0
         near = self._agree_asked(ask, own[:room], until_ps)
         late = set(self._inside().missing)
+        self._grow(ask.name, len(batch.blocks), until_ps)
         if not form.has_codes:
             return batch._replace(shared=near.astype(np.int64)), late
         window = int(self.end.state.row[0]["window"])  # maybe fewer blocks than asked for
@@ -343,7 +371,7 @@ class Session:
                 code == loop.LATE or (code == loop.WOKEN and not self.end.is_stopped)
             ):
                 return False
-            if code != loop.NO_ROOM or not self._ask_for_less(row):
+            if code != loop.NO_ROOM or not self._ask_elsewhere(row):
                 break
             self.n_shrunk += 1
         if code != loop.DONE:
@@ -351,23 +379,20 @@ class Session:
             raise self.broken
         return True
 
-    def _ask_for_less(self, row: Any) -> bool:
-        """Rank 0 asks for half as many slots, then further up, then at its own host."""
+    def _ask_elsewhere(self, row: Any) -> bool:
+        """Rank 0 asks for slots further up, then at its own host; the others wait for it."""
         climb = len(self.end.state.head) - 1
-        if row["window"] > LEAST_WINDOW:
-            row["window"] = max(row["window"] // 2, LEAST_WINDOW)
-        elif self.end.state.head[climb] < MAX_CLIMB and not row["root_id"]:
-            row["window"] = len(self.end.state.ring[0])
+        if not row["is_first"]:
+            return False
+        if self.end.state.head[climb] < MAX_CLIMB and not row["root_id"]:
             self.end.state.head[climb] += 1
         elif self.end.take_root():
-            row["window"] = len(self.end.state.ring[0])
             text = f"no BFR has slots for group {row['group']}: rank {self._who([0])} sums"
             warnings.warn(text, RuntimeWarning, stacklevel=2)
         else:
+            self.end.say_no_room()
             return False
-        row["n_slots"] = 2 * row["window"]
         row["armed"], row["arm_ps"] = 0, 0
-        row["cwnd"] = min(row["cwnd"], row["window"])
         return True
 
     def _failure(self, name: str, code: int, until_ps: int) -> GroupError:

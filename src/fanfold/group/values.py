@@ -97,6 +97,14 @@ class Form(NamedTuple):
         return self.value_bytes
 
 
+class Moved(NamedTuple):
+    """What is moved, as all ranks must have been told; n_bytes: 0 where sizes say it."""
+
+    name: str
+    n_bytes: int
+    dtype: "np.dtype[Any]"
+
+
 MOVED = Form("bytes", r.KIND_BYTES, r.OP_MOVE)
 
 

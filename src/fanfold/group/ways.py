@@ -6,10 +6,12 @@ names in their order: ``leaf1-spine2``.
 """
 
 import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from typing import NamedTuple
 
+from fanfold.errors import ConfigError
 from fanfold.kernels.tables import NULL_NBR
 from fanfold.topo.bift import build_bifts, table_of
 from fanfold.topo.fabric import Fabric
@@ -17,6 +19,9 @@ from fanfold.topo.graph import Paths
 from fanfold.wire.bitstring import bift_id, bsl_of_bits, place
 
 ENTROPY_BITS = 20
+MAX_CLIMB = 3
+"""BFRs above rank 0's own that a root may be at."""
+MOST_DRAWN = 256
 
 
 class Tree(NamedTuple):
@@ -35,6 +40,66 @@ def tree_of(
         None where a member cannot be reached.
     """
     return _Walk(fabric, group).tree(members, climb, root)
+
+
+def climb_to(fabric: Fabric, members: Sequence[str], group: int, root: str, most: int) -> int:
+    """ARM's ``climb`` by which a named switch is the root of a group.
+
+    Raises:
+        ConfigError: none up to ``most``: its number leads the group's packets elsewhere.
+    """
+    walk = _Walk(fabric, group)
+    trees = [walk.tree(members, climb, "") for climb in range(most + 1)]
+    reached = [tree.up[-1] for tree in trees if tree is not None]
+    if root not in reached:
+        allowed = f"a host, or a switch on the way of group {group}: {', '.join(reached)}"
+        raise ConfigError("root", root, allowed)
+    return reached.index(root)
+
+
+def climb_of(
+    fabric: Fabric, members: Sequence[str], group: int, root: str, climb: int
+) -> tuple[int, str]:
+    """ARM's ``climb`` and host of a root that may be a switch: then the climb to it."""
+    node = fabric.by_name.get(root)
+    if node is None or node.role != "bfr":
+        return climb, root
+    return climb_to(fabric, members, group, root, MAX_CLIMB), ""
+
+
+def draw_group(
+    fabric: Fabric, members: Sequence[str], root: str, draw: Callable[[], int], most: int
+) -> int:
+    """A number for a group, such that a switch that was named can be its root.
+
+    Args:
+        root: empty or a host: any number will do. draw: gives one.
+
+    Raises:
+        ConfigError: no node of this name, or no number led there.
+    """
+    if root and root not in fabric.by_name:
+        raise ConfigError("root", root, "a host or a switch of the fabric")
+    number = draw()
+    if not root or fabric.by_name[root].role != "bfr":
+        return number
+    for _ in range(MOST_DRAWN):
+        with suppress(ConfigError):
+            climb_to(fabric, members, number, root, most)
+            return number
+        number = draw()
+    raise ConfigError("root", root, f"a switch within {most + 1} hops of host {members[0]}")
+
+
+def root_without_bfr(fabric: Fabric, members: Sequence[str]) -> str:
+    """Rank 0's host where a member has no BFR to send to: said once; else nothing."""
+    for name in members:
+        near = fabric.neighbours.get(name, ())
+        if near and not any(fabric.by_name[other].role == "bfr" for other in near):
+            text = f"{name} has no BFR: all arrays are summed at host {members[0]}"
+            warnings.warn(text, RuntimeWarning, stacklevel=3)
+            return members[0]
+    return ""
 
 
 def elements_of(way: Sequence[str]) -> list[str]:
@@ -125,14 +190,3 @@ class _Walk:
         row = list(map(int, bifts.ids)).index(wanted)
         index = int(bifts.first[row]) + table_of(self._entropy, self._fabric.n_ecmp)
         return {i + 1: int(port) for i, port in enumerate(bifts.nbr_of[index])}
-
-
-def root_without_bfr(fabric: Fabric, members: Sequence[str]) -> str:
-    """Rank 0's host where a member has no BFR to send to: said once; else nothing."""
-    for name in members:
-        near = fabric.neighbours.get(name, ())
-        if near and not any(fabric.by_name[other].role == "bfr" for other in near):
-            text = f"{name} has no BFR: all arrays are summed at host {members[0]}"
-            warnings.warn(text, RuntimeWarning, stacklevel=3)
-            return members[0]
-    return ""

@@ -27,6 +27,7 @@ VAT_ROW = np.dtype(
         ("n_words", np.int64),
         ("first_slot", np.int64),
         ("n_slots", np.int64),  # 0: everything is passed on
+        ("n_asked", np.int64),  # slots that were asked for
         ("used_ps", np.int64),
         ("is_anew", np.int64),  # blocks were sent before it was armed: nothing is cut short
         ("armer", np.int64),  # BFR-id of the rank that armed it, 0 where it was configured
@@ -95,8 +96,6 @@ DO_SPREAD = 4
 
 MAX_TODO = 512
 NO_LIMIT = 1 << 31
-IDLE_PS = 120_000_000_000_000
-"""A row unused for so long makes room for another group."""
 WAIT_PS = 1_000_000_000_000
 """A slot sends up what it has when its first array has waited for so long."""
 SOON_PS = 50_000_000_000
@@ -209,145 +208,19 @@ def is_from_root(vats: Vats, group: int, bits: U64, n_words: int, port: int) -> 
 
 
 @kernel
-def open_vat(
-    vats: Vats,
-    group: int,
-    port: int,
-    is_root: int,
-    bits: U64,
-    n_words: int,
-    bift_id: int,
-    n_slots: int,
-    now: int,
-) -> int:
-    """Row of a group for one way to its root, made where there is none, or NO_ROW: table full.
-
-    The same A-BM and slots again leave everything as it is, part of the A-BM keeps the slots,
-    others start anew. ``bits`` of zero make a row that only knows the way.
-    """
-    at = NO_ROW
-    for r in range(vats.clock[2]):
-        row = vats.rows[r]
-        if row["used"] != 0 and row["group"] == group and row["port"] == port:
-            at = r
-    if at == NO_ROW:
-        at = free_row(vats, now)
-        vats.clock[2] = max(vats.clock[2], at + 1)
-    if at == NO_ROW:
-        vats.events[VAT_FULL] += 1
-        return NO_ROW
-    row = vats.rows[at]
-    forget_others(vats, at, group, bits, n_words)
-    row["used_ps"] = now
-    same = is_inside(bits, vats.a_bm[at], n_words) and is_inside(vats.a_bm[at], bits, n_words)
-    stays = row["used"] != 0 and row["is_root"] == is_root and row["n_slots"] == n_slots
-    if stays and (same or narrow_vat(vats, at, bits, n_words)):
-        return at
-    close_vat(vats, at)
-    row["used"], row["group"], row["port"], row["is_root"] = 1, group, port, is_root
-    row["is_anew"], row["armer"], row["is_laid"] = 0, 0, 0
-    row["bift_id"], row["n_words"] = bift_id, n_words
-    empty = True
-    for w in range(n_words):
-        vats.a_bm[at, w] = bits[w]
-        vats.late_bm[at, w] = ZERO
-        empty = empty and bits[w] == ZERO
-    if not empty and n_slots > 0:
-        take_slots(vats, at, n_slots, now)
-    vats.events[VAT_ARMED] += 1
-    return at
-
-
-@kernel
-def forget_others(vats: Vats, at: int, group: int, bits: U64, n_words: int) -> None:
-    """Close rows of a group with another way for the same ranks: its root is elsewhere now."""
-    for r in range(vats.clock[2]):
-        row = vats.rows[r]
-        is_other = r != at and row["used"] != 0 and row["group"] == group
-        if is_other and meets(vats.a_bm[r], bits, n_words):
-            close_vat(vats, r)
-
-
-@kernel
-def narrow_vat(vats: Vats, at: int, bits: U64, n_words: int) -> bool:
-    """Take ranks out of an A-BM and keep the slots; False when others are to come in."""
-    if not meets(bits, vats.a_bm[at], n_words) or not is_inside(bits, vats.a_bm[at], n_words):
-        return False
-    for w in range(n_words):
-        vats.a_bm[at, w] = bits[w]
-    return True
-
-
-@kernel
-def free_row(vats: Vats, now: int) -> int:
-    """A row nobody uses, else the one idle longest if that is long enough, else NO_ROW."""
-    oldest = 0
-    for r in range(vats.rows.shape[0]):
-        if vats.rows[r]["used"] == 0:
-            return r
-        if vats.rows[r]["used_ps"] < vats.rows[oldest]["used_ps"]:
-            oldest = r
-    if vats.rows[oldest]["used_ps"] + IDLE_PS > now:
-        return NO_ROW
-    close_vat(vats, oldest)
-    return oldest
-
-
-@kernel
 def close_vat(vats: Vats, at: int) -> None:
     """Forget a row and give its slots back."""
     row = vats.rows[at]
-    for s in range(row["first_slot"], row["first_slot"] + row["n_slots"]):
-        vats.slots[s]["state"] = FREE
-        vats.owner[s] = 0
+    free_slots(vats, row["first_slot"], row["n_slots"])
     row["used"], row["n_slots"], row["first_slot"] = 0, 0, 0
 
 
 @kernel
-def take_slots(vats: Vats, at: int, n_slots: int, now: int) -> None:
-    """Give a row ``n_slots`` slots side by side, or none: then it passes everything on.
-
-    Groups idle for long give theirs up.
-    """
-    row = vats.rows[at]
-    if slots_of(vats, row["group"]) + n_slots > vats.limits[1]:
-        vats.events[VAT_QUOTA] += 1
-        return
-    for _ in range(2):
-        run = 0
-        for s in range(vats.owner.shape[0] if has_place(vats) else 0):
-            run = run + 1 if vats.owner[s] == 0 else 0
-            if run == n_slots:
-                row["first_slot"], row["n_slots"] = s - n_slots + 1, n_slots
-                for i in range(s - n_slots + 1, s + 1):
-                    vats.owner[i] = at + 1
-                    vats.slots[i]["state"] = FREE
-                return
-        for r in range(vats.rows.shape[0]):
-            old = vats.rows[r]
-            if r != at and old["used"] != 0 and old["used_ps"] + IDLE_PS <= now:
-                close_vat(vats, r)
-    vats.events[VAT_FULL] += 1
-
-
-@kernel
-def slots_of(vats: Vats, group: int) -> int:
-    """Slots that all rows of a group have together."""
-    total = 0
-    for r in range(vats.clock[2]):
-        if vats.rows[r]["used"] != 0 and vats.rows[r]["group"] == group:
-            total += vats.rows[r]["n_slots"]
-    return total
-
-
-@kernel
-def has_place(vats: Vats) -> bool:
-    """One row more may have slots."""
-    total = 0
-    for r in range(vats.clock[2]):
-        if vats.rows[r]["used"] != 0 and vats.rows[r]["n_slots"] > 0:
-            total += 1
-    return total < vats.limits[0]
+def free_slots(vats: Vats, first: int, n: int) -> None:
+    """Give slots back."""
+    for s in range(first, first + n):
+        vats.slots[s]["state"] = FREE
+        vats.owner[s] = 0
 
 
 @kernel

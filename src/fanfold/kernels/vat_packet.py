@@ -64,9 +64,9 @@ from fanfold.kernels.vat import (
     find_vat,
     is_inside,
     note,
-    open_vat,
     slot_of,
 )
+from fanfold.kernels.vat_rows import open_vat
 
 
 @kernel
@@ -338,6 +338,7 @@ def take_arm(
     """Keep the BitString as the A-BM, and where it came from as the way to the root."""
     fan = at + fold_at(n_words)
     group, n_slots = read_u32(buf, fan + 4), read_u16(buf, fan + 20)
+    n_least = read_u16(buf, fan + 22)
     bift_id, came = read_u32(buf, at) >> 12, inlet_of(ports, port)
     is_down = i64(buf[fan]) & 0xF == KIND_SPREAD
     root_id = read_u16(buf, fan + 16)
@@ -362,15 +363,17 @@ def take_arm(
     way, is_root = (port, 0) if is_down else (0, 1)
     n_armed = vats.events[VAT_ARMED]
     armer = read_u16(buf, at + 10)
-    vat = open_vat(vats, group, way, is_root, bits, n_words, bift_id, n_slots, now_ps)
+    vat = open_vat(vats, group, way, is_root, bits, n_words, bift_id, n_slots, n_least, now_ps)
     if vat != NO_ROW:
         vats.rows[vat]["armer"] = armer
     if vats.events[VAT_ARMED] != n_armed and buf[fan + 2] & FLAG_RETRY != 0:
         vats.rows[vat]["is_anew"] = 1
     n = spread_small(buf, at, size, n_words, came, node, vats, drops)
-    if n >= 0 and not is_down and (vat == NO_ROW or vats.rows[vat]["n_slots"] == 0):
-        # The root has no room: ranks hear of it at once.
-        write_u16(vats.small[n], fan - at + 20, 0)
+    if n >= 0 and not is_down:
+        # Ranks, and BFRs on the way to them, hear how many slots the root has: 0 is no room.
+        granted = 0 if vat == NO_ROW else vats.rows[vat]["n_slots"]
+        write_u16(vats.small[n], fan - at + 20, granted)
+        write_u16(vats.small[n], fan - at + 22, 0)
         seal_inner(vats.small[n], 0, size, n_words)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from fanfold.errors import ConfigError
 from fanfold.impair import Impairment, apply
-from fanfold.kernels.vat import open_vat
+from fanfold.kernels.vat_rows import open_vat
 from fanfold.live.capture import WHOLE, Capture
 from fanfold.live.clock import now_ps
 from fanfold.live.control import Commands, Handler, open_local, open_tcp
@@ -140,6 +140,7 @@ class Host:
             len(words),
             bitstring.bift_id(bsl, self.fabric.sub_domain, si),
             int(request["slots"]),
+            0,
             now_ps(),
         )
         slots = int(node.vats.rows[at]["n_slots"]) if at >= 0 else 0

@@ -12,15 +12,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fanfold.errors import ConfigError
 from fanfold.impair import Impairment, apply
-from fanfold.kernels.absorb import WHAT_CLOSE, fold_at
+from fanfold.kernels.absorb import WHAT_ARM, WHAT_CLOSE, fold_at
 from fanfold.kernels.codes import N_DROPS
 from fanfold.kernels.jit import cache_dir
-from fanfold.kernels.layout import BITS_AT, FOLD_BYTES, INNER_BYTES, UNDERLAY_BYTES
+from fanfold.kernels.layout import FOLD_BYTES
 from fanfold.kernels.mishap import build_mishaps
-from fanfold.kernels.rank_timers import FIRST_CWND
-from fanfold.kernels.reduce import KIND_F16, KIND_F32, OP_SUM, build_pow2, join_floats
+from fanfold.kernels.reduce import KIND_F16, KIND_F32, OP_SUM, join_floats
 from fanfold.kernels.state import I64, U8
 from fanfold.kernels.vouch import FIRST_PORT
 from fanfold.kernels.words import unmark_block, word_of_kind
@@ -30,25 +28,21 @@ from fanfold.live import rank_words as words
 from fanfold.live import sock as s
 from fanfold.live.clock import now_ps
 from fanfold.live.ports import build_sock, check_mtu, close_exits, open_socket, time_arrivals
+from fanfold.live.rank_build import bits_of, block_bytes_of, build_rank, check_root
 from fanfold.live.rank_late import ALL, ANY
 from fanfold.live.rank_sight import Sight, is_told, sight_of
-from fanfold.topo.fabric import Fabric, Node
+from fanfold.topo.fabric import Fabric
 from fanfold.units import PS_PER_SECOND
 from fanfold.wire import bitstring
-from fanfold.wire.bier import BierHeader
-from fanfold.wire.fold import Fold
-from fanfold.wire.inner import GROUP_ADDRESS, address_of
-from fanfold.wire.kinds import Kind
-from fanfold.wire.packet import build
+from fanfold.wire.inner import address_of
 
-BLOCK_BYTES = 8192
-"""Words in a packet at most; fewer where the MTU is smaller."""
 WINDOW = 256
-LEAST_WINDOW = loop.LEAST_SLOTS // 2
-WIDE_BYTES = 4 * BLOCK_BYTES
-TTL = 64
-MOST_CODES = 5
-"""Exponents are this part of an array with its exponents: 1 byte beside 4, or 2 beside 8."""
+FEW = 8
+"""Window of groups whose operations have few blocks."""
+QUIET_PS = 10 * PS_PER_SECOND
+"""After so long without a word rank 0 arms the tree again before it sends: BFRs that need slots
+take them from groups that are idle for long."""
+SAID_TIMES = 3
 PORT_BASE = 20_000
 N_PORTS = 12_000
 """Ports of groups that name none lie below those that Linux hands out by itself."""
@@ -181,7 +175,7 @@ class RankEnd:
     def first_codes(self, batch: Batch) -> U8:
         """Exponents of this rank's values of the first window of blocks."""
         self._load(batch)
-        blocks = range(min(len(batch.blocks), int(self.state.row[0]["window"])))
+        blocks = range(min(len(batch.blocks), self.window))
         out = np.zeros(sum(int(st.codes_bytes(self.state, i)) for i in blocks), np.uint8)
         st.first_codes(self.state, out)
         return out
@@ -220,8 +214,10 @@ class RankEnd:
         st.code_first(self.state)
         if len(batch.first):
             st.set_first(self.state, batch.first)
-        job = self.state.job[0]
+        job, row = self.state.job[0], self.state.row[0]
         job["floor_ps"] = now_ps()
+        if row["is_first"] and row["armed"] == 1 and row["heard_ps"] + QUIET_PS < now_ps():
+            words.send_word(self.io, self.state, WHAT_ARM, row["n_asked"])  # if it is forgotten
         while True:
             code = loop.serve_rank(self.io, self.state, self.mishaps, self.drops, until_ps)
             if code == loop.WOKEN:
@@ -230,7 +226,6 @@ class RankEnd:
                     continue
                 self._is_recalled = False
             if code == loop.DONE:
-                row = self.state.row[0]
                 row["base"] = (row["base"] + len(batch.blocks)) & 0xFFFFFFFF
             return code
 
@@ -329,6 +324,40 @@ class RankEnd:
         root_id = int(self.state.row[0]["root_id"])
         return self.fabric.by_bfr_id[root_id].name if root_id else ""
 
+    def ask_for_slots(self, n_blocks: int) -> None:
+        """Rank 0, before the tree is armed: ask for what its first operation needs."""
+        row, window = self.state.row[0], self._window_for(n_blocks)
+        if row["is_first"] and row["armed"] == 0 and not row["base"]:
+            row["n_asked"] = row["n_slots"] = 2 * window
+            row["n_least"] = min(2 * window, loop.LEAST_SLOTS)
+
+    def ask_for_more(self, n_blocks: int) -> bool:
+        """Whether the tree is to be armed anew, for an operation of so many blocks.
+
+        All ranks call it with the same when they know that all have begun the operation, so
+        that nobody needs more than what the slots keep. The next batch waits for it.
+        """
+        row, window = self.state.row[0], self._window_for(n_blocks)
+        is_more = 2 * window > row["n_asked"]
+        if is_more:
+            row["n_asked"] = row["n_slots"] = 2 * window
+            row["n_least"] = 2 * row["window"]
+            row["armed"], row["arm_ps"] = 0, 0
+        return bool(is_more)
+
+    def has_fewer_slots(self) -> bool:
+        """The root had fewer than were asked for."""
+        row = self.state.row[0]
+        return bool(row["armed"] == 1 and row["n_slots"] < row["n_asked"])
+
+    def _window_for(self, n_blocks: int) -> int:
+        return min(max(1 << max(n_blocks - 1, 0).bit_length(), FEW), self.window)
+
+    def say_no_room(self) -> None:
+        """Rank 0 lets all ranks hear once more that nobody has slots."""
+        for _ in range(SAID_TIMES if self.state.row[0]["is_first"] else 0):
+            words.send_word(self.io, self.state, WHAT_ARM, self.state.row[0]["n_asked"])
+
     def uplink(self) -> str:
         """Node that this rank sends to."""
         by_address = {address_of(n.address): n.name for n in self.fabric.nodes}
@@ -370,117 +399,3 @@ class RankEnd:
         self.sock.close()
         self._wake.close()
         self._woken.close()
-
-
-def build_rank(
-    fabric: Fabric,
-    members: Sequence[str],
-    rank: int,
-    group: int,
-    port: int,
-    window: int,
-    climb: int,
-) -> st.RankState:
-    """Arrays of a rank that has nothing to do yet."""
-    me = fabric.by_name[members[rank]]
-    bits, si = bits_of(fabric, members)
-    ends = fabric.port_nodes(me.name)
-    near = [address_of(n.address) for n in (*ends[1:], me)]
-    ups = [address_of(n.address) for n in ends[1:] if n.role == "bfr"] or near[-1:]
-    n_words = fabric.bitstring_bits // 64
-    row = np.zeros(1, st.RANK_ROW)
-    own = (me.bfr_id - 1) % fabric.bitstring_bits
-    row[0]["group"], row[0]["n_ranks"], row[0]["is_first"] = group, len(members), rank == 0
-    row[0]["own_index"], row[0]["n_words"], row[0]["window"] = own, n_words, window
-    row[0]["n_slots"], row[0]["up_addr"] = 2 * window, ups[group % len(ups)]
-    row[0]["least_ps"], row[0]["root_hops"] = PS_PER_SECOND, -1
-    row[0]["cwnd"] = row[0]["epoch_end"] = min(FIRST_CWND, window)
-    bsl = bitstring.bsl_of_bits(fabric.bitstring_bits)
-    bift_id = bitstring.bift_id(bsl, fabric.sub_domain, si)
-    packet = head_of(bift_id, me, own, group, port)
-    whole = packet + bitstring.to_bytes(bits, bsl) + bytes([climb])
-    return st.RankState(
-        row=row,
-        job=np.zeros(1, st.JOB_ROW),
-        blocks=np.zeros((0, st.N_COLUMNS), np.int64),
-        have=np.zeros(0, np.uint8),
-        codes=np.zeros(0, np.int64),
-        shared=np.zeros(0, np.int64),
-        agreed=np.zeros((window, block_bytes_of(fabric) // MOST_CODES), np.uint8),
-        own=np.zeros(block_bytes_of(fabric) // MOST_CODES, np.uint8),
-        ring=np.zeros((3, window), np.int64),
-        near=np.array(near, np.int64),
-        ids=np.array([bift_id], np.int64),
-        id_words=np.array([n_words], np.int64),
-        head=np.frombuffer(whole, np.uint8).copy(),
-        wide=np.zeros(WIDE_BYTES, np.uint8),
-        marks=np.zeros(0, np.uint8),
-        src=np.zeros(0, np.uint8),
-        dst=np.zeros(0, np.uint8),
-        pow2=build_pow2(),
-        share=np.ones(1, np.float64),
-        heard=np.zeros(n_words, np.uint64),
-        at_root=np.zeros(n_words, np.uint64),
-        told=np.zeros(st.MAX_HOPS, np.int64),
-        live=np.array(bitstring.to_words(bits, bsl), np.uint64),
-        lacking=np.zeros((2, n_words), np.uint64),
-        tally=np.zeros(0, np.int64),
-        counts=np.zeros(st.N_RANK_COUNTERS, np.int64),
-    )
-
-
-def head_of(bift_id: int, me: Node, own: int, group: int, port: int) -> bytes:
-    """Headers of an empty array toward the root; own: index of the rank's bit."""
-    header = BierHeader(
-        bift_id=bift_id,
-        ttl=TTL,
-        bfir_id=me.bfr_id,
-        bitstring=1 << own,
-        entropy=group & 0xFFFFF,
-    )
-    fold = Fold(kind=Kind.FOLD, what=0, group=group, n_merged=1)
-    return build(header, address_of(me.address), GROUP_ADDRESS, port, fold)
-
-
-def block_bytes_of(fabric: Fabric) -> int:
-    """Bytes of words in a packet of this fabric: whole 64-byte lines."""
-    head = BITS_AT + fabric.bitstring_bits // 8 + INNER_BYTES + FOLD_BYTES
-    n_bits = fabric.bitstring_bits // 8  # the P-BM behind a partial result
-    room = (fabric.mtu - UNDERLAY_BYTES - head - n_bits) & ~63
-    if room < 64:
-        least = UNDERLAY_BYTES + head + n_bits + 64
-        raise ConfigError("fabric.mtu", fabric.mtu, f"at least {least}")
-    return min(room, BLOCK_BYTES)
-
-
-def check_root(fabric: Fabric, members: Sequence[str], root: str) -> None:
-    """Raise ConfigError where a group's packets cannot name a host as the root."""
-    bits_of(fabric, members)
-    try:
-        bits_of(fabric, sorted({*members, root}))
-    except ConfigError as error:
-        allowed = "a host of the set identifier of the members"
-        raise ConfigError("root", root, allowed) from error
-
-
-def bits_of(fabric: Fabric, members: Sequence[str]) -> tuple[int, int]:
-    """BitString and SI of a group.
-
-    Raises:
-        ConfigError: unknown or repeated names, or members of several SIs.
-    """
-    bits, sis = 0, set()
-    for name in members:
-        node = fabric.by_name.get(name)
-        if node is None or not node.bfr_id:
-            raise ConfigError("members", name, "hosts of the fabric with a BFR-id")
-        index = node.bfr_id - 1
-        sis.add(index // fabric.bitstring_bits)
-        bits |= 1 << index % fabric.bitstring_bits
-    if len(sis) != 1 or bits.bit_count() != len(members):
-        raise ConfigError(
-            "members",
-            ", ".join(members),
-            f"different hosts of one set identifier, {fabric.bitstring_bits} BFR-ids in a row",
-        )
-    return bits, sis.pop()

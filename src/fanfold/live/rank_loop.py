@@ -287,24 +287,30 @@ def take_packet(sock: Sock, rank: RankState, at: int, size: int, when: int) -> N
     elif buf[fan + 1] == WHAT_HEARD:
         take_heard(sock, rank, buf, at, when)
     elif buf[fan + 1] == WHAT_ARM:
-        n_slots, asked = read_u16(buf, fan + 20), read_u32(buf, fan + 8)
-        take_armed(sock, rank, n_slots, asked, hops_of(buf, at))
+        take_armed(sock, rank, buf, fan, hops_of(buf, at))
 
 
 @kernel
-def take_armed(sock: Sock, rank: RankState, n_slots: int, asked: int, hops: int) -> None:
-    """The tree is armed, with so many slots; or the root had no room for those asked for."""
+def take_armed(sock: Sock, rank: RankState, buf: U8, fan: int, hops: int) -> None:
+    """The tree is armed, with so many slots; or the root had no room for this group.
+
+    A host that has none was asked last: then there is no room anywhere, for any rank.
+    """
     row = rank.row[0]
+    n_slots, asked = read_u16(buf, fan + 20), read_u32(buf, fan + 8)
     if n_slots == 1 or hops < 0:
         rank.counts[C_REFUSED] += 1  # no window, or from beyond the largest TTL
         return
     if n_slots == 0:
         row["n_full"] += 1
-        if row["is_first"] != 0 and row["armed"] == 0 and asked == row["n_slots"]:
+        is_last = row["is_first"] != 0 or read_u16(buf, fan + 16) != 0
+        if is_last and row["armed"] == 0 and (row["n_asked"] == 0 or row["n_asked"] == asked):
             row["armed"] = -1
         return
-    if row["armed"] != 1 and n_slots <= 2 * rank.ring.shape[1]:
+    is_new = row["armed"] != 1 and (row["n_asked"] == 0 or row["n_asked"] == asked)
+    if is_new and n_slots <= 2 * rank.ring.shape[1]:
         row["window"], row["n_slots"] = n_slots // 2, n_slots
+        row["n_least"], row["n_asked"] = 0, asked
         row["cwnd"] = min(row["cwnd"], row["window"])
         row["armed"], row["up_addr"], row["root_hops"] = 1, sock.ints[PEER_ADDR], hops
 

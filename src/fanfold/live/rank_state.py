@@ -35,7 +35,9 @@ RANK_ROW = np.dtype(
         ("own_index", np.int64),
         ("n_words", np.int64),
         ("window", np.int64),
-        ("n_slots", np.int64),
+        ("n_slots", np.int64),  # that are asked for, or are there
+        ("n_least", np.int64),  # so many will do, 0: as many or none
+        ("n_asked", np.int64),  # asked for first, which ARM repeats; 0: not known yet
         ("up_addr", np.int64),
         ("armed", np.int64),  # 1: ARM came; -1: the root has no room
         ("root_id", np.int64),  # BFR-id of the host whose node is the root, 0: a BFR is
@@ -190,16 +192,16 @@ def code_block(rank: RankState, i: int, out: U8) -> None:
 
 @kernel
 def code_first(rank: RankState) -> None:
-    """Exponents of the first window of blocks."""
-    for i in range(min(rank.job[0]["n_blocks"], rank.row[0]["window"])):
+    """Exponents of the first window of blocks, the largest that there may be."""
+    for i in range(min(rank.job[0]["n_blocks"], rank.ring.shape[1])):
         code_block(rank, i, rank.own[: codes_bytes(rank, i)])
 
 
 @kernel
 def first_codes(rank: RankState, out: U8) -> None:
-    """Exponents of this rank's values of the first window, one block behind the other."""
+    """Exponents of this rank's values of the largest first window, block behind block."""
     at = 0
-    for i in range(min(rank.job[0]["n_blocks"], rank.row[0]["window"])):
+    for i in range(min(rank.job[0]["n_blocks"], rank.ring.shape[1])):
         n = codes_bytes(rank, i)
         code_block(rank, i, out[at : at + n])
         at += n

@@ -108,6 +108,7 @@ def send_word(sock: Sock, rank: RankState, what: int, block: int) -> None:
     write_u16(sock.out, fan + 14, 0)
     if what == WHAT_ARM:
         write_u16(sock.out, fan + 20, row["n_slots"])
+        write_u16(sock.out, fan + 22, row["n_least"])
         write_u16(sock.out, fan + 16, row["root_id"])
         sock.out[fan + 18] = SCOPE_ONLY if row["root_id"] != 0 else SCOPE_ALL
         if row["base"] + rank.job[0]["next"] > 0:
@@ -161,7 +162,7 @@ def arm_due(sock: Sock, rank: RankState, when: int) -> int:
     if row["armed"] == 1 and row["lacks"] == 0:
         row["arm_ps"] = max(row["arm_ps"], job["floor_ps"] + ARM_AGAIN_PS)
     if row["arm_ps"] <= when:
-        send_word(sock, rank, WHAT_ARM, row["n_slots"])
+        send_word(sock, rank, WHAT_ARM, row["n_asked"])
         rank.counts[C_ARMS] += 1
         row["arm_ps"] = when + (ARM_AGAIN_PS if row["armed"] == 1 else ARM_FIRST_PS)
     return row["arm_ps"]

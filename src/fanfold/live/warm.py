@@ -21,7 +21,8 @@ from fanfold.kernels.jit import JIT, cache_dir
 from fanfold.kernels.layout import MAX_PSN
 from fanfold.kernels.speak import WHOLE_ROW, speak
 from fanfold.kernels.state import build_fold
-from fanfold.kernels.vat import build_vats, open_vat
+from fanfold.kernels.vat import build_vats
+from fanfold.kernels.vat_rows import open_vat
 from fanfold.live import pump as p
 from fanfold.live.birth import Say, nobody
 from fanfold.live.exits import QUEUE_BYTES, post
@@ -90,7 +91,9 @@ def _steps(io: Sock, node: p.Node) -> dict[str, Callable[[], object]]:
             build_collect(1, 64, 1, 1), 0, 0, np.zeros(1, np.int64)
         ),
         "speak": load_speak,
-        "open vat": lambda: open_vat(build_vats(1, 1, 4, 64), 0, 0, 1, words, 4, 0x30000, 1, 0),
+        "open vat": lambda: open_vat(
+            build_vats(1, 1, 4, 64), 0, 0, 1, words, 4, 0x30000, 1, 0, 0
+        ),
         "impose": lambda: impose(
             nothing,
             np.zeros(128, np.uint8),

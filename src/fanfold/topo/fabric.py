@@ -50,7 +50,7 @@ class ArrayLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     once in use. group_slots: slots of one group at most, 0: as many as are left.
     """
 
-    array_groups: int = 512
+    array_groups: int = 1024
     array_slots: int = 16384
     group_slots: int = 0
 

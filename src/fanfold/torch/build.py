@@ -1,5 +1,7 @@
 """The communicator of a group, as options and environment have it."""
 
+import secrets
+
 from fanfold.group.communicator import Communicator
 from fanfold.topo.fabric import Fabric
 from fanfold.torch.seat import FanfoldOptions, environment, find_root, find_rules
@@ -28,3 +30,16 @@ def build_communicator(
         patience_ps=rules.patience_ps,
         numbers=rules.numbers,
     )
+
+
+def draw_number(fabric: Fabric, members: list[str], root: str) -> int:
+    """A number for a group by which it can have the root that was asked for.
+
+    Raises:
+        ConfigError: no such root, or none that the group can have.
+    """
+    if not root:
+        return secrets.randbits(32)
+    from fanfold.group.ways import MAX_CLIMB, draw_group  # noqa: PLC0415
+
+    return draw_group(fabric, members, root, lambda: secrets.randbits(32), MAX_CLIMB)

@@ -7,7 +7,6 @@ the store. A rank that fails says so, and all others fail with its words. Nobody
 all are built.
 """
 
-import secrets
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from threading import Event
@@ -19,6 +18,7 @@ from fanfold.errors import EnvironmentLack, FanfoldError
 from fanfold.group.communicator import Communicator, GroupError
 from fanfold.live.clock import now_ps
 from fanfold.topo.fabric import Fabric
+from fanfold.torch.build import draw_number
 from fanfold.torch.roll import Roll
 from fanfold.torch.seat import (
     WHERE,
@@ -27,6 +27,7 @@ from fanfold.torch.seat import (
     environment,
     find_fabric,
     find_host,
+    find_root,
 )
 from fanfold.torch.store import GroupStore, Store
 from fanfold.units import PS_PER_SECOND
@@ -112,7 +113,7 @@ class Meeting:
         self._refuse_twice(members)
         busy: list[str] = []
         for attempt in range(MAX_NUMBERS):
-            number = self._number(attempt)
+            number = self._number(attempt, agreed, members, find_root(own, env))
             try:
                 made = build(agreed, members, self.rank, number, timeout_ps)
                 self._say(f"{BUILT}{attempt}", "")
@@ -146,11 +147,11 @@ class Meeting:
                 raise self._error(f"rank {rank}: {answer.error}", [rank])
         return fabric, [answer.digest for answer in called.answers]
 
-    def _number(self, attempt: int) -> int:
+    def _number(self, attempt: int, fabric: Fabric, members: list[str], root: str) -> int:
         """The group's number, which its first rank draws."""
         key = f"{NUMBER}{attempt}"
         if self.rank == 0:
-            self._store.set(key, str(secrets.randbits(32)))
+            self._store.set(key, str(draw_number(fabric, members, root)))
         self._wait_for([key], [0])
         return int(self._store.get(key))
 

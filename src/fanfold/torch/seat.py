@@ -124,7 +124,7 @@ def find_rules(own: FanfoldOptions | None, env: Mapping[str, str]) -> Rules:
 
 
 def find_root(own: FanfoldOptions | None, env: Mapping[str, str]) -> str:
-    """Host whose node is the root of sums; empty: a BFR is."""
+    """Host or switch that is the root of sums; empty: a BFR near rank 0 is."""
     return (own.root if own else "") or env.get(ROOT, "")
 
 

@@ -16,7 +16,7 @@
     144-151    scope      who gets the array: 0 all, 1 only that one, 2 all but that one
     152-159    climb      ARM: BFRs to pass before one becomes the root
     160-175    n_slots    ARM: slots that the group asks each BFR for
-    176-191    patience   ARRAY up: ms until the root hands out what there is, 0 never
+    176-191    patience   ARRAY: ms until the root hands out what there is; ARM: fewest slots
 
 Words, or the BitString of a HEARD, follow the header up to the end of the UDP datagram; words
 of a PARTIAL array on its way down are followed by its P-BM. Words 4 and 5 are of 32 and 64 bits

@@ -46,7 +46,7 @@ def test_ranks_that_add_in_another_way_are_told_apart() -> None:
 def test_no_communicator_with_a_policy_or_root_that_is_none() -> None:
     with pytest.raises(ConfigError, match="stragglers: got 'skip', allowed: wait, partial"):
         FabricCommunicator(FABRIC, MEMBERS, 0, group=1, stragglers="skip")
-    for root in ("leaf1", "h9"):
+    for root in ("leaf9", "h9"):
         with pytest.raises(ConfigError, match=f"root: got '{root}', allowed: a host"):
             FabricCommunicator(FABRIC, MEMBERS, 0, group=1, root=root)
 

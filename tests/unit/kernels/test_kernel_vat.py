@@ -16,6 +16,7 @@ from vat_nodes import (
 
 from fanfold.kernels import vat as v
 from fanfold.kernels.absorb import fold_at
+from fanfold.kernels.vat_rows import IDLE_PS
 from fanfold.wire.fold import Fold, FoldFlag, FoldOp, FoldScope, FoldWhat, FoldWord
 from fanfold.wire.kinds import Kind
 from fanfold.wire.packet import parse
@@ -343,7 +344,7 @@ def test_rows_are_bounded_reused_and_closed() -> None:
     assert s1.said_by() == {"armed": 2, "full": 1}
     assert s1.take(message(W1, [1], group=3), 2) == []
     assert s1.said_by()["unknown"] == 1
-    s1.take(message(S1, what=FoldWhat.ARM, n_slots=4, group=3), 2, now_ps=v.IDLE_PS)
+    s1.take(message(S1, what=FoldWhat.ARM, n_slots=4, group=3), 2, now_ps=IDLE_PS)
     assert int(s1.vats.rows[0]["group"]) == 3  # group 1 was idle for long
     closing = s1.take(message(W1, what=FoldWhat.CLOSE, group=3), 2)
     assert {s[1] for s in sent(closing)} == {FoldWhat.CLOSE}

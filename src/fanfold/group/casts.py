@@ -1,0 +1,130 @@
+"""Broadcasts that wait in a row go as one: many small tensors cost no round trip each.
+
+A rank cannot know how many broadcasts the others have been asked for by now. So the words by
+which ranks agree on one say also how many wait behind it here, and a digest of the first two,
+four, eight and so on. All ranks see the least number and whether the digests are equal, and
+move as many at once as all of them have, byte behind byte. What was asked for in between ends a
+row: the order of operations stays.
+"""
+
+import zlib
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fanfold.group import layout
+from fanfold.group.rules import Inside
+from fanfold.group.session import Ask, Session
+from fanfold.group.work import FabricWork
+
+MOST_STEPS = 11
+"""Up to 1024 broadcasts at once; fewer where an agreement has no room for so many digests."""
+STEP_BYTES = 9
+MOST_BYTES = 1 << 23
+"""Copied together at most; a row that has more goes in parts."""
+
+Raw = NDArray[np.uint8]
+
+
+class Cast(NamedTuple):
+    """A broadcast that waits. row: which row it is of."""
+
+    raw: Raw
+    ask: Ask
+    until_ps: int
+    row: int
+    future: Future[Inside | None]
+
+
+class Casts:
+    """Broadcasts of one communicator that have not begun yet."""
+
+    def __init__(
+        self, session: Session, ids: Sequence[int], submit: Callable[[Callable[[], None]], Any]
+    ) -> None:
+        self._session, self._ids, self._submit = session, ids, submit
+        self._steps = min(MOST_STEPS, session.n_spare // STEP_BYTES)
+        self._waiting: deque[Cast] = deque()
+        self._row = 0
+
+    def end_row(self) -> None:
+        """Another operation is asked for: what comes behind it does not go before it."""
+        self._row += 1
+
+    def add(self, raw: Raw, ask: Ask, until_ps: int) -> FabricWork:
+        """Begin a broadcast after all that was asked for before."""
+        future: Future[Inside | None] = Future()
+        self._waiting.append(Cast(raw, ask, until_ps, self._row, future))
+        self._submit(self._begin)
+        return FabricWork("broadcast", future)
+
+    def _begin(self) -> None:
+        """Do the first of those that wait, with those that may go along; none may wait."""
+        if not self._waiting:
+            return
+        casts = self._first_row()
+        n = 1
+        try:
+            n = self._agree(casts)
+            self._move(casts[:n])
+        except BaseException as error:
+            for _ in range(n):
+                self._waiting.popleft().future.set_exception(error)
+            return
+        for _ in range(n):
+            self._waiting.popleft().future.set_result(None)
+
+    def _first_row(self) -> list[Cast]:
+        first = self._waiting[0]
+        found, n_bytes = [first], first.raw.size
+        for i in range(1, min(len(self._waiting), 1 << self._steps - 1)):
+            cast = self._waiting[i]
+            n_bytes += cast.raw.size
+            if cast.row != first.row or cast.ask.root != first.ask.root or n_bytes > MOST_BYTES:
+                break
+            found.append(cast)
+        return found
+
+    def _agree(self, casts: list[Cast]) -> int:
+        """How many of them all ranks have.
+
+        Told of each step: a digest of so many broadcasts, and once more inverted, and whether
+        there are fewer. All ranks see the largest of each byte.
+        """
+        told = np.zeros((self._steps, STEP_BYTES), np.uint8)
+        told[:, -1], digest = 1, 0
+        for i, cast in enumerate(casts, start=1):
+            digest = zlib.crc32(b"%d %d" % (cast.ask.n_bytes, cast.ask.moved_kind), digest)
+            if i & (i - 1) == 0:
+                pair = np.array([digest, ~digest & 0xFFFFFFFF], np.uint32)
+                told[i.bit_length() - 1] = [*pair.view(np.uint8), 0]
+        session, first = self._session, casts[0]
+        most = session.agree_to_move(first.ask, told.reshape(-1), first.until_ps)
+        steps = most.reshape(told.shape)
+        equal = [bool((step[:4] == ~step[4:8]).all() and not step[8]) for step in steps]
+        return max((1 << i for i in range(1, len(equal)) if equal[i]), default=1)
+
+    def _move(self, casts: list[Cast]) -> None:
+        """Move the bytes of all, one behind the other."""
+        session, first = self._session, casts[0]
+        is_root = session.rank == first.ask.root
+        n_bytes = sum(cast.raw.size for cast in casts)
+        if len(casts) == 1:
+            raw = first.raw
+        elif is_root:
+            raw = np.concatenate([cast.raw for cast in casts])
+        else:
+            raw = np.zeros(n_bytes, np.uint8)
+        segments = layout.broadcast(n_bytes, first.ask.root, session.rank, self._ids)
+        session.n_operations += len(casts) - 1
+        session.move("broadcast", segments, raw, first.until_ps)
+        if is_root or len(casts) == 1:
+            return
+        at = 0
+        for cast in casts:
+            cast.raw[:] = raw[at : at + cast.raw.size]
+            at += cast.raw.size

@@ -1,0 +1,136 @@
+"""Broadcasts that wait go as one, as many as all ranks have; nothing goes before its turn."""
+
+from collections import deque
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from fanfold.group.casts import MOST_BYTES, Casts
+from fanfold.group.communicator import GroupError
+from fanfold.group.layout import Segment
+from fanfold.group.session import Ask
+from fanfold.group.values import MOVED
+
+N = 2
+
+
+class Ranks:
+    """Sessions of two ranks in one thread: what both said is joined when both have said it."""
+
+    def __init__(self, n_spare: int = 1024) -> None:
+        self.tasks: list[deque[Callable[[], None]]] = [deque() for _ in range(N)]
+        self.sessions = [Session(self, rank, n_spare) for rank in range(N)]
+        self.casts = [
+            Casts(session, [1, 2], tasks.append)  # type: ignore[arg-type]  # what it uses of it
+            for session, tasks in zip(self.sessions, self.tasks, strict=True)
+        ]
+        self.moved: list[int] = []
+        self.error: GroupError | None = None
+
+    def add(self, rank: int, value: int, n: int = 4, *, root: int = 0) -> np.ndarray:
+        raw = np.full(n, value, np.uint8)
+        ask = Ask("broadcast", MOVED, root, raw.size)
+        self.futures = [self.casts[rank].add(raw, ask, 0)]
+        return raw
+
+
+class Session:
+    """What ``Casts`` uses; the other rank's words are worked out from what waits there."""
+
+    def __init__(self, ranks: Ranks, rank: int, n_spare: int) -> None:
+        self.ranks, self.rank, self.n_spare = ranks, rank, n_spare
+        self.n_operations = 0
+        self.said: list[np.ndarray] = []
+
+    def agree_to_move(self, ask: Ask, words: np.ndarray, until_ps: int) -> np.ndarray:
+        self.n_operations += 1
+        if self.ranks.error is not None:
+            raise self.ranks.error
+        other = self.ranks.sessions[1 - self.rank]
+        if self.said or not other.said:
+            self.said.append(words.copy())
+            raise Pause
+        theirs = other.said[0]
+        return np.maximum(words, theirs)
+
+    def move(self, name: str, segments: list[Segment], raw: np.ndarray, until_ps: int) -> None:
+        (segment,) = segments
+        assert segment.n_bytes == raw.size
+        self.ranks.moved.append(raw.size)
+        if segment.src == -1:
+            raw[:] = 9
+
+
+class Pause(Exception):  # noqa: N818 - no error
+    """The other rank has not said its words."""
+
+
+def words_of(n: int, sizes: list[int], n_spare: int = 1024) -> np.ndarray:
+    """What a rank with n broadcasts waiting says."""
+    ranks = Ranks(n_spare)
+    for size in sizes[:n]:
+        ranks.add(0, 1, size)
+    ranks.tasks[0][0]()
+    return ranks.sessions[0].said[0]
+
+
+def moved_with(mine: list[int], theirs: np.ndarray) -> list[int]:
+    """Bytes of each move of rank 1, which has to do all of its broadcasts."""
+    ranks = Ranks()
+    ranks.sessions[0].said = [theirs]
+    raws = [ranks.add(1, 0, size) for size in mine]
+    ranks.tasks[1][0]()
+    done = sum((raw == 9).all() for raw in raws)
+    assert sum(raw.size for raw in raws[:done]) == ranks.moved[0]
+    return ranks.moved
+
+
+def test_as_many_go_as_all_ranks_have_a_power_of_two() -> None:
+    assert moved_with([4] * 9, words_of(9, [4] * 9)) == [32]
+    assert moved_with([4] * 9, words_of(3, [4] * 9)) == [8]
+    assert moved_with([4] * 3, words_of(9, [4] * 9)) == [8]
+    assert moved_with([4] * 9, words_of(1, [4])) == [4]
+
+
+def test_those_that_differ_go_alone_and_are_refused_in_their_turn() -> None:
+    assert moved_with([4, 4, 4, 5], words_of(4, [4, 4, 4, 4])) == [8]
+    assert moved_with([4, 5], words_of(2, [4, 4])) == [4]
+
+
+def test_another_operation_or_root_ends_a_row() -> None:
+    ranks = Ranks()
+    ranks.sessions[0].said = [words_of(4, [4] * 4)]
+    ranks.add(1, 0)
+    ranks.add(1, 0)
+    ranks.casts[1].end_row()
+    ranks.add(1, 0)
+    ranks.add(1, 0, root=1)
+    assert [len(ranks.casts[1]._first_row())] == [2]
+    for _ in range(2):
+        ranks.casts[1]._waiting.popleft()
+    assert [len(ranks.casts[1]._first_row())] == [1]
+
+
+def test_a_row_is_bounded_in_bytes() -> None:
+    ranks = Ranks()
+    for _ in range(3):
+        ranks.add(0, 1, MOST_BYTES // 2)
+    assert len(ranks.casts[0]._first_row()) == 2
+
+
+def test_an_error_ends_the_first_alone_when_nothing_was_agreed() -> None:
+    ranks = Ranks()
+    ranks.error = GroupError("broadcast: no", op="broadcast")
+    ranks.add(0, 1)
+    first = ranks.futures[0]
+    ranks.add(0, 1)
+    ranks.tasks[0][0]()
+    with pytest.raises(GroupError, match="no"):
+        first.wait()
+    assert not ranks.futures[0].is_done()
+
+
+def test_a_small_window_has_room_for_few_digests() -> None:
+    assert len(words_of(9, [4] * 9, n_spare=16)) == 9
+    assert len(words_of(9, [4] * 9)) == 99
