@@ -31,7 +31,7 @@ from fanfold.group.ways import climb_of, root_without_bfr
 from fanfold.group.work import FabricWork
 from fanfold.kernels.reduce import join_floats
 from fanfold.live.clock import now_ps
-from fanfold.live.rank import WINDOW, RankEnd, port_of_group
+from fanfold.live.rank import WINDOW, RankEnd, port_of_group, port_of_pair
 from fanfold.live.rank_state import NOTHING
 from fanfold.live.worker import Worker
 from fanfold.topo.fabric import Fabric
@@ -425,6 +425,7 @@ class FabricCommunicator:
                 [self.members[source], self.members[to]],
                 int(self.rank == to),
                 group=zlib.crc32(f"{self.group}/{source}/{to}".encode()),
+                port=port_of_pair(self.group, self.size, source, to),
                 timeout_ps=self.timeout_ps,
                 window=PAIR_WINDOW,
                 climb=self._climb,

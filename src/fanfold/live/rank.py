@@ -70,6 +70,14 @@ def port_of_group(group: int) -> int:
 NO_WORD = -1
 
 
+def port_of_pair(group: int, n_ranks: int, source: int, to: int) -> int:
+    """UDP port of what one rank of such a group sends to another: behind that of the group.
+
+    No two pairs of a group have the same, up to a hundred ranks.
+    """
+    return port_of_group(group + 1 + source * n_ranks + to)
+
+
 class Batch(NamedTuple):
     """One run of blocks through the network.
 

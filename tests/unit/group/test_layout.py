@@ -9,6 +9,7 @@ from fanfold.errors import ConfigError
 from fanfold.group import layout, values
 from fanfold.group.communicator import Op
 from fanfold.group.values import as_float64, of_float64
+from fanfold.live.rank import port_of_group, port_of_pair
 from fanfold.live.rank_build import bits_of, block_bytes_of
 from fanfold.live.rank_state import B_BYTES, B_DST, B_ONLY, B_SCOPE, B_SRC, NOTHING
 from fanfold.topo.clos import leaf_spine
@@ -142,3 +143,12 @@ def test_ranks_of_other_members_or_sizes_do_not_agree(n_bytes: int, ids: list[in
     mine = layout.checksum([layout.Segment(0, 0, 16)], [11, 3, 5, 7])
     assert layout.checksum([layout.Segment(8, 4, 16)], [11, 3, 5, 7]) == mine
     assert layout.checksum([layout.Segment(0, 0, n_bytes)], ids) != mine
+
+
+def test_no_pairs_of_a_group_share_a_port() -> None:
+    """Each host has the ends of many: one port for two of them, and one of the two fails."""
+    for group in (0, 5, 2**32 - 1):
+        pairs = [(i, j) for i in range(100) for j in range(100) if i != j]
+        ports = {port_of_pair(group, 100, i, j) for i, j in pairs}
+        assert len(ports) == len(pairs)
+        assert port_of_group(group) not in ports
