@@ -239,6 +239,27 @@ def test_a_named_switch_is_the_root(lab: LiveLab, fabric: Fabric) -> None:
     group.close()
 
 
+def test_broadcasts_that_wait_go_as_one(group: Group) -> None:
+    """Each by itself is two packets of each rank at least; what differs is refused in turn."""
+    group.each(lambda c: c.barrier())
+    before = group.ranks[0].counters()["sent"]
+    mine = [[np.full(500, 1000 * r + i, np.int32) for i in range(512)] for r in range(N)]
+    works = [c.broadcast(array, 2) for c in group.ranks for array in mine[c.rank]]
+    for work in works:
+        work.wait()
+    assert all((array == 2000 + i).all() for row in mine for i, array in enumerate(row))
+    assert group.ranks[0].counters()["sent"] - before < 512
+    odd = [[np.full(4 + (r == 1 and i == 5), r, np.int32) for i in range(8)] for r in range(N)]
+    works = [c.broadcast(array, 0) for c in group.ranks for array in odd[c.rank]]
+    for at, work in enumerate(works):
+        if at % 8 == 5:
+            with pytest.raises(GroupError, match="rank 1: broadcast of 20 bytes"):
+                work.wait()
+        else:
+            work.wait()
+    assert all((row[i] == 0).all() for row in odd for i in range(8) if i != 5)
+
+
 def test_500_groups_of_two_work_at_once(lab: LiveLab, fabric: Fabric) -> None:
     full = lab.status("leaf1")["arrays"].get("full", 0)
     groups = [Group(fabric, ["h1", "h2"]) for _ in range(500)]

@@ -11,6 +11,7 @@ import zlib
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,10 +21,12 @@ from fanfold.group import layout
 from fanfold.group.rules import Inside
 from fanfold.group.session import Ask, Session
 from fanfold.group.work import FabricWork
+from fanfold.live.worker import Guard
 
 MOST_STEPS = 11
 """Up to 1024 broadcasts at once; fewer where an agreement has no room for so many digests."""
 STEP_BYTES = 9
+NO_ROW = -1
 MOST_BYTES = 1 << 23
 """Copied together at most; a row that has more goes in parts."""
 
@@ -49,7 +52,9 @@ class Casts:
         self._session, self._ids, self._submit = session, ids, submit
         self._steps = min(MOST_STEPS, session.n_spare // STEP_BYTES)
         self._waiting: deque[Cast] = deque()
+        self._lock = Guard()
         self._row = 0
+        self._begun = NO_ROW
 
     def end_row(self) -> None:
         """Another operation is asked for: what comes behind it does not go before it."""
@@ -58,14 +63,28 @@ class Casts:
     def add(self, raw: Raw, ask: Ask, until_ps: int) -> FabricWork:
         """Begin a broadcast after all that was asked for before."""
         future: Future[Inside | None] = Future()
-        self._waiting.append(Cast(raw, ask, until_ps, self._row, future))
-        self._submit(self._begin)
+        with self._lock:
+            self._waiting.append(Cast(raw, ask, until_ps, self._row, future))
+            is_begun, self._begun = self._begun == self._row, self._row
+        if not is_begun:
+            self._submit(partial(self._do_row, self._row))
         return FabricWork("broadcast", future)
 
+    def _do_row(self, row: int) -> None:
+        while self._has(row):
+            self._begin()
+
+    def _has(self, row: int) -> bool:
+        """Some of a row wait; when none does, the next one begins it anew."""
+        with self._lock:
+            if self._waiting and self._waiting[0].row == row:
+                return True
+            if self._begun == row:
+                self._begun = NO_ROW
+            return False
+
     def _begin(self) -> None:
-        """Do the first of those that wait, with those that may go along; none may wait."""
-        if not self._waiting:
-            return
+        """Do the first of those that wait, with those that may go along."""
         casts = self._first_row()
         n = 1
         try:

@@ -99,6 +99,7 @@ class FabricCommunicator:
         self._ids = [fabric.by_name[name].bfr_id for name in members]
         self._session = Session(self.end, rank, rules)
         self._worker = Worker(f"fanfold-group-{group}")
+        self._who = layout.checksum([], self._ids)
         self._casts = Casts(self._session, self._ids, self._worker.submit)
         self._pairs: dict[tuple[int, int], FabricCommunicator] = {}
         self._streams: dict[tuple[int, int], Stream] = {}
@@ -252,9 +253,7 @@ class FabricCommunicator:
         """See ``Communicator``."""
         self._check_rank("root", root)
         raw = bytes_of(array, "array")
-        segments = layout.broadcast(raw.size, root, self.rank, self._ids)
-        sizes = layout.checksum(segments, self._ids)
-        ask = Ask("broadcast", MOVED, root, raw.size, sizes, moved_kind(array.dtype))
+        ask = Ask("broadcast", MOVED, root, raw.size, self._who, moved_kind(array.dtype))
         return self._casts.add(raw, ask, self._until(timeout_ps))
 
     def all_gather(self, out: Array, array: Array, *, timeout_ps: int = 0) -> Work:

@@ -71,7 +71,7 @@ def words_of(n: int, sizes: list[int], n_spare: int = 1024) -> np.ndarray:
     ranks = Ranks(n_spare)
     for size in sizes[:n]:
         ranks.add(0, 1, size)
-    ranks.tasks[0][0]()
+    ranks.casts[0]._begin()
     return ranks.sessions[0].said[0]
 
 
@@ -80,7 +80,7 @@ def moved_with(mine: list[int], theirs: np.ndarray) -> list[int]:
     ranks = Ranks()
     ranks.sessions[0].said = [theirs]
     raws = [ranks.add(1, 0, size) for size in mine]
-    ranks.tasks[1][0]()
+    ranks.casts[1]._begin()
     done = sum((raw == 9).all() for raw in raws)
     assert sum(raw.size for raw in raws[:done]) == ranks.moved[0]
     return ranks.moved
@@ -125,7 +125,7 @@ def test_an_error_ends_the_first_alone_when_nothing_was_agreed() -> None:
     ranks.add(0, 1)
     first = ranks.futures[0]
     ranks.add(0, 1)
-    ranks.tasks[0][0]()
+    ranks.casts[0]._begin()
     with pytest.raises(GroupError, match="no"):
         first.wait()
     assert not ranks.futures[0].is_done()
@@ -134,3 +134,21 @@ def test_an_error_ends_the_first_alone_when_nothing_was_agreed() -> None:
 def test_a_small_window_has_room_for_few_digests() -> None:
     assert len(words_of(9, [4] * 9, n_spare=16)) == 9
     assert len(words_of(9, [4] * 9)) == 99
+
+
+def test_a_row_is_begun_once_and_done_to_its_end() -> None:
+    ranks = Ranks()
+    ranks.error = GroupError("broadcast: no", op="broadcast")
+    works = []
+    for _ in range(3):
+        ranks.add(0, 1)
+        works += ranks.futures
+    ranks.casts[0].end_row()
+    ranks.add(0, 1)
+    assert len(ranks.tasks[0]) == 2  # one task a row, in the place of its first
+    ranks.tasks[0][0]()
+    assert [work.is_done() for work in works] == [True] * 3
+    assert not ranks.futures[0].is_done()
+    ranks.tasks[0][1]()
+    ranks.add(0, 1)
+    assert len(ranks.tasks[0]) == 3
