@@ -13,7 +13,8 @@ from fanfold.kernels.octets import ZERO, read_u16, read_u32
 from fanfold.kernels.replicate import bit
 from fanfold.kernels.state import U8, U64, Ports, Rows
 from fanfold.kernels.tables import Bifts
-from fanfold.kernels.vat import IDLE_PS, NO_ROW, Vats, find_vat, is_from_root
+from fanfold.kernels.vat import NO_ROW, Vats, find_vat, is_from_root
+from fanfold.kernels.vat_rows import IDLE_PS
 from fanfold.kernels.vouch import is_host, speaks_for
 
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fanfold.errors import ConfigError
 from fanfold.impair import Impairment, apply
 from fanfold.kernels.absorb import WHAT_ARM, WHAT_CLOSE, fold_at
 from fanfold.kernels.codes import N_DROPS
