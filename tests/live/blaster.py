@@ -19,6 +19,7 @@ from fanfold.wire.report import Report, ReportState
 MAX_DATAGRAM = 65_507
 MAX_TRAIN = 40
 BIER_HEAD = 12
+BFIR_AT = 10
 
 
 class Blaster:
@@ -133,9 +134,16 @@ class Blaster:
         packet[self.random.randrange(BIER_HEAD)] ^= 1 << self.random.randrange(8)
         return bytes(packet)
 
+    def renamed(self) -> bytes:
+        """A sound packet in the name of nobody, of somebody else, or of an id beyond."""
+        packet = bytearray(self.sound())
+        bfr_id = self.random.choice((0, 1, 2, self.bfir_id, 256, 257, 0xFFFF))
+        packet[BFIR_AT : BFIR_AT + 2] = bfr_id.to_bytes(2, "big")
+        return bytes(packet)
+
     def datagrams(self) -> Iterator[bytes]:
         """Any of them without end."""
-        makers = (self.noise, self.damaged, self.damaged, self.relabelled)
+        makers = (self.noise, self.damaged, self.damaged, self.relabelled, self.renamed)
         while True:
             yield self.random.choice(makers)()
 
