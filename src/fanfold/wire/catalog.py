@@ -46,6 +46,7 @@ CATALOG: tuple[Codec, ...] = (
 )
 
 NO_HEADER = frozenset(
-    {"bitstring", "catalog", "checksum", "kinds", "packet", "pcapng", "underlay", "width"}
+    {"bitstring", "captures", "catalog", "checksum", "kinds", "offline", "packet", "pcapng"}
+    | {"underlay", "width"}
 )
 """Files of this folder that define no header."""
