@@ -7,17 +7,14 @@ ignore Ctrl-C, and so would all that they start.
 
 import os
 import signal
-from collections import Counter
 from collections.abc import Generator
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 from limits import limit_of, limited, logs_of
+from skips import skipped
 from tries import Tries
-
-OF_MODE = "compiled code"
-"""What waits for the other half of the gate says so; it is no lack of this machine."""
 
 SLOW_MACHINE = [HealthCheck.too_slow]
 
@@ -76,14 +73,3 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     for each in Tries.every:
         if each.n_kept + each.n_aside:
             say(str(each))
-
-
-def skipped(reports: list[Any]) -> Counter[str]:
-    """Skips by reason, those left out that the other half of the gate runs."""
-    reasons: Counter[str] = Counter()
-    for report in reports:
-        where = report.longrepr
-        reason = where[2] if isinstance(where, tuple) else str(where)
-        if OF_MODE not in reason:
-            reasons[reason.removeprefix("Skipped: ")] += 1
-    return reasons

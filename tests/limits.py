@@ -15,6 +15,8 @@ LIMIT_S = 240
 LIVE_LIMIT_S = 480
 """One phase of a test; setting up the first lab of a machine compiles every kernel."""
 AGAIN_S = 30
+set_handler = signal.signal
+"""Tests put others in its place."""
 LOG_CHARACTERS = 3000
 
 
@@ -35,13 +37,13 @@ def limited(seconds: float) -> Iterator[None]:
         faulthandler.dump_traceback(sys.__stderr__)
         pytest.fail(f"took longer than {seconds:g} s, its limit")
 
-    before = signal.signal(signal.SIGALRM, fail)
+    before = set_handler(signal.SIGALRM, fail)
     signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN_S)  # again: clearing up may hang too
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        set_handler(signal.SIGALRM, before)
 
 
 def logs_of(state: Path) -> str:

@@ -8,8 +8,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from conftest import skipped
 from limits import limited, logs_of
+from skips import skipped
 from tries import MOST_ASIDE, Tries
 
 TESTS = Path(__file__).parents[1]
@@ -42,7 +42,7 @@ def test_is_left_out():
 
 
 def test_a_test_that_waits_for_ever_fails_and_the_next_one_runs(tmp_path: Path) -> None:
-    for name in ("conftest.py", "limits.py", "tries.py"):
+    for name in ("conftest.py", "limits.py", "skips.py", "tries.py"):
         (tmp_path / name).write_text((TESTS / name).read_text())
     (tmp_path / "test_hangs.py").write_text(HANGS)
     began = time.monotonic()

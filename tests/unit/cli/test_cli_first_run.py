@@ -51,7 +51,7 @@ def test_a_file_named_from_here_is_found(
     assert first_run.interpret(small, Store(tmp_path / "a"), use_cache=True) is not None
 
 
-@pytest.mark.skipif(not JIT, reason="without JIT there is nothing to compile")
+@pytest.mark.skipif(not JIT, reason="what is compiled first is compiled code")
 def test_small_work_is_interpreted_until_the_loop_is_compiled(tmp_path: Path) -> None:
     assert first_run.is_fitting(SMALL)
     assert not first_run.is_fitting(replace(SMALL, workload=Workload("broadcast", 2**24)))

@@ -43,7 +43,7 @@ print(n, "calls")
 """
 
 
-@pytest.mark.skipif(not JIT, reason="nothing is compiled")
+@pytest.mark.skipif(not JIT, reason="loads compiled code")
 def test_kernels_that_nodes_call_are_loaded_before() -> None:
     env = os.environ | {"PYTHONPATH": str(Path(__file__).parents[3] / "src")}
     ended = subprocess.run(

@@ -90,7 +90,7 @@ def test_a_host_of_a_fat_tree_hangs_on_the_edge_switch_of_its_number():
     assert net.pod.tolist() == [h // 16 for h in range(128)]
 
 
-@pytest.mark.skipif(not JIT, reason="a million steps of a compiled loop for each host")
+@pytest.mark.skipif(not JIT, reason="a million steps for each host are for compiled code")
 def test_a_fat_tree_of_65536_hosts_takes_every_shortest_path():
     net = build_named_net("fat-tree:k=64")
     routes = build_routes(net)

@@ -15,7 +15,7 @@ from fanfold.topo.routes import FAR, build_routes
 
 MACHINERY = {
     *("__init__", "catalog", "fabric", "fabric_rules", "graph"),
-    *("birt", "bift", "predict"),
+    *("birt", "bift", "byte_time", "predict"),
     *("net", "net_catalog", "net_rules", "nets", "sketch", "routes", "search"),
     *("placement", "portrait", "way_back"),
     *("vat", "vat_build", "vat_exact", "vat_file", "vat_grow", "vat_rules", "vat_shape"),
