@@ -119,13 +119,13 @@ def preload(backend: str) -> None:
     """Load what ranks would load each for itself."""
     if backend != "fanfold":
         return
-    from fanfold.group.fabric import RankEnd  # noqa: PLC0415
+    from fanfold.group.fabric import RankEnd, port_of_group  # noqa: PLC0415
     from fanfold.live.lab import Lab  # noqa: PLC0415
     from fanfold.torch.build import build_communicator  # noqa: PLC0415,F401
 
     fabric = Lab(os.environ["FANFOLD_LAB"]).fabric()
     hosts = [node.name for node in fabric.by_bfr_id.values()]
-    RankEnd(fabric, hosts, 0, group=1, port=0).close()
+    RankEnd(fabric, hosts, 0, group=1, port=port_of_group(1)).close()
 
 
 def short(what: str) -> str:
