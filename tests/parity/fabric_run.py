@@ -5,8 +5,9 @@ import os
 import numpy as np
 from live_site import LiveLab
 
+from fanfold.push.envelope import HEAD_BYTES
 from fanfold.push.geometry import geometry_of
-from fanfold.push.manifest import HASH_BYTES, encode
+from fanfold.push.manifest import encode
 from fanfold.push.source import build_manifest
 from fanfold.scenario.settings import Settings
 from fanfold.schemes.program import ACKED, Fan, build_program
@@ -61,7 +62,7 @@ def push_program(fabric, net, path, source, receivers, flow):
     manifest, reader = build_manifest(path, *geometry_of(fabric.mtu, fabric.bitstring_bits))
     reader.close()
     index = {net.node_name(h): h for h in range(net.n_hosts)}
-    sizes = (HASH_BYTES + len(encode(manifest)), manifest.total_bytes)
+    sizes = (HEAD_BYTES + len(encode(manifest)), manifest.total_bytes)
     to = tuple(index[name] for name in receivers)
     fans = tuple(Fan(index[source], to, n, entropy=entropy_of(flow)) for n in sizes)
     edges = np.array([[MANIFEST, DATA]])
