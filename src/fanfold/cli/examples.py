@@ -10,6 +10,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         "receive --config rack.toml --node h1 --into incoming --fsync",
     ),
     "bfr": ("bfr --config rack.toml --node leaf1", "bfr --config rack.toml --node spine1"),
+    "clean": ("clean incoming --older 7", "clean --lab lab --dry-run"),
     "lab up": ("lab up --hosts 8", "lab up --config rack.toml --name rack"),
     "lab status": ("lab status", "lab status --name rack --json"),
     "lab down": ("lab down", "lab down --name rack --purge"),

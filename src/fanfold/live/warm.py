@@ -20,6 +20,7 @@ from fanfold.kernels.impose import impose
 from fanfold.kernels.jit import JIT, cache_dir
 from fanfold.kernels.layout import MAX_PSN
 from fanfold.kernels.speak import WHOLE_ROW, speak
+from fanfold.kernels.spread import is_ours
 from fanfold.kernels.state import build_fold
 from fanfold.kernels.vat import build_vats
 from fanfold.kernels.vat_rows import open_vat
@@ -91,6 +92,7 @@ def _steps(io: Sock, node: p.Node) -> dict[str, Callable[[], object]]:
             build_collect(1, 64, 1, 1), 0, 0, np.zeros(1, np.int64)
         ),
         "speak": load_speak,
+        "ports": lambda: is_ours(0),
         "open vat": lambda: open_vat(
             build_vats(1, 1, 4, 64), 0, 0, 1, words, 4, 0x30000, 1, 0, 0
         ),
