@@ -120,7 +120,6 @@ BAD: dict[str, tuple[tuple[str, ...], int, tuple[str, ...]]] = {
     "source": (("push", "{file}", *LAB, "--from", "h99"), 2, ("--from", "h99", "h0")),
     "itself": (("push", "{file}", *LAB, "--to", "h0"), 2, ("--to", "h0", "other than")),
     "missing": (("push", "{missing}", *LAB), 2, ("missing.bin", "No such file")),
-    "empty": (("push", "{empty}", *LAB), 2, ("empty.bin", "at least one byte")),
     "pipe": (("push", "{pipe}", *LAB), 2, ("pipe", "file")),
     "rate": (("push", "{file}", *LAB, "--rate", "0"), 2, ("--rate", "'0'", "5Gbps")),
     "unit": (("push", "{file}", *LAB, "--rate", "5 apples"), 2, ("--rate", "apples")),
@@ -132,7 +131,7 @@ BAD: dict[str, tuple[tuple[str, ...], int, tuple[str, ...]]] = {
     "link": (
         ("push", "{file}", *LAB, "--loss", "1%@leaf1-h9"),
         2,
-        ("--loss", "leaf1-h9", "h1-leaf1"),
+        ("--loss", "leaf1-h9", "-leaf1"),
     ),
     "impairment": (
         ("push", "{file}", *LAB, "--impair", "jitter=3ms"),
@@ -190,9 +189,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     for name, text in CONFIGS.items():
         found[name].write_text(text)
     found["taken"].write_text(by_hand(octet=OCTET - 1))
-    found |= {name: folder / f"{name}.bin" for name in ("file", "missing", "empty")}
+    found |= {name: folder / f"{name}.bin" for name in ("file", "missing")}
     found["file"].write_bytes(random_bytes(100_000, 1))
-    found["empty"].touch()
     found["pipe"] = folder / "pipe"
     os.mkfifo(found["pipe"])
     return found

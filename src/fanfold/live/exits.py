@@ -1,7 +1,7 @@
 """Ways out of a node: a socket for each port, a bounded queue behind it, no send that blocks.
 
 Each port sends by a socket of its own, so a slow interface fills that socket's buffer and no
-other's (ADR 0033). What the kernel does not take now waits in the port's queue, in the order
+other's (ADR 0035). What the kernel does not take now waits in the port's queue, in the order
 it came; what finds no room there is dropped and counted at the port.
 
 A queue is a ring of runs. A run is what one ``sendmsg`` sends: RUN_HEAD bytes (struct
