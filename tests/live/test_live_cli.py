@@ -414,7 +414,7 @@ def test_a_place_that_takes_no_files_is_refused_at_the_start(
 def test_a_node_that_is_not_there_makes_the_push_fail_by_name(
     site: Site, files: dict[str, Path]
 ) -> None:
-    push = ("push", files["file"], "--config", files["good"], "--json")
+    push = ("push", files["file"], "--config", files["good"], "--patience", "2s", "--json")
     done = site.run(*push, timeout_s=30)
     assert done.returncode == 4
     assert len(done.stderr.splitlines()) == 1

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from fanfold.cli.console import say
 from fanfold.cli.log import log_line
 from fanfold.cli.nodes import make_host
 from fanfold.cli.telling import telling
@@ -38,9 +39,10 @@ def receive(
         raise ConfigError("--node", node, ", ".join(hosts))
     most = parse_size(max_bytes, "--max-bytes") if max_bytes else None
     Store(into).require_usable("--into")
-    with telling() as say:
-        warm(say)
+    with telling() as tell:
+        warm(tell)
     words = {"recheck": recheck, "fsync": fsync}
     host = make_host(fabric, node, None, into, max_bytes=most, tell=log_line, **words)
-    say(f"{node}: receiving into {into} on {fabric.by_name[node].address}:{fabric.port}")
+    where = f"{fabric.by_name[node].address}:{fabric.port}"
+    say(f"{node}: receiving into {into} on {where}")
     host.run()
