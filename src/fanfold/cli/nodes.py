@@ -12,6 +12,7 @@ from fanfold.push.geometry import geometry_of
 from fanfold.push.receiver_role import ReceiverRole
 from fanfold.push.store import Store
 from fanfold.topo.fabric import Fabric
+from fanfold.units import NEVER
 
 Tell = Callable[[str], None]
 
@@ -54,6 +55,7 @@ def _watched(host: Host, fabric: Fabric, tell: Tell | None) -> Host:
     if tell is not None:
         watch = Watch(fabric, host.name, host.station.node.counters, tell)
         host.station.on_pump.append(lambda: watch.look(now_ps()))
+        host.on_end.append(lambda: watch.look(NEVER))  # of what came in the last second
     return host
 
 

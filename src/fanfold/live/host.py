@@ -57,6 +57,7 @@ class Host:
         if make_role is not None:
             self.station.role = make_role(fabric, name, self.station)
         self.capture: Capture | None = None
+        self.on_end: list[Callable[[], None]] = []
         self.is_stopped = False
         self.ended_by = ""
         handlers: dict[str, Handler] = {
@@ -82,6 +83,8 @@ class Host:
         try:
             self.station.run(lambda: self.is_stopped)
         finally:
+            for last in self.on_end:
+                last()
             self.close()
 
     def close(self) -> None:
