@@ -339,8 +339,11 @@ MODULES = (
     vat_packet,
     words_of_feedback,
 )
-ELSEWHERE = {"note_late", "leave_out", "plan_alike", "repeat_words", "clear_done_gaps"}
-"""Need more than one packet of a kind in a row, or patience: tests of their own have them."""
+ELSEWHERE = {"note_late", "leave_out", "plan_alike", "repeat_words", "clear_done_gaps"} | {
+    "make_room"
+}
+"""Need more than one packet of a kind in a row, patience, or no row left: tests of their own
+have them."""
 
 
 STORES = re.compile(r"\] [|&+*^-]?= ")
