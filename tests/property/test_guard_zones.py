@@ -361,7 +361,7 @@ def writers(module: ModuleType) -> dict[str, Callable[..., Any]]:
     return found
 
 
-@pytest.mark.skipif(JIT, reason="compiled kernels cannot be traced")
+@pytest.mark.skipif(JIT, reason="compiled code cannot be traced")
 def test_every_kernel_that_writes_is_reached() -> None:
     wanted = {name for module in MODULES for name in writers(module)}
     assert len(wanted) > 40
