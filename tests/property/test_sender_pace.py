@@ -113,4 +113,4 @@ def test_a_window_stays_between_one_block_and_its_bound(steps, cap_bps):
         assert 1000 <= pace.window_bytes <= MAX_BLOCKS * 1000
         assert 0 <= pace.flying_bytes <= (MAX_BLOCKS + 1) * 1000
         assert 0 < pace.rate_bps() <= (cap_bps or 10**15)
-        assert pace.timeout_ps(s.WAIT_PS) >= s.WAIT_PS
+        assert pace.timeout_ps(s.WAIT_PS, 16) >= s.WAIT_PS

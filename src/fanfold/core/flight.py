@@ -37,6 +37,7 @@ class Flight:
         "clean",
         "first_ps",
         "is_nudged",
+        "is_told",
         "n_queued",
         "n_sent",
         "need",
@@ -60,12 +61,22 @@ class Flight:
         self.tries = 0
         self.clean = True
         self.is_nudged = False  # since its last question
+        self.is_told = False  # by a slot that waited, and not for all
         self.repaired: dict[int, list[tuple[int, int]]] = {}
         """Latest round that each packet went to each receiver: psn -> (round, to whom)."""
 
     def is_due(self, now_ps: int) -> bool:
         """All of it left, and the wait for word of it is over."""
         return self.n_queued == 0 and now_ps - self.sent_ps >= self.wait_ps
+
+    def hurry(self, now_ps: int, soon_ps: int) -> None:
+        """A slot waited for words that did not come: who owes them is asked soon.
+
+        Slots on other branches end about now; their words get so long.
+        """
+        waited_ps = 0 if self.n_queued else now_ps - self.sent_ps
+        if waited_ps + soon_ps < self.wait_ps:
+            self.is_told, self.wait_ps = True, waited_ps + soon_ps
 
     def note_repair(self, psn: int, to: int) -> None:
         """Remember who got a packet in this round; earlier rounds to them no longer count."""

@@ -130,9 +130,9 @@ class Pace:
             rate = min(rate, self.limit_bps)
         return min(rate, self.cap_bps) if self.cap_bps else rate
 
-    def timeout_ps(self, floor_ps: int) -> int:
-        """How long to wait for word of a block before asking again."""
-        return min(max(floor_ps, 16 * self.srtt_ps), MAX_WAIT_PS)
+    def timeout_ps(self, floor_ps: int, rounds: int) -> int:
+        """How long to wait for word of a block before asking again: so many round trips."""
+        return min(max(floor_ps, rounds * self.srtt_ps), MAX_WAIT_PS)
 
     def _is_queueing(self) -> bool:
         return self.srtt_ps > 6 * self.min_rtt_ps + 20_000_000_000

@@ -71,6 +71,7 @@ class FanSender:
         self._signs = Signs()
         self._losses = Losses(4 * shape.n_psn)
         self._held = Held()
+        self.waits = WAIT_PS, 16  # at least; of the round trips seen, where that is longer
         self.rest_ps = STALE_PS
         """A receiver that forgot everything waits so long: until then words of it may be of
         before, and count for nothing."""
@@ -119,7 +120,7 @@ class FanSender:
             if block in lane.flights:
                 self._join_flight(now_ps, index, block, need, out)
                 continue
-            lane.flights[block] = Flight(now_ps, need, lane.pace.timeout_ps(WAIT_PS))
+            lane.flights[block] = Flight(now_ps, need, lane.pace.timeout_ps(*self.waits))
             lane.pace.on_sent(self.shape.bytes(block))
             self._losses.offered += n_psn
             out.append(self._send(block, (1 << n_psn) - 1, (need,), lane.flights[block], index))
@@ -309,6 +310,8 @@ class FanSender:
             if answers or pressure == FULL:
                 self._losses.note(now_ps, lane.pace, flight, gaps, answers, pressure == FULL)
             self._repair(now_ps, index, block, flight, gaps, out)
+        if is_partial and flight.need & ~feedback.heard:
+            flight.hurry(now_ps, 2 * max(TICK_PS, lane.pace.srtt_ps))
 
     def _fresh_gaps(
         self, now_ps: int, lane: Lane, flight: Flight, feedback: Feedback
@@ -327,7 +330,7 @@ class FanSender:
         flight.round = min(flight.round + 1, MAX_ROUND)
         flight.clean = False
         flight.queued_ps = flight.sent_ps = now_ps
-        flight.wait_ps = self.lanes[index].pace.timeout_ps(WAIT_PS)
+        flight.wait_ps = self.lanes[index].pace.timeout_ps(*self.waits)
         psns = 0
         for psn, bits in gaps.items():
             psns |= 1 << psn
@@ -346,7 +349,7 @@ class FanSender:
         flight.sent_ps = now_ps
         ask_ps = ASK_PS // 2 if flight.tries == 1 else ASK_PS
         flight.wait_ps = min(max(ask_ps, 3 * lane.pace.srtt_ps), MAX_ASK_PS)
-        if flight.tries == 1:
+        if flight.tries == 1 and not flight.is_told:
             lane.pace.on_silence(now_ps)
         last = self.shape.psns(block) - 1
         flight.note_repair(last, flight.need)

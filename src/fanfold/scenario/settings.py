@@ -58,7 +58,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     block_psns, n_slots, n_ecmp: of fans. sum_window: blocks of a sum that a rank has under way.
     sum_exponents: a byte for each 4 of a sum, as float32 has live; integers have none.
     array_slots: of a BFR for arrays. group_slots: of these for one sum at most, 0 = any.
-    bitstring_bits: 0 = what suits the hosts, width.py. rto_ps: shortest retransmit time.
+    bitstring_bits: 0 = what suits the hosts, width.py. rto_ps: shortest retransmit time of
+    messages, never below three idle round trips (sim/waits.py), which 0 stands for.
     feedback, tree_repair: of one-to-many schemes. tree_start: what happens before a tree is up.
     """
 
@@ -82,7 +83,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sum_exponents: bool = False
     array_slots: Positive = 16384
     group_slots: Count = 0
-    rto_ps: Delay = 300_000_000
+    rto_ps: Delay = 0
     failures: tuple[Failure, ...] = ()
     feedback: Feedback = "auto"
     tree_start: TreeStart = "wait"

@@ -15,6 +15,7 @@ from fanfold.schemes.program import Program
 from fanfold.sim.by_hand import push_all
 from fanfold.sim.loop import rows as r
 from fanfold.sim.loop.events import RADIX
+from fanfold.sim.waits import message_wait_ps
 from fanfold.streams import stream_key
 from fanfold.topo.byte_time import BYTE_BIT_PS, ByteTimes, byte_times
 from fanfold.topo.net import Net
@@ -31,8 +32,6 @@ PATH_REORDER = 2
 FULL_BYTES = 4160
 """What a byte takes at one bit a second."""
 SAMPLE = 16
-ROUNDS = 3
-"""A retransmit timer never runs for less than so many round trips."""
 PULL_PER_MILLE = 990
 """Pulls ask for a little less than the link carries."""
 
@@ -225,7 +224,7 @@ def build_streams(
     fill_ends(rows, net, routes)
     for name in ("ring", "back", "next_pull", "next_conn", "fan", "first_job", "last_job"):
         rows[name] = r.NONE
-    rows["nacked"] = rows["rank"] = r.NONE
+    rows["nacked"] = rows["rank"] = rows["probe"] = r.NONE
     words = np.zeros(rows.size, np.int64)
     if settings.transport != "roce":
         words = -(-rows["n_recs"] // 64)
@@ -352,7 +351,7 @@ def set_scalars(
     q[r.QUEUED] = int(high > 0 or settings.transport == "ndp")
     is_lossy = settings.loss_ppb or settings.failures
     q[r.LOSSY] = int(bool(is_lossy or (settings.queue_bytes and not q[r.TRIM])))
-    q[r.RTO_PS] = max(settings.rto_ps, ROUNDS * rtt_ps)
+    q[r.RTO_PS] = message_wait_ps(rtt_ps, settings.rto_ps)
     q[r.REORDER] = SPRAY_REORDER if settings.routing == "spray" else PATH_REORDER
     full = settings.payload_bytes + settings.header_bytes
     pull = int(byte_times(net).at(slice(max(int(net.first_out[net.n_hosts]), 1)), full).min())

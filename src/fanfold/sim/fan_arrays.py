@@ -30,6 +30,7 @@ from fanfold.sim.loop.fans import Bier, Receivers
 from fanfold.sim.loop.sum_rows import IDLE, OVER
 from fanfold.sim.loop.tables import fill_bifts
 from fanfold.sim.sum_arrays import SumBuilder, body_bytes_of
+from fanfold.sim.waits import slot_wait_ps
 from fanfold.topo.byte_time import byte_times
 from fanfold.topo.net import Net
 from fanfold.topo.routes import FAR, Routes
@@ -105,6 +106,8 @@ class FanArrays:
         self.crowd_ps = max(self._crowd(), self._implosion())
         self.quick = min(max(LIVE_RTT_PS // self.rtt_ps, 1), MAX_SPEED)
         self.speed = min(self.quick, max(WAIT_PS // max(2 * self.crowd_ps, 1), 1))
+        hops = routes.hops[routes.hops < FAR]
+        self.n_levels = max(int(hops.max(initial=1)), 2)
         self.n_slots = self._count_slots()
         self.margin = self.n_slots * 2 + 256 if wide else 0
         self.sum_builder = SumBuilder(
@@ -276,9 +279,7 @@ class FanArrays:
         bfrs = np.zeros(n_routers, NODE_ROW)
         bfrs["addr"] = np.arange(n_routers)
         bfrs["folds"] = int(self.program.folds)
-        bfrs["fold_ps"] = FOLD_PS // self.speed
-        hops = self.routes.hops[self.routes.hops < FAR]
-        bfrs["depth"] = max(int(hops.max(initial=1)), 2)
+        bfrs["fold_ps"], bfrs["depth"] = self._slot_wait_ps(), self.n_levels
         bfrs["mtu"], bfrs["next_ps"] = mtu, NEVER_PS
         if wide:
             host_of = np.full(self.n_si * self.n_bits, r.NONE, np.int64)
@@ -348,6 +349,11 @@ class FanArrays:
                 *(cast("I16", self.bier.nbr_of), self.bier.f_bm),
             )
         return min((at for at, _ in self.program.reroutes if at > now_ps), default=int(NEVER))
+
+    def _slot_wait_ps(self) -> int:
+        """What slots wait a level: by the round trip, or longer where words queue."""
+        is_crowded = self.speed < self.quick
+        return FOLD_PS // self.speed if is_crowded else slot_wait_ps(self.rtt_ps)
 
     def _check_room(self) -> None:
         """Refuse tables of trees that fill the memory."""

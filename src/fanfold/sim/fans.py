@@ -30,6 +30,7 @@ from fanfold.sim.by_hand import finish, free, join, push, wake
 from fanfold.sim.fan_arrays import LANES, FanArrays
 from fanfold.sim.loop import rows as r
 from fanfold.sim.loop.words import SIZE
+from fanfold.sim.waits import fan_rounds
 from fanfold.topo.byte_time import BYTE_BIT_PS
 from fanfold.topo.net import Net
 from fanfold.topo.routes import Routes
@@ -136,6 +137,9 @@ class Fans(FanArrays):
         shape = Shape(fan.n_bytes, settings.payload_bytes, settings.block_psns)
         cap = max(int(self.net.bps[self.parts[m].nic]) // self.speed, 1)
         machine = self._machine(2 * m + 1, fan, shape, bits, cap)
+        if self.speed == self.quick:
+            rounds = fan_rounds(self.n_levels)
+            machine.waits = rounds * self.rtt_ps * self.speed, rounds
         pace = machine.lanes[MAIN].pace
         bytes_under_way = cap * self.speed * self.rtt_ps // BYTE_BIT_PS
         pace.window_bytes = max(pace.window_bytes, 2 * bytes_under_way)

@@ -148,7 +148,7 @@ def test_a_wait_is_16_round_trips_between_its_bounds(
 ) -> None:
     pace = Pace(BLOCK, 0)
     pace.srtt_ps = srtt_ps
-    assert pace.timeout_ps(floor_ps) == waits_ps
+    assert pace.timeout_ps(floor_ps, 16) == waits_ps
 
 
 def test_a_round_trip_counts_an_eighth_and_the_first_for_all() -> None:

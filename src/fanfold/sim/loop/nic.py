@@ -207,8 +207,8 @@ def build_data(q: I64, links: Rows, pkts: Rows, senders: Senders, s: int) -> int
     if again:
         q[REPAIR_PKTS] += n
         q[REPAIR_BYTES] += pkt["bytes"]
+    st["moved_ps"] = now
     if q[LOSSY] != 0 and st["timer_ps"] == 0:
-        st["moved_ps"] = now
         st["timer_ps"] = now + q[RTO_PS]
         push(q, st["timer_ps"], s * N_KINDS + EV_RETRY)
     if not may_send(q, st):

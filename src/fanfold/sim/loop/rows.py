@@ -181,9 +181,11 @@ STREAM_ROW = np.dtype(
         ("active", np.int64),
         ("retry_ps", np.int64),
         ("timer_ps", np.int64),
-        ("moved_ps", np.int64),
-        ("srtt_ps", np.int64),
+        ("moved_ps", np.int64),  # when a record was sent or acknowledged last
         ("backoff", np.int64),
+        ("probe", np.int64),  # record that asks after a silence, NONE
+        ("probe_ps", np.int64),  # since when
+        ("probe_end", np.int64),  # records sent by then
         ("n_again", np.int64),
         ("pulls", np.int64),
         ("next_pull", np.int64),
@@ -238,7 +240,15 @@ FAN_ROW = np.dtype(
         ("speaks", np.int64),  # PER_...
     ]
 )
-CONN_ROW = np.dtype([("now", np.int64), ("first", np.int64), ("last", np.int64)])
+CONN_ROW = np.dtype(
+    [
+        ("now", np.int64),
+        ("first", np.int64),
+        ("last", np.int64),
+        ("srtt_ps", np.int64),  # 0 before the first round trip
+        ("var_ps", np.int64),
+    ]
+)
 ITEM_ROW = np.dtype(
     [
         ("needs", np.int64),

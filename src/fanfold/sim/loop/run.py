@@ -309,7 +309,7 @@ def at_host(q: I64, world: World, senders: Senders, queued: I64 | None, p: int) 
         if a != NONE:
             post(q, links, pkts, senders, pkts[a]["link"], a)
     else:
-        on_answer(q, links, pkts, senders.streams, senders.bits, world.items, world.deps, p)
+        on_answer(q, links, pkts, senders, world.items, world.deps, p)
         at = senders.streams[pkt["stream"]]["nic"]
         if links[at]["ring"] != NONE:
             kick(q, links, pkts, senders, at)
@@ -370,7 +370,7 @@ def turn_to(
     if kind == EV_START:
         start_item(q, links, pkts, senders, world.items, world.deps, i)
     elif kind == EV_RETRY:
-        if on_retry(q, links, senders.streams, senders.bits, i):
+        if on_retry(q, links, senders, i):
             kick(q, links, pkts, senders, senders.streams[i]["nic"])
     elif kind == EV_CABLE:
         links[i // 2]["up"] = i % 2

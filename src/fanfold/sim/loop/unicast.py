@@ -4,8 +4,9 @@ roce: cumulative ACKs, a NACK for each gap, go back n. plain: an ACK for each re
 missing is sent again. ndp: as plain, and the receiver pulls; headers of cut packets are NACKed.
 """
 
-from fanfold.kernels.jit import kernel
+from fanfold.kernels.jit import i64, kernel
 from fanfold.kernels.octets import ZERO
+from fanfold.kernels.rank_timers import note_round
 from fanfold.kernels.replicate import bit
 from fanfold.sim.loop.events import push
 from fanfold.sim.loop.mail import mail
@@ -41,6 +42,8 @@ from fanfold.sim.loop.rows import (
 )
 
 MAX_BACKOFF = 6
+UNKNOWN = 4
+"""Shortest waits of a connection that nothing was heard on yet."""
 MAX_TRIES = 32
 """Timers that run out one after the other before a sender gives up."""
 AGAIN_SHIFT = 20
@@ -183,14 +186,14 @@ def on_answer(
     q: I64,
     links: Rows,
     pkts: Rows,
-    streams: Rows,
-    bits: U64,
+    senders: Senders,
     items: Rows,
     deps: I64,
     p: int,
 ) -> None:
     """An ACK, a NACK or a pull at the sender; the caller kicks its port."""
     pkt = pkts[p]
+    streams, bits = senders.streams, senders.bits
     s = pkt["stream"]
     st = streams[s]
     kind = pkt["kind"]
@@ -212,9 +215,11 @@ def on_answer(
             st["n_sent"] = max(st["n_sent"], st["una"])
         else:
             mark_acked(q, st, bits, pkt["psn"])
+            if pkt["psn"] == st["probe"] and pkt["stamp"] >= st["probe_ps"]:
+                st["probe"] = NONE
+                lose_open(st, bits, st["probe_end"])
         if st["n_acked"] > before:
-            rtt = now - pkt["stamp"]
-            st["srtt_ps"] += (rtt - st["srtt_ps"]) // 8 if st["srtt_ps"] > 0 else rtt
+            note_round(senders.conns[st["conn"]], max(now - pkt["stamp"], 1))
             st["moved_ps"] = now
             st["backoff"] = 0
             if st["n_acked"] == st["n_recs"]:
@@ -245,6 +250,23 @@ def lose(st: Row, bits: U64, r: int) -> None:
 
 
 @kernel
+def lose_open(st: Row, bits: U64, end: int) -> None:
+    """Note as lost all records below ``end`` that are not acknowledged."""
+    for r in range(end):
+        lose(st, bits, r)
+
+
+@kernel
+def probe(st: Row, bits: U64, now_ps: int) -> None:
+    """Send the first open record again, to hear whether anything still gets through."""
+    for r in range(st["n_sent"]):
+        if bits[st["bits_at"] + (r >> 6)] & bit(r & 63) == ZERO:
+            st["probe"], st["probe_ps"], st["probe_end"] = r, now_ps, st["n_sent"]
+            lose(st, bits, r)
+            return
+
+
+@kernel
 def mark_acked(q: I64, st: Row, bits: U64, r: int) -> None:
     """One record is acknowledged; what lies far below it and is not was lost."""
     at = st["bits_at"] + (r >> 6)
@@ -265,13 +287,26 @@ def mark_acked(q: I64, st: Row, bits: U64, r: int) -> None:
 
 
 @kernel
-def on_retry(q: I64, links: Rows, streams: Rows, bits: U64, s: int) -> bool:
-    """A stream's timer: when nothing moved for too long, all that is open is lost."""
+def patience(q: I64, conn: Row) -> int:
+    """How long a connection waits: longer while it knows no round trip (RFC 6298 2.1)."""
+    if conn["srtt_ps"] == 0:
+        return i64(UNKNOWN * q[RTO_PS])
+    return i64(max(q[RTO_PS], conn["srtt_ps"] + 4 * conn["var_ps"]))
+
+
+@kernel
+def on_retry(q: I64, links: Rows, senders: Senders, s: int) -> bool:
+    """A stream's timer: nothing moved for too long.
+
+    At first one record asks whether it is a loss or a queue (RFC 8985 7): when that one is
+    acknowledged, or the wait ends again, all that was open is lost.
+    """
+    streams, bits = senders.streams, senders.bits
     st = streams[s]
     if st["n_acked"] >= st["n_recs"]:
         st["timer_ps"] = 0
         return False
-    wait = max(q[RTO_PS], 3 * st["srtt_ps"]) << min(st["backoff"], MAX_BACKOFF)
+    wait = patience(q, senders.conns[st["conn"]]) << min(st["backoff"], MAX_BACKOFF)
     if q[NOW] < st["moved_ps"] + wait:
         st["timer_ps"] = st["moved_ps"] + wait
         push(q, st["timer_ps"], s * N_KINDS + EV_RETRY)
@@ -284,8 +319,10 @@ def on_retry(q: I64, links: Rows, streams: Rows, bits: U64, s: int) -> bool:
     if q[TRANSPORT] == ROCE:
         st["n_sent"] = st["una"]
     else:
-        for r in range(st["n_sent"]):
-            lose(st, bits, r)
+        if st["backoff"] > 1 or st["n_lost"] > 0:
+            lose_open(st, bits, st["n_sent"])
+        else:
+            probe(st, bits, q[NOW])
         st["credit"] = max(st["credit"], 1)
     st["timer_ps"] = q[NOW] + wait
     push(q, st["timer_ps"], s * N_KINDS + EV_RETRY)

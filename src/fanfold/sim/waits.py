@@ -1,0 +1,28 @@
+"""How long whoever waits for an answer waits: one rule for every scheme, by round trips.
+
+A round trip is the longest of the net without queues (``build.round_trip``). A sender of
+messages waits for three of them, or longer as its own round trips say (RFC 6298 2.3, without
+a least second: what QUIC and RACK-TLP do, RFC 9002 6.2, RFC 8985 7.2). A slot of a BFR waits
+for one on each level above the leaves, and a fan's sender for three after the highest slot.
+Where words queue (many fans meet, an ACK a packet) fans wait longer: ``FanArrays.speed``.
+"""
+
+ROUNDS = 3
+"""Round trips without an answer after which a sender asks, or sends again."""
+SLOT_ROUNDS = 1
+"""Round trips that a slot waits for each level of slots below it and for itself."""
+
+
+def message_wait_ps(rtt_ps: int, asked_ps: int) -> int:
+    """Shortest retransmit time of a message; asked_ps: by the settings, 0 for none."""
+    return max(asked_ps, ROUNDS * rtt_ps)
+
+
+def slot_wait_ps(rtt_ps: int) -> int:
+    """What a BFR's slot waits a level."""
+    return SLOT_ROUNDS * rtt_ps
+
+
+def fan_rounds(n_levels: int) -> int:
+    """Round trips that a fan's sender waits for word of a block; all slots are up by then."""
+    return ROUNDS + n_levels * SLOT_ROUNDS
