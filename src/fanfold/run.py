@@ -19,7 +19,7 @@ from fanfold.results.outcome import Outcome
 from fanfold.results.rows import Place, Task, rows_of
 from fanfold.results.store import SCENARIO, Store
 from fanfold.results.writer import RunKey
-from fanfold.scenario.fidelity import Choice, choose
+from fanfold.scenario.fidelity import Choice, choose, left_out
 from fanfold.scenario.horizon import check_horizon, check_links
 from fanfold.scenario.matrix import load_matrix
 from fanfold.scenario.ranks import place_ranks, place_trace, sources_of
@@ -390,6 +390,7 @@ def _keep(
         segment_pkts=job.choice.segment_pkts,
         transport=scenario.settings.transport,
         loss_ppb=scenario.settings.loss_ppb,
+        left_out=left_out(outcome.fidelity, scenario.settings),
         setup=program.setup,
         n_sums=len(program.sums),
         stand_ins=job.stand_ins,

@@ -146,7 +146,16 @@ def _row(row: query.Row) -> Row:
         }
     train = f"train of {row['segment_pkts']}"
     fidelity = train if row["fidelity"] == "train" else row["fidelity"]
-    return Row(row["scheme"], {}, fidelity=fidelity, run_id=row["run_id"], values=values)
+    lacks = row["left_out"]
+    return Row(
+        row["scheme"],
+        {},
+        fidelity=fidelity,
+        run_id=row["run_id"],
+        values=values,
+        note=lacks,
+        unranked=lacks,
+    )
 
 
 def _title(told: query.Row) -> str:
@@ -157,6 +166,9 @@ def _title(told: query.Row) -> str:
 
 def _verdict(rows: Sequence[Row], baseline: str, told: query.Row) -> list[str]:
     order = best_first(rows, "time_all_ps")
+    lacks = {row.unranked for row in rows if row.unranked}
+    if not order and lacks:
+        return [f"No choice can be made from these runs: {'; '.join(sorted(lacks))}."]
     if not order:
         return ["No scheme finished: no choice can be made from these runs."]
     best = order[0]
@@ -175,6 +187,9 @@ def _verdict(rows: Sequence[Row], baseline: str, told: query.Row) -> list[str]:
     if base is not None and base is not best:
         said.append(_bytes(best, base))
     unfinished = [row.scheme for row in rows if "time_all_ps" not in row.values]
+    if lacks:
+        names = [row.scheme for row in rows if row.unranked]
+        said.append(f"Not ranked: {', '.join(names)}: {'; '.join(sorted(lacks))}.")
     if unfinished:
         said.append(f"Not everybody was served by {', '.join(unfinished)}.")
     return said

@@ -58,7 +58,7 @@ def _metrics(caption: str, study: Study, rows: Sequence[Row], metrics: Sequence[
     head = [("scheme", "and how exactly it was run")]
     head += [(label_of(m), _meaning(m)) for m in metrics]
     base = next((row for row in rows if row.scheme == study.baseline), None)
-    best = {m: _best(m, rows) for m in metrics}
+    best = {m: _best(m, [row for row in rows if not row.unranked]) for m in metrics}
     decisive = study.metrics[0] if study.metrics else ""
     able = [row for row in rows if not row.refusal]
     ranked = best_first(able, decisive)
@@ -74,7 +74,7 @@ def _metrics(caption: str, study: Study, rows: Sequence[Row], metrics: Sequence[
             times = format_times(value, base.values.get(m, 0)) if base else ""
             under = times if row.scheme != study.baseline and _is_ratio(m) else ""
             tone = ""
-            if value == best[m]:
+            if value == best[m] and not row.unranked:
                 tone, under = "best", f"best, {under}" if under else "best"
             cells.append(Cell(format_value(m, value), under, tone))
         lines.append(tuple(cells))

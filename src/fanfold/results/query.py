@@ -45,7 +45,7 @@ WITH ends AS (
     FROM drops GROUP BY run_id
 )
 SELECT runs.run_id, scheme, topology, workload, n_ranks, n_bytes, fidelity,
-    fidelity_why, segment_pkts, seed, driver, version, end_ps,
+    fidelity_why, left_out, segment_pkts, seed, driver, version, end_ps,
     CASE WHEN n_unfinished = 0 THEN last_ps END AS last_ps, p50_ps, p99_ps,
     n_receivers, n_unfinished,
     busiest.src || ' > ' || busiest.dst AS busiest_link,
@@ -64,20 +64,23 @@ FROM runs
     LEFT JOIN ends USING (run_id) LEFT JOIN busiest USING (run_id)
     LEFT JOIN source USING (run_id) LEFT JOIN fabric USING (run_id)
     LEFT JOIN lost USING (run_id)
-ORDER BY last_ps NULLS LAST, scheme, run_id
+ORDER BY left_out <> '', last_ps NULLS LAST, scheme, run_id
 """
 _RATIOS = """
 WITH fastest AS (SELECT min(done) AS ps FROM (
-    SELECT max(done_ps) AS done FROM receivers GROUP BY run_id HAVING min(done_ps) >= 0
+    SELECT max(done_ps) AS done FROM receivers JOIN runs USING (run_id)
+    WHERE left_out = '' GROUP BY run_id HAVING min(done_ps) >= 0
 )), ends AS (
     SELECT run_id, CASE WHEN min(done_ps) >= 0 THEN max(done_ps) END AS last_ps
     FROM receivers GROUP BY run_id
 )
 SELECT runs.run_id, scheme,
-    CAST(last_ps::HUGEINT * 1000000000 // greatest(fastest.ps, 1) AS BIGINT) AS of_fastest_ppb,
+    CASE WHEN left_out = '' THEN
+        CAST(last_ps::HUGEINT * 1000000000 // greatest(fastest.ps, 1) AS BIGINT)
+    END AS of_fastest_ppb,
     CAST(repair_bytes::HUGEINT * 1000000000 // greatest(due_bytes, 1) AS BIGINT) AS repair_ppb
 FROM runs LEFT JOIN ends USING (run_id), fastest
-ORDER BY last_ps NULLS LAST, scheme, runs.run_id
+ORDER BY left_out <> '', last_ps NULLS LAST, scheme, runs.run_id
 """
 _HEADS = """
 SELECT run_id, scheme, seed, version, topology, workload, n_ranks, n_bytes, fidelity,
@@ -97,7 +100,7 @@ _STUCK = "SELECT run_id, number, what FROM stuck ORDER BY run_id, number"
 
 
 def comparison(places: Sequence[Path]) -> list[Row]:
-    """One row a run, the fastest first: the table of `fanfold compare`.
+    """One row a run, the fastest first, those that are not ranked last: `fanfold compare`.
 
     last_ps: the last receiver; None when one has not finished. busiest: the directed link with
     most bytes. source: all links of the one source host that sent most. fabric: all links.

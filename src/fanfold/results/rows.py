@@ -35,7 +35,8 @@ class Task(NamedTuple):
     """What was run. hosts: by rank. sources: hosts that the collective starts from.
 
     fans: source, number of receivers and bytes of each. setup: time, messages, bytes, entries
-    and most entries of a router, of the trees that had to be there first.
+    and most entries of a router, of the trees that had to be there first. left_out: of the
+    settings, by the rung that ran.
     """
 
     scheme: str
@@ -50,6 +51,7 @@ class Task(NamedTuple):
     segment_pkts: int
     transport: str
     loss_ppb: int
+    left_out: str = ""
     setup: tuple[int, int, int, int, int] = (0, 0, 0, 0, 0)
     busy_ps: int = 0
     stand_ins: str = ""
@@ -80,6 +82,7 @@ def _runs(place: Place, task: Task, outcome: Outcome) -> Mapping[str, Values]:
         "fidelity": outcome.fidelity,
         "fidelity_why": task.fidelity_why,
         "segment_pkts": task.segment_pkts,
+        "left_out": task.left_out,
         "transport": task.transport,
         "loss_ppb": task.loss_ppb,
         "n_hosts": place.n_hosts,

@@ -104,6 +104,23 @@ def are_trains_exact(settings: Settings) -> bool:
     return not (is_held or settings.loss_ppb or settings.queue_bytes)
 
 
+def left_out(rung: str, settings: Settings) -> str:
+    """What of the settings a rung without packets has not; empty where it has all.
+
+    A run that leaves something out is not ranked beside runs that have it.
+    """
+    if rung != "flow":
+        return ""
+    asked = (
+        ("loss", settings.loss_ppb),
+        ("full queues", settings.queue_bytes),
+        ("pauses", settings.pfc_pkts[0]),
+        ("failures", len(settings.failures)),
+    )
+    names = [name for name, value in asked if value]
+    return f"no packets, so no {', no '.join(names)} in it" if names else ""
+
+
 def program_has_no_room(program: Program, net: Net) -> bool:
     """Trees whose receivers, or whose tables at all routers, are too many for packets."""
     n_entries = (net.n_nodes - net.n_hosts) * net.n_hosts * len(program.trees)

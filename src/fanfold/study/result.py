@@ -23,7 +23,8 @@ class Row(msgspec.Struct, frozen=True):
     point: value of each key of the sweep. run_id: of a kept run, empty where none was made.
     fidelity: packet, train, flow, or computed where no simulator ran. refusal: why the scheme
     cannot do it, empty when it can; then values is empty. values: by name of a metric. note:
-    what was done otherwise than the name says, or did not end.
+    what was done otherwise than the name says, or did not end. unranked: what was asked for and
+    its rung has not; beside rows that have it, it is no choice.
     """
 
     scheme: str
@@ -33,6 +34,7 @@ class Row(msgspec.Struct, frozen=True):
     refusal: str = ""
     values: dict[str, int] = msgspec.field(default_factory=dict)
     note: str = ""
+    unranked: str = ""
 
 
 class Study(msgspec.Struct, frozen=True):

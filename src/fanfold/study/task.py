@@ -12,6 +12,7 @@ from fanfold.results.rows import Task as RunTask
 from fanfold.results.store import Store
 from fanfold.results.writer import RunKey
 from fanfold.run import DRIVER, code_version
+from fanfold.scenario.fidelity import left_out
 from fanfold.scenario.scenario import Fidelity
 from fanfold.scenario.settings import Settings
 from fanfold.schemes.catalog import FAN_SCHEMES, scheme_of
@@ -131,9 +132,10 @@ def _row(task: StudyTask, store: Store) -> Row:
         moved[phase.name] = best_move(scheme, phase, stage, settings, task.seed, fidelity)
         lasts[phase.name] = took_ps(moved[phase.name].outcome)
     values = _values(graph, stage.net, lasts, moved)
-    run_id = _keep(task, graph, stage.net, moved, store, settings.loss_ppb)
+    run_id = _keep(task, graph, stage.net, moved, store, settings)
     notes = dict.fromkeys(n for n in (graph.note, *(m.note for m in moved.values())) if n)
     rungs = list(dict.fromkeys(m.outcome.fidelity for m in moved.values()))
+    lacks = left_out("flow" if "flow" in rungs else "packet", settings)
     stuck = [m.outcome.reason for m in moved.values() if not is_whole(m.outcome)]
     return Row(
         task.scheme,
@@ -141,12 +143,9 @@ def _row(task: StudyTask, store: Store) -> Row:
         fidelity=", ".join(rungs) or "computed",
         run_id=run_id,
         values=values,
-        note="; ".join([*notes, *_left_out(settings, rungs), *stuck]),
+        note="; ".join([*notes, *([lacks] if lacks else []), *stuck]),
+        unranked=lacks,
     )
-
-
-def _left_out(settings: Settings, rungs: list[str]) -> list[str]:
-    return ["no packets, so no loss in it"] if settings.loss_ppb and "flow" in rungs else []
 
 
 def _most(times_ps: I64 | None) -> int:
@@ -210,7 +209,7 @@ def _keep(
     net: Net,
     moved: dict[str, Moved],
     store: Store,
-    loss_ppb: int,
+    settings: Settings,
 ) -> str:
     """The tables of the phase that put most bytes on links, into the store."""
     if not moved:
@@ -236,7 +235,8 @@ def _keep(
         fidelity_why=most.choice.why,
         segment_pkts=most.choice.segment_pkts,
         transport="plain",
-        loss_ppb=loss_ppb,
+        loss_ppb=settings.loss_ppb,
+        left_out=left_out(most.outcome.fidelity, settings),
         setup=program.setup,
         n_sums=len(program.sums),
     )

@@ -33,7 +33,9 @@ def sentences(study: Study) -> tuple[str, ...]:
         rows = [row for row in study.rows if row.point == point]
         best = _best(rows, study.metrics[0])
         if best is None:
-            told.append(f"{_where(point)}no scheme can do this.")
+            lacks = next((row.unranked for row in rows if row.unranked), "")
+            what = f"no choice: {lacks}" if lacks else "no scheme can do this"
+            told.append(f"{_where(point)}{what}.")
             continue
         wins[best.scheme] = wins.get(best.scheme, 0) + 1
         if len(points) <= MOST_POINTS:
@@ -49,22 +51,23 @@ def _of_point(
 ) -> list[str]:
     decides = study.metrics[0]
     value = best.values[decides]
+    able = [row for row in rows if row.values and not row.unranked]
     level = [
         row.scheme
-        for row in rows
-        if row.values and row is not best and not _is_less(value * CLOSE, row, decides)
+        for row in able
+        if row is not best and not _is_less(value * CLOSE, row, decides)
     ]
     named = f"{best.scheme} (as good within 1 %: {', '.join(level)})" if level else best.scheme
-    base = next((r for r in rows if r.scheme == study.baseline and r.values), None)
+    base = next((row for row in able if row.scheme == study.baseline), None)
     told = f"{_where(point)}choose {named}: {_name(decides)} {_shown(decides, value)}"
     if base is not None and base is not best:
         told += f", {_times(base.values[decides], value)} sooner than {study.baseline}"
         told += _beside(base, best)
     lines = [f"{told}."]
-    ours = next((row for row in rows if row.scheme == OURS and row.values), None)
+    ours = next((row for row in able if row.scheme == OURS), None)
     if ours is not None:
         lines += _losses(study, point, rows, ours)
-    many = [r for r in rows if r.values and r.scheme in FAN_SCHEMES]
+    many = [row for row in able if row.scheme in FAN_SCHEMES]
     if base is not None and many:
         lines += _where_copies_win(study, point, base, many)
     return lines
@@ -88,7 +91,7 @@ def _losses(
         mine = ours.values.get(name)
         if mine is None or metric_of(name).better == "":
             continue
-        others = [r for r in rows if name in r.values and r is not ours]
+        others = [r for r in rows if name in r.values and r is not ours and not r.unranked]
         ahead = [r for r in others if _is_ahead(r.values[name], mine, name)]
         if ahead:
             first = min(ahead, key=lambda r: _order(r.values[name], name))
@@ -117,7 +120,7 @@ def _where_copies_win(
 
 def _best(rows: Sequence[Row], metric: str) -> Row | None:
     """The best row; of equals ours, as it needs no state and least feedback, else the first."""
-    able = [row for row in rows if metric in row.values]
+    able = [row for row in rows if metric in row.values and not row.unranked]
     if not able:
         return None
     return min(able, key=lambda row: (_order(row.values[metric], metric), row.scheme != OURS))

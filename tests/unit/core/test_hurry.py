@@ -1,4 +1,4 @@
-"""A slot that gave up waiting tells the sender whom to ask, long before its own wait is over."""
+"""A slot that gave up waiting tells the sender whom to ask, before its own wait is over."""
 
 from fanfold.core.effects import Effect, SendBlock
 from fanfold.core.flight import MAIN, Shape
