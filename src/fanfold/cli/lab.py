@@ -73,13 +73,14 @@ def up(
     with telling(PATIENCE_S) as say:
         told = lab.up(fabric, make_lab_host, say)
     if as_json:
-        print(json.dumps({"lab": name, "nodes": len(fabric.nodes), **told}))
+        up_now = {"lab": name, "nodes": len(fabric.nodes), "log": str(lab.log)}
+        print(json.dumps(up_now | told))
         return
     if told["cleaned"]:
         print(
             f"lab {name}: ended {told['cleaned']} processes a crash had left", file=sys.stderr
         )
-    print(f"lab {name}: {len(fabric.nodes)} nodes up in {told['seconds']:.2f} s")
+    print(f"lab {name}: {len(fabric.nodes)} nodes up in {told['seconds']:.2f} s; log {lab.log}")
 
 
 @app.command()
@@ -199,6 +200,7 @@ def describe(lab: Lab) -> dict[str, Any]:
         "lab": lab.name,
         "up": lab.is_up(),
         "leftovers": lab.has_leftovers(),
+        "log": str(lab.log),
         "nodes": nodes,
     }
 
@@ -228,6 +230,7 @@ def show(report: dict[str, Any]) -> None:
         lost = {to: link.get("lost", {}) for to, link in answer.get("links", {}).items()}
         for line in words_of(name, lost, answer.get("drops", {})):
             print(line)
+    print(f"log: {report['log']}")
 
 
 def _packets(links: Any, way: str) -> int:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from fanfold.cli.log import log_line
 from fanfold.live.clock import now_ps
 from fanfold.live.host import Host
 from fanfold.live.ports import Limits
@@ -60,5 +61,9 @@ def _watched(host: Host, fabric: Fabric, tell: Tell | None) -> Host:
 
 
 def make_lab_host(fabric: Fabric, name: str, door: Path, folder: Path) -> Host:
-    """A node of a lab on this machine."""
-    return make_host(fabric, name, door, folder, max_bytes=LAB_BYTES)
+    """A node of a lab on this machine; the lab's log, its stderr, says which node tells what."""
+
+    def tell(line: str) -> None:
+        log_line(f"{name}: {line}")
+
+    return make_host(fabric, name, door, folder, max_bytes=LAB_BYTES, tell=tell)

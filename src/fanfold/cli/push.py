@@ -27,12 +27,14 @@ from fanfold.cli.push_capture import (
 from fanfold.cli.seed import checked_seed
 from fanfold.cli.site import Site
 from fanfold.cli.tables import show_push
+from fanfold.cli.telling import telling
 from fanfold.cli.verb import refuse
 from fanfold.errors import CheckFailed, ConfigError, ExitCode
 from fanfold.ids import expand_nodes
 from fanfold.impair import LinkImpairment, parse_impairment, parse_loss
 from fanfold.live.capture import WHOLE
 from fanfold.live.lab import Lab
+from fanfold.live.warm import is_compiled, warm
 from fanfold.push.sending import PATIENCE_PS
 from fanfold.push.service import (
     OWN_NAME,
@@ -189,6 +191,9 @@ def run_push(
     seed, pcap = order.seed, order.capture[0]
     snaplen = snaplen_of(fabric, order.capture[1])
     check_capture(pcap, order.path)
+    if not is_compiled():  # half a minute before the first bar
+        with telling() as say:
+            warm(say)
     with _Bars(is_shown) as bars, _Signals() as signals:
         cap, ask = order.terms.cap_bps, partial(site.begin_statuses, source=source)
         job = Push(fabric, source, targets, order.path, cap, bars.show, ask, order.wish)

@@ -55,6 +55,7 @@ class Lab:
         self.name = name
         self.folder = labs_home() / name
         self.doors = Path(f"{self.folder}/doors")
+        self.log = self.folder / LOG
 
     # Looking.
 
@@ -152,12 +153,11 @@ class Lab:
             _supervise(self, fabric, make_host, tell)
         os.close(tell)
         os.waitpid(pid, 0)
-        log = self.folder / LOG
-        say(f"lab {self.name}: starting {len(fabric.nodes)} nodes, log {log}")
+        say(f"lab {self.name}: starting {len(fabric.nodes)} nodes, log {self.log}")
         error = hear(told, 0, say)
         if error:
             self.down()
-            raise EnvironmentLack(f"lab {self.name!r}: {error}; see {log}")
+            raise EnvironmentLack(f"lab {self.name!r}: {error}; see {self.log}")
         return {"seconds": round(time.monotonic() - began, 3), "cleaned": cleaned}
 
     def down(self, *, purge: bool = False) -> int:
@@ -268,7 +268,7 @@ def _supervise(lab: Lab, fabric: Fabric, make_host: MakeHost, tell: int) -> None
         if pid := os.fork():
             tell_line(tell, f"{PID}{pid}")
             os._exit(0)
-        _to_log(lab.folder / LOG)
+        _to_log(lab.log)
         _Supervisor(lab, fabric, make_host, tell).run()
     except FanfoldError as error:
         tell_line(tell, str(error))

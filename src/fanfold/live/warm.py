@@ -36,11 +36,16 @@ AGAIN_S = 2.0
 """Between two words of one who waits."""
 
 
+def is_compiled() -> bool:
+    """Nothing is left to compile: a first run on this machine, or after a change, has some."""
+    return not JIT or (cache_dir("live") / DONE).exists()
+
+
 def warm(say: Say = nobody) -> None:
     """Compile or load; sends nothing. ``say`` is told of work that takes long."""
     folder = cache_dir("live")
     done = folder / DONE
-    if not JIT or done.exists():
+    if is_compiled():
         load_all(nobody)
         return
     with _alone(folder, say):

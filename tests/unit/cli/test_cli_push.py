@@ -7,14 +7,20 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from fanfold.cli import push as cli
 from fanfold.cli.console import Told
 from fanfold.cli.main import run
 from fanfold.cli.push import _Signals, ends_of, finish, mishaps_of
 from fanfold.cli.push_capture import check_capture
 from fanfold.cli.reduce_bench import counts_of
 from fanfold.cli.tables import summary
+from fanfold.cli.site import Site
 from fanfold.errors import ConfigError
+from fanfold.live.birth import Say
+from fanfold.live.lab import Lab
 from fanfold.push.service import PushResult, ReceiverResult
+from fanfold.topo.clos import leaf_spine
+from fanfold.topo.fabric import save_fabric
 
 HOSTS = ["h0", "h1", "h2"]
 LINKS = {frozenset(("leaf1", "h1")), frozenset(("leaf1", "h2"))}
@@ -98,6 +104,33 @@ def test_nothing_starts_for_what_cannot_be(
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
     assert err.startswith(f"error: {said}")
+
+
+@pytest.mark.parametrize("is_compiled", [True, False])
+def test_a_push_that_has_to_compile_first_says_so(
+    is_compiled: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    save_fabric(leaf_spine(1, 0, 2, name="cold", prefix=0), tmp_path / "cold.toml")
+    (tmp_path / "data").write_text("x")
+
+    def warm(say: Say) -> None:
+        say("compiling kernels, once after a change: serve, 1 of 9")
+
+    def push(*args: object) -> None:
+        raise ConfigError("PATH", "x", "said before anything is read")
+
+    monkeypatch.setattr(cli, "is_compiled", lambda: is_compiled)
+    monkeypatch.setattr(cli, "warm", warm)
+    monkeypatch.setattr(cli, "Push", push)
+    site = Site(Lab("cold"), tmp_path / "cold.toml")
+    with pytest.raises(ConfigError):
+        cli.run_push(site, cli.Order(tmp_path / "data"), is_shown=False)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("compiling kernels, once") is not is_compiled
 
 
 def test_sizes_are_whole_values() -> None:

@@ -65,6 +65,7 @@ PRINTED: dict[str, Callable[[], object]] = {
         {
             "lab": "x",
             "up": True,
+            "log": "/labs/x/lab.log",
             "nodes": {
                 "leaf17": {
                     "pid": 4194304,
