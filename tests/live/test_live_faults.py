@@ -257,6 +257,8 @@ def test_what_stands_in_the_way_is_named_for_each_receiver(
     assert "h2: collision" in done.stderr
     assert "h5: collision" in done.stderr
     assert result["suspects"] == []
+    log = (lab.folder / "lab.log").read_text()
+    assert all(f" {n}: push 'blocked.bin' from h0: failed: collision" in log for n in errors)
     others = [n for n in lab.receivers if n not in errors]
     assert lab.who_has("blocked.bin", path.read_bytes()) == others
 

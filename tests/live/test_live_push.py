@@ -19,6 +19,7 @@ from live_site import (
     off_prediction,
     random_bytes,
     states,
+    wait_for,
 )
 
 from fanfold.wire.fan import Data, DataFlag
@@ -141,6 +142,21 @@ def test_the_result_has_the_documented_keys(clean: tuple[Path, Json]) -> None:
     assert result["repairs"].keys() == {"packets", "bytes"}
     assert 0 < result["data_seconds"] <= result["seconds"]
     assert result["suspects"] == []
+
+
+def test_the_log_has_a_line_of_each_node_for_each_push(
+    lab: LiveLab, clean: tuple[Path, Json]
+) -> None:
+    (told,) = lab.site.read("lab", "status", "--name", lab.name)
+    flow = f"{clean[1]['flow']:08x}"
+
+    def missing() -> list[str]:
+        lines = Path(told["log"]).read_text().splitlines()
+        ends = [f" {h}: push 'clean.bin' from h0: verified and in place" for h in lab.receivers]
+        passes = [f" {bfr}: push from h0 passes, flow {flow}" for bfr in ("leaf1", "leaf2")]
+        return [end for end in ends + passes if not any(end in line for line in lines)]
+
+    wait_for(lambda: not missing(), "a line of each node")
 
 
 def test_a_second_push_of_the_same_sends_no_data(

@@ -12,6 +12,7 @@ import typer
 
 from fanfold import __version__
 from fanfold.cli.bitstring import bitstring
+from fanfold.cli.complete import offer_words, words_so_far
 from fanfold.cli.console import Told, tell_error
 from fanfold.cli.decode import decode
 from fanfold.cli.dissector import dissector
@@ -82,7 +83,10 @@ def run(args: list[str] | None = None, *, ready: Callable[[], object] | None = N
     """
     argv = sys.argv[1:] if args is None else args
     try:
-        verb = command(argv)
+        so_far = words_so_far()
+        verb = command(argv if so_far is None else so_far)
+        if so_far is not None:
+            return _complete(verb)
         if ready is not None:
             ready()
         code = _code_of(verb, argv)
@@ -99,6 +103,17 @@ def run(args: list[str] | None = None, *, ready: Callable[[], object] | None = N
     if code == ExitCode.INTERRUPTED:  # typer's own end of a Ctrl-C, without a word
         return _tell(*_told(KeyboardInterrupt()), argv)
     return code
+
+
+def _complete(verb: Any) -> int:
+    """Print what a shell may go on with; what is wrong on its line is not the time to say."""
+    offer_words(verb)
+    try:
+        verb([], prog_name="fanfold", standalone_mode=True)
+    except SystemExit as end:
+        print(end="", flush=True)
+        return end.code if isinstance(end.code, int) else ExitCode.OK
+    return ExitCode.OK
 
 
 def _code_of(verb: Any, argv: list[str]) -> int:

@@ -61,7 +61,7 @@ def _watched(host: Host, fabric: Fabric, tell: Tell | None) -> Host:
 
 
 def make_lab_host(fabric: Fabric, name: str, door: Path, folder: Path) -> Host:
-    """A node of a lab on this machine; the lab's log, its stderr, says which node tells what."""
+    """A node of a lab on this machine; in the lab's log, its stderr, it says who it is."""
 
     def tell(line: str) -> None:
         log_line(f"{name}: {line}")

@@ -129,7 +129,7 @@ def _invoke(invoke: Callable[..., Any], ctx: Any) -> Any:
 
 def _resolve(resolve: Callable[..., Any], ctx: Any, args: list[str]) -> Any:
     known = ctx.command.commands
-    if args[0] not in known:
+    if args[0] not in known and not ctx.resilient_parsing:  # a shell completes it
         raise ConfigError("command", args[0], one_of(args[0], sorted(known), what="a command"))
     return resolve(ctx, args)
 

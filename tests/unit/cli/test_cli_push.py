@@ -13,8 +13,8 @@ from fanfold.cli.main import run
 from fanfold.cli.push import _Signals, ends_of, finish, mishaps_of
 from fanfold.cli.push_capture import check_capture
 from fanfold.cli.reduce_bench import counts_of
-from fanfold.cli.tables import summary
 from fanfold.cli.site import Site
+from fanfold.cli.tables import summary
 from fanfold.errors import ConfigError
 from fanfold.live.birth import Say
 from fanfold.live.lab import Lab
