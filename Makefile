@@ -55,7 +55,8 @@ nojit: $(VENV)/.dev
 
 jit: $(VENV)/.dev
 	$(PYTEST) -m "not live" -n 2
-	$(PYTEST) -m live
+	$(PYTEST) -m "live and not alone" -n 2 --dist loadfile
+	$(PYTEST) -m "live and alone"
 
 hostile: $(VENV)/.dev
 	$(BIN)/python tests/fuzz/hostile.py

@@ -6,7 +6,7 @@ Segments leave one by one, so that a queue counts packets as a wire would.
 import json
 import os
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -80,13 +80,16 @@ class Star:
         """Namespace of a node."""
         return f"{self.prefix}-{name}"
 
-    def command(self, name: str, *args: object) -> list[str]:
-        """A fanfold command in a node's namespace."""
-        return ["ip", "netns", "exec", self.space(name), *COMMAND, *map(str, args)]
+    def command(self, name: str, *args: object, first: Sequence[str] = COMMAND) -> list[str]:
+        """A fanfold command in a node's namespace; ``first``: what runs it."""
+        return ["ip", "netns", "exec", self.space(name), *first, *map(str, args)]
 
-    def start_push(self, path: Path, *flags: object) -> subprocess.Popen[str]:
+    def start_push(
+        self, path: Path, *flags: object, first: Sequence[str] = COMMAND
+    ) -> subprocess.Popen[str]:
         """Start a push from h0."""
-        return self._open("h0", "push", path, "--config", self.config, "--json", *flags)
+        words = ("push", path, "--config", self.config, "--json", *flags)
+        return self._open("h0", *words, first=first)
 
     def push(self, path: Path, *flags: object, timeout_s: float = 60.0) -> dict[str, Any]:
         """Push from h0; its result, whatever its exit code."""
@@ -112,9 +115,11 @@ class Star:
         """Change a device's MTU while all runs."""
         self._ip(name, f"link set {device} mtu {mtu}")
 
-    def _open(self, name: str, *args: object) -> subprocess.Popen[str]:
+    def _open(
+        self, name: str, *args: object, first: Sequence[str] = COMMAND
+    ) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            self.command(name, *args),
+            self.command(name, *args, first=first),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -33,21 +33,6 @@ OCTET = 1 + os.getpid() % 250
 MAX_NODE_KB = 60 * 1024
 START_S = 10.0
 """Three seconds on a quiet machine."""
-VERBS = (
-    (),
-    ("demo",),
-    ("push",),
-    ("receive",),
-    ("bfr",),
-    ("lab",),
-    ("lab", "up"),
-    ("lab", "status"),
-    ("lab", "down"),
-    ("lab", "restart"),
-    ("bitstring",),
-    ("decode",),
-    ("dissector",),
-)
 
 TOML = """
 [fabric]
@@ -242,12 +227,6 @@ def test_a_fault_is_an_object_too_with_json(site: Site, lab: LiveLab, tmp_path: 
     assert "missing" in said["error"]
 
 
-def test_every_verb_explains_itself(site: Site) -> None:
-    ended = site.run_many([(*verb, "--help") for verb in VERBS])
-    assert [done.returncode for done in ended] == [0] * len(VERBS)
-    assert all("Usage:" in done.stdout and done.stderr == "" for done in ended)
-
-
 def test_flags_have_twins_in_the_environment(site: Site, lab: LiveLab, tmp_path: Path) -> None:
     path = tmp_path / "twin.bin"
     path.write_bytes(random_bytes(2 * MB, 2))
@@ -332,8 +311,8 @@ def test_two_labs_do_not_meet(site: Site, lab: LiveLab, tmp_path: Path) -> None:
 # What it costs.
 
 
-def test_thirteen_nodes_start_fast_and_small(site: Site, lab: LiveLab) -> None:
-    del lab  # its start has compiled what there was to compile
+@pytest.mark.alone
+def test_thirteen_nodes_start_fast_and_small(site: Site) -> None:
     big = LiveLab(site, "live-big", "--leaves", 2, "--spines", 2, "--hosts", 8)
     try:
         assert len(big.nodes()) == 13

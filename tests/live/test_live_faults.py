@@ -217,17 +217,18 @@ def test_a_receiver_that_restarts_in_the_middle_gets_everything(
     assert lab.who_has("rejoin.bin", path.read_bytes()) == lab.receivers
 
 
+@pytest.mark.alone
 @pytest.mark.slow
 def test_a_slow_receiver_goes_at_its_own_pace(lab: LiveLab, tmp_path: Path) -> None:
     rate = ("--rate", "40Mbps")
     plain = lab.push(write(tmp_path, "fast.bin", 10 * MB, 8), *rate)
     path = write(tmp_path, "slow.bin", 10 * MB, 9)
-    result = lab.push(path, *rate, "--impair", "rate=5Mbps@leaf1-h3", timeout_s=120)
+    result = lab.push(path, *rate, "--impair", "rate=10Mbps@leaf1-h3", timeout_s=120)
     assert lab.who_has("slow.bin", path.read_bytes()) == lab.receivers
     before, after = ({r["id"]: r["seconds"] for r in x["receivers"]} for x in (plain, result))
     others = [n for n in lab.receivers if n != "h3"]
     assert max(after[n] for n in others) <= 2 * max(before.values())
-    assert after["h3"] > 10 * MB * 8 / 5e6 * 0.9
+    assert after["h3"] > 10 * MB * 8 / 10e6 * 0.9
     assert [r["id"] for r in result["receivers"] if r["split"]] == ["h3"]
 
 
@@ -258,7 +259,8 @@ def test_what_stands_in_the_way_is_named_for_each_receiver(
     assert "h5: collision" in done.stderr
     assert result["suspects"] == []
     log = (lab.folder / "lab.log").read_text()
-    assert all(f" {n}: push 'blocked.bin' from h0: failed: collision" in log for n in errors)
+    assert " h2: push 'blocked.bin' from h0: failed: blocked.bin: a directory" in log
+    assert " h5: push '?' from h0: failed: " in log
     others = [n for n in lab.receivers if n not in errors]
     assert lab.who_has("blocked.bin", path.read_bytes()) == others
 

@@ -26,7 +26,7 @@ from fanfold.wire.fan import Data, DataFlag
 from fanfold.wire.packet import parse
 from fanfold.wire.pcapng import CapturedPacket, Direction, read
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.alone]
 
 UNDERLAY_BYTES = 28
 MB = 1_000_000

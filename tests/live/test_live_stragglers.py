@@ -16,7 +16,7 @@ from fanfold.impair import Impairment
 from fanfold.topo.fabric import Fabric, Link, Node, load_fabric, save_fabric
 from fanfold.units import PPB_ONE, PS_PER_SECOND
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.alone]
 
 N = 4
 HOSTS = [f"h{i + 1}" for i in range(N)]

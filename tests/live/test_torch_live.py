@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from torch_need import need_torch
 
-pytestmark = [pytest.mark.live, pytest.mark.slow]
+pytestmark = [pytest.mark.live, pytest.mark.alone, pytest.mark.slow]
 need_torch()
 
 HERE = Path(__file__).parent

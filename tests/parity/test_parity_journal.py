@@ -20,6 +20,7 @@ from fanfold.wire.pcapng import read
 
 pytestmark = [
     pytest.mark.live,
+    pytest.mark.alone,
     pytest.mark.skipif(not JIT, reason="a live push is for compiled code"),
 ]
 TRIES = 10

@@ -16,6 +16,7 @@ from fanfold.topo.fabric import load_fabric
 
 pytestmark = [
     pytest.mark.live,
+    pytest.mark.alone,
     pytest.mark.skipif(not JIT, reason="a live push is for compiled code"),
 ]
 TRIES = 8

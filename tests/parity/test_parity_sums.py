@@ -31,6 +31,7 @@ from fanfold.units import PS_PER_SECOND
 
 pytestmark = [
     pytest.mark.live,
+    pytest.mark.alone,
     pytest.mark.skipif(not JIT, reason="live ranks are for compiled code"),
 ]
 TRIES = 8

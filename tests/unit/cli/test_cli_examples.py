@@ -23,13 +23,23 @@ def test_every_verb_has_examples_and_no_other_word() -> None:
     assert set(verbs(command())) == EXAMPLES.keys()
 
 
+@pytest.mark.parametrize("path", ["", "lab"])
+def test_what_is_above_verbs_explains_itself(
+    path: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*path.split(), "--help"]) == 0
+    shown, err = capsys.readouterr()
+    assert ("Usage:" in shown, err) == (True, "")
+
+
 @pytest.mark.parametrize("path", EXAMPLES)
 def test_help_shows_them_and_they_parse(
     path: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     assert run([*path.split(), "--help"]) == 0
-    shown = capsys.readouterr().out
+    shown, err = capsys.readouterr()
+    assert ("Usage:" in shown, err) == (True, "")
     for line in EXAMPLES[path]:
         assert f"fanfold {line}" in shown
         words = shlex.split(line)
