@@ -1,4 +1,4 @@
-"""What a shell offers after TAB: names of schemes, topologies, models, labs and hosts.
+"""What a shell offers after Tab: names of schemes, topologies, models, labs and hosts.
 
 typer offers commands, options and files. A parameter that stands below gets words of its own,
 from the catalog, the lab or the fabric file that the command itself would read. Whatever is
@@ -59,7 +59,7 @@ def _matching(words: Words, is_list: bool, ctx: Any, _: Any, so_far: str) -> lis
     return [f"{before}{comma}{word}" for word in found]
 
 
-# What there is. A module is imported where it is asked for: a shell waits for each TAB.
+# What there is. A module is imported where it is asked for: a shell waits for each Tab.
 
 
 def _labs(ctx: Any) -> list[str]:

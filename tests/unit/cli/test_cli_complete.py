@@ -1,4 +1,4 @@
-"""What a shell offers after TAB, by typer's own machinery and once by bash itself."""
+"""What a shell offers after Tab, by typer's own machinery and once by bash itself."""
 
 import os
 import shutil
