@@ -10,6 +10,7 @@ from fanfold.cli.seed import checked_seed
 from fanfold.cli.study_flags import results_home
 from fanfold.cli.study_view import Line, show_key_rows
 from fanfold.cli.verb import refuse_but
+from fanfold.cli.workload_flags import Parameters
 from fanfold.errors import CheckFailed, ConfigError, ExitCode
 from fanfold.study.api import asks_of, run_all
 from fanfold.study.catalog import CATALOG
@@ -55,6 +56,7 @@ def study(
     kind: KindName,
     *,
     model: ModelName = None,
+    parameters: Parameters = None,
     gpus: Gpus = None,
     topology: Topology = None,
     schemes: Schemes = "all",
@@ -79,7 +81,13 @@ def study(
     for flag, value in (("--pj-per-bit", pj_per_bit), ("--watts", watts)):
         if not 0 <= value <= MICRO:
             raise ConfigError(flag, value, f"0..{MICRO}")
-    given = {"model": model, "gpus": gpus, "topology": topology, "loss": loss}
+    given = {
+        "model": model,
+        "parameters": parameters,
+        "gpus": gpus,
+        "topology": topology,
+        "loss": loss,
+    }
     flags = {name: str(value) for name, value in given.items() if value is not None}
     swept = read_sweep(sweep or [])
     asks = asks_of(

@@ -28,6 +28,7 @@ def workload(
     name: flags.WorkName = None,
     *,
     model: flags.ModelName = "deepseek-v3",
+    parameters: flags.Parameters = None,
     gpus: flags.Gpus = None,
     tp: flags.Tp = None,
     pp: flags.Pp = None,
@@ -81,7 +82,8 @@ def workload(
     routing = flags.Routing(gate, skew, trace, tokens, node, bits, payload)
     pushed = flags.Pushed(size, regions, replicas, rate, within, rtt, price)
     served = flags.Served(rounds, clusters, neighbours, every, latency, flops)
-    ask = flags.ask_of(model, layout, routing, pushed, served, seed)
+    named = flags.Named(model, parameters)
+    ask = flags.ask_of(named, layout, routing, pushed, served, seed)
     _tell(work, ask, as_json)
 
 
@@ -99,6 +101,7 @@ def _values(work: Workload, ask: Ask, rows: list[Row]) -> dict[str, Any]:
         "model": ask.model.name,
         "parameters": total_params(ask.model),
         "active_parameters": active_params(ask.model),
+        "counted": ask.model.counted or "by its shape",
         "degrees": msgspec.to_builtins(ask.degrees) | {"dp": ask.degrees.dp},
         "rows": rows,
     }
@@ -109,9 +112,9 @@ def _values(work: Workload, ask: Ask, rows: list[Row]) -> dict[str, Any]:
 
 def _show(work: Workload, ask: Ask, rows: list[Row]) -> None:
     console = screen()
-    console.print(
-        Text.assemble(bold(ask.model.name), f": {total_params(ask.model):,} parameters")
-    )
+    told = f": {total_params(ask.model):,} parameters"
+    counted = f" ({ask.model.counted})" if ask.model.counted else ""
+    console.print(Text.assemble(bold(ask.model.name), told, counted))
     if work.name == "training":
         at = ask.degrees
         console.print(

@@ -9,9 +9,10 @@ import typer
 from fanfold.cli.seed import checked_seed
 from fanfold.errors import ConfigError
 from fanfold.units import parse_duration, parse_rate, parse_size
+from fanfold.work.count_text import parse_count
 from fanfold.work.gate import GATES, GateKind
 from fanfold.work.model import Dtype, Model, dtype_of
-from fanfold.work.model_config import load_model
+from fanfold.work.model_config import check_no_count, load_model
 from fanfold.work.parallel import Degrees
 from fanfold.work.presets import preset_of
 from fanfold.work.volumes import Ask
@@ -28,6 +29,9 @@ WorkName = Annotated[
 Seed = Annotated[int, typer.Option(help="of all that is drawn", callback=checked_seed)]
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON")]
 ModelName = Annotated[str, typer.Option(help="a preset, or a config.json of Hugging Face")]
+Parameters = Annotated[
+    str | None, typer.Option(help="of a model whose family is not known, such as 70e9")
+]
 Gpus = Annotated[int | None, typer.Option(help="default: of the preset, else 64")]
 Tp = Annotated[int | None, typer.Option(help="tensor-parallel degree")]
 Pp = Annotated[int | None, typer.Option(help="pipeline stages")]
@@ -89,6 +93,13 @@ class Layout(NamedTuple):
     dispatch_dtype: str | None
 
 
+class Named(NamedTuple):
+    """The model, as flags give it."""
+
+    model: str
+    parameters: str | None
+
+
 class Routing(NamedTuple):
     """Tokens of one layer, as flags give them."""
 
@@ -125,14 +136,15 @@ class Served(NamedTuple):
 
 
 def ask_of(
-    model: str, layout: Layout, routing: Routing, pushed: Pushed, served: Served, seed: int
+    named: Named, layout: Layout, routing: Routing, pushed: Pushed, served: Served, seed: int
 ) -> Ask:
     """Everything in its place.
 
     Raises:
         ConfigError: the first wrong value, by its name.
     """
-    shape, known = model_of(model)
+    model = named.model
+    shape, known = model_of(model, parse_count(named.parameters))
     n_replicas = DEFAULT_REPLICAS if pushed.replicas is None else pushed.replicas
     return Ask(
         model=shape,
@@ -183,15 +195,16 @@ def ops_of(ops_rate: int) -> int:
     return within("ops-rate", ops_rate, 0, 2**20) * TERA
 
 
-def model_of(text: str) -> tuple[Model, Degrees]:
+def model_of(text: str, parameters: int) -> tuple[Model, Degrees]:
     """A preset with its degrees, or a model of a file, or of a folder with a config.json.
 
     Tokens go to experts in fp8 where the weights of a file are in fp8.
     """
     if text.endswith(".json") or Path(text).is_dir():
-        model = load_model(Path(text))
+        model = load_model(Path(text), parameters)
         sent: Dtype = "fp8" if model.dtype == "fp8" else "bf16"
         return model, Degrees(gpus=DEFAULT_GPUS, dispatch_dtype=sent)
+    check_no_count(parameters)
     preset = preset_of(text)
     return preset.model, preset.degrees or Degrees(gpus=DEFAULT_GPUS)
 

@@ -1,7 +1,7 @@
 """Which flags count for which workload: any other is refused, as it would change nothing.
 
-``--model``, ``--seed`` and ``--json`` go with every workload; only some draw. Flags that shape
-the layout of GPUs go together, as they must fit each other.
+``--model``, ``--parameters``, ``--seed`` and ``--json`` go with every workload; only some draw.
+Flags that shape the layout of GPUs go together, as they must fit each other.
 """
 
 import typer
@@ -9,7 +9,7 @@ import typer
 from fanfold.cli.verb import given, refuse, refuse_but
 from fanfold.errors import ConfigError
 
-_ALWAYS = ("name", "model", "seed", "as_json")
+_ALWAYS = ("name", "model", "parameters", "seed", "as_json")
 _TRACE = ("rate", "latency", "skip_unknown", "ops_rate")
 _LAYOUT = ("gpus", "tp", "pp", "ep")
 _STEP = (

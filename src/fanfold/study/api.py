@@ -16,7 +16,7 @@ from fanfold.study.sweep import tasks_of
 from fanfold.study.task import setting_of, style_of
 from fanfold.study.workers import Submit, cores, here, on_cluster
 
-FLAGS = ("gpus", "loss", "model", "topology")
+FLAGS = ("gpus", "loss", "model", "parameters", "topology")
 """Keys that the command has flags for."""
 MOST_CHECKED = 16
 """Points whose graphs are built before anything is run."""

@@ -10,7 +10,7 @@ from fanfold.study.costs import Prices
 from fanfold.study.keys import Key
 from fanfold.study.result import Value
 from fanfold.work.model import Model
-from fanfold.work.model_config import load_model
+from fanfold.work.model_config import check_no_count, load_model
 from fanfold.work.parallel import Degrees
 from fanfold.work.presets import preset_of
 
@@ -29,6 +29,7 @@ SHARED_KEYS: tuple[Key, ...] = (
     Key("rate", "rate", "400Gbps", "one 400 Gbit/s port for each GPU, as in DGX H100"),
     Key("loss", "share", "0", "links in order lose next to nothing"),
     Key("model", "text", "", "flag --model"),
+    Key("parameters", "text", "", "of a model whose family is not known: by its files"),
     Key(
         "ecmp", "count", "", "BIFTs of a router: as many as it has equal paths, up to 32", 1, 64
     ),
@@ -84,13 +85,14 @@ class Setting(NamedTuple):
         return self.number("gpus")
 
 
-def model_of(text: str) -> tuple[Model, Degrees | None]:
+def model_of(text: str, parameters: int = 0) -> tuple[Model, Degrees | None]:
     """A preset with its degrees, or a model of a config.json, or of a folder with one.
 
     Raises:
         ConfigError: no such preset, or a file that is none.
     """
     if text.endswith(".json") or Path(text).is_dir():
-        return load_model(Path(text)), None
+        return load_model(Path(text), parameters), None
+    check_no_count(parameters)
     preset = preset_of(text)
     return preset.model, preset.degrees

@@ -5,7 +5,7 @@ from fanfold.study.fabrics import default_topology
 from fanfold.study.keys import Key
 from fanfold.study.phases import Cast, Graph, Phase, Style
 from fanfold.study.result import Default
-from fanfold.work.model import bytes_of, total_params
+from fanfold.work.model import stored_bytes
 
 KEYS = (Key("size", "size", "", "the weights as stored"),)
 METRICS = (
@@ -46,4 +46,4 @@ def topology_of(setting: Setting, n_hosts: int) -> str:
 
 def weights_of(setting: Setting) -> int:
     """Bytes of the weights as stored."""
-    return bytes_of(total_params(setting.model), setting.model.dtype)
+    return stored_bytes(setting.model)

@@ -12,6 +12,7 @@ from fanfold.study.result import Default, Row, Study
 from fanfold.study.sweep import BASELINE, swept
 from fanfold.study.task import StudyTask, setting_of, study_version, style_of
 from fanfold.study.verdict import sentences
+from fanfold.work.model import total_params
 
 PAID = ("egress_micro_usd", "energy_mj", "idle_energy_mj")
 TREE_SOURCE = "src/fanfold/trees/settings.py, each with its source"
@@ -44,7 +45,7 @@ def build_study(
         baseline=baseline,
         rows=full,
         verdict=(),
-        defaults=_defaults(ask, graph.defaults, graph.topology),
+        defaults=_defaults(ask, graph.defaults, graph.topology, first),
     )
     return msgspec.structs.replace(study, verdict=sentences(study))
 
@@ -76,7 +77,9 @@ def _at(rows: Sequence[Row], point: Mapping[str, object], scheme: str) -> Mappin
     return {}
 
 
-def _defaults(ask: Ask, more: tuple[Default, ...], topology: str) -> tuple[Default, ...]:
+def _defaults(
+    ask: Ask, more: tuple[Default, ...], topology: str, first: StudyTask
+) -> tuple[Default, ...]:
     kind = kind_of(ask.kind)
     given = {name for name, text in ask.given.items() if text} | {
         n for n, _ in swept(ask, kind)
@@ -88,6 +91,9 @@ def _defaults(ask: Ask, more: tuple[Default, ...], topology: str) -> tuple[Defau
         rows.insert(0, Default("topology", topology, "chosen by the number of hosts"))
     if "model" not in given:
         rows.insert(0, Default("model", kind.model, "of this study where none is named"))
+    model = setting_of(first).model
+    if model.counted and {"model", "parameters"}.isdisjoint(n for n, _ in swept(ask, kind)):
+        rows.append(Default("parameters", f"{total_params(model):,}", model.counted))
     rows.append(Default("timers and delays of tree protocols", "as they stand", TREE_SOURCE))
     rows.append(
         Default("network between phases", "at rest", "each phase is simulated by itself")

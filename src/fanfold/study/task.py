@@ -26,6 +26,7 @@ from fanfold.study.phases import I64, Graph, Style
 from fanfold.study.result import Row
 from fanfold.study.tree_way import best_move
 from fanfold.topo.net import Net
+from fanfold.work.count_text import parse_count
 from fanfold.work.parallel import Degrees
 
 ID_DIGITS = 16
@@ -60,7 +61,7 @@ def setting_of(task: StudyTask) -> Setting:
         ConfigError: a value of a key, or the model.
     """
     kind = kind_of(task.kind)
-    model, degrees = model_of(task.values["model"])
+    model, degrees = model_of(task.values["model"], parse_count(task.values["parameters"]))
     values = {key.name: read_value(key, task.values[key.name]) for key in kind.all_keys}
     gpus = int(values["gpus"])
     return Setting(model, degrees or Degrees(gpus=gpus), values, task.seed)

@@ -11,7 +11,7 @@ of the weights and two moments, in 4 bytes each (Rajbhandari et al., ZeRO, 2020,
 
 from typing import NamedTuple
 
-from fanfold.work.model import Model, bytes_of, total_params
+from fanfold.work.model import Model, stored_bytes, total_params
 from fanfold.work.push import send_ps
 
 OPTIMIZER_BYTES = 12
@@ -34,8 +34,7 @@ class Write(NamedTuple):
 
 def checkpoint_bytes(model: Model) -> int:
     """Bytes of the whole state."""
-    n = total_params(model)
-    return bytes_of(n, model.dtype) + OPTIMIZER_BYTES * n
+    return stored_bytes(model) + OPTIMIZER_BYTES * total_params(model)
 
 
 def write_ways(n_bytes: int, gpus: int, replicas: int, rate_bps: int) -> tuple[Write, ...]:

@@ -61,6 +61,26 @@ class Fields:
             raise self._wrong(key, allowed)
         return tuple(value)
 
+    def words(self, key: str, allowed: tuple[str, ...], n: int) -> tuple[str, ...]:
+        """So many words, each one of those allowed."""
+        value = self.table.get(key)
+        if (
+            not isinstance(value, list)
+            or len(value) != n
+            or any(v not in allowed for v in value)
+        ):
+            raise self._wrong(key, f"{n} of {', '.join(allowed)}")
+        return tuple(value)
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        """Texts; none where the field is left out."""
+        value = self.table.get(key)
+        if value is None:
+            return ()
+        if not isinstance(value, list) or not all(isinstance(v, str) for v in value):
+            raise self._wrong(key, "texts")
+        return tuple(value)
+
     def flag(self, key: str, *, default: bool) -> bool:
         """True or false."""
         value = self.table.get(key)

@@ -9,7 +9,7 @@ from fanfold.work.checkpoint import checkpoint_bytes, write_ways
 from fanfold.work.federated import Way, centralised, decentralised, semi_decentralised
 from fanfold.work.incast import direct, folded, tree
 from fanfold.work.inter_dc import wan_pushes
-from fanfold.work.model import bytes_of, total_params
+from fanfold.work.model import bytes_of, stored_bytes, total_params
 from fanfold.work.parallel import Transfer, plan_iteration
 from fanfold.work.push import Region, send_ps
 from fanfold.work.roles import traffic_by_role
@@ -212,7 +212,7 @@ def roles(ask: Ask) -> list[Row]:
     """Traffic of one node of each role; workers are the GPUs, engines the replicas."""
     at = ask.degrees
     n_tokens = at.micro_batch * at.n_micro * at.seq * at.dp
-    weights = bytes_of(total_params(ask.model), ask.model.dtype)
+    weights = stored_bytes(ask.model)
     found = traffic_by_role(weights, at.gpus, ask.replicas, n_tokens)
     return [
         {

@@ -16,7 +16,7 @@ from fanfold.streams import stream
 from fanfold.work.gate import DEFAULT_SKEW_MILLI, GateKind, draw_choices, expert_loads
 from fanfold.work.gate_trace import load_choices
 from fanfold.work.inter_dc import PRICE_MICRO, RTT_PS
-from fanfold.work.model import Dtype, Model, bytes_of, count_params, total_params
+from fanfold.work.model import Dtype, Model, bytes_of, count_params, stored_bytes, total_params
 from fanfold.work.moe import (
     Counts,
     Dispatch,
@@ -240,7 +240,7 @@ def cold_start(ask: Ask) -> list[Row]:
 def pushed_bytes(ask: Ask) -> int:
     """Size given, else the weights as stored."""
     stored = ask.weights.n_bytes if ask.weights else 0
-    return ask.n_bytes or stored or bytes_of(total_params(ask.model), ask.model.dtype)
+    return ask.n_bytes or stored or stored_bytes(ask.model)
 
 
 def _sized(part: str, n: int) -> Row:

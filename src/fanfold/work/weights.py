@@ -12,11 +12,20 @@ from typing import NamedTuple
 from safetensors import SafetensorError, safe_open
 
 from fanfold.errors import ConfigError
-from fanfold.work.model import Model, bytes_of, count_params
+from fanfold.work.model import (
+    Model,
+    Part,
+    attention_params,
+    bytes_of,
+    count_params,
+    part_bytes,
+    stored_bytes,
+)
 from fanfold.work.model_config import INDEX_NAME, load_places
 
 _LAYER = re.compile(r"(?:^|\.)(?:layers|h|blocks|block)\.([0-9]{1,5})\.", re.ASCII)
 _FIRST = re.compile(r"embed|wte|wpe", re.ASCII)
+_ROUTED: tuple[Part, ...] = ("experts", "shared_experts", "router")
 FIRST, LAST = -1, -2
 """In place of a layer: embeddings, and what comes after all layers."""
 
@@ -55,18 +64,31 @@ class Weights(NamedTuple):
 
 def weights_of(model: Model) -> Weights:
     """By the shape of a model, in the type of its stored weights."""
-    parts, n = count_params(model), model.n_layers
-    n_moe = len(model.moe_layers)
+    if model.told:
+        n_bytes, n = stored_bytes(model), model.n_layers
+        even = tuple(n_bytes * (i + 1) // n - n_bytes * i // n for i in range(n))
+        return Weights(0, even, 0)
+    parts, n_moe = count_params(model), len(model.moe_layers)
     last_norm = model.hidden * (1 + int(model.has_norm_bias))
-    each = parts["attention"] // n + (parts["norms"] - last_norm) // n
-    dense = parts["dense_mlp"] // max(n - n_moe, 1)
-    routed = (parts["experts"] + parts["shared_experts"] + parts["router"]) // max(n_moe, 1)
+    norms = model.n_norms * last_norm
+    dense: dict[Part, int] = {"dense_mlp": parts["dense_mlp"] // max(model.n_layers - n_moe, 1)}
+    routed = {part: parts[part] // max(n_moe, 1) for part in _ROUTED}
     routing = set(model.moe_layers)
-    layers = tuple(
-        bytes_of(each + (routed if i in routing else dense), model.dtype) for i in range(n)
-    )
-    first = bytes_of(parts["embeddings"], model.dtype)
-    return Weights(first, layers, bytes_of(parts["head"] + last_norm, model.dtype))
+    layers = []
+    for i, (attention, small) in enumerate(attention_params(model)):
+        mlp = routed if i in routing else dense
+        found: dict[Part, int] = {"attention": attention, "norms": norms + small, **mlp}
+        layers.append(_stored(model, found))
+    first = part_bytes(model, "embeddings", parts["embeddings"])
+    last = _stored(model, {"head": parts["head"], "norms": last_norm})
+    return Weights(first, tuple(layers), last)
+
+
+def _stored(model: Model, parts: dict[Part, int]) -> int:
+    """Bytes of what is stored one after the other; of one type: rounded up once."""
+    if model.packing is None:
+        return bytes_of(sum(parts.values()), model.dtype)
+    return sum(part_bytes(model, part, n) for part, n in parts.items())
 
 
 def load_weights(folder: Path, model: Model) -> Weights | None:

@@ -118,3 +118,26 @@ def test_what_cannot_be_ends_with_one_line_and_code_2(argv, what, capsys):
     err = capsys.readouterr().err
     assert what in err
     assert len(err.splitlines()) == 1
+
+
+def test_a_model_of_an_unknown_family_is_told_and_said(tmp_path, capsys):
+    config = {"model_type": "rwkv9", "hidden_size": 64, "num_hidden_layers": 4}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    asked = ("parameters", "--model", str(tmp_path))
+    assert run(["workload", *asked]) == 2
+    assert "with --parameters" in capsys.readouterr().err
+    value = told(capsys, *asked, "--parameters", "7B")
+    assert value["parameters"] == 7 * 10**9
+    assert value["counted"] == "counted by --parameters: model_type rwkv9 is not known"
+    assert run(["workload", "parameters", "--parameters", "7B"]) == 2
+    assert "parameters: got 7000000000" in capsys.readouterr().err
+
+
+def test_a_study_says_who_counted_its_model(tmp_path, capsys):
+    config = {"model_type": "rwkv9", "hidden_size": 64, "num_hidden_layers": 4}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    out = ["--out", str(tmp_path / "out"), "--gpus", "4", "--schemes", "unicast", "--json"]
+    asked = ["model-push", "--model", str(tmp_path), "--parameters", "1M", *out]
+    assert run(["study", *asked]) == 0
+    rows = json.loads(capsys.readouterr().out)["defaults"]
+    assert ["1,000,000"] == [row["value"] for row in rows if row["name"] == "parameters"]
