@@ -131,8 +131,12 @@ def run_scenario(
     *,
     use_cache: bool = True,
     progress: Progress | None = None,
+    trace: Trace | None = None,
 ) -> list[Run]:
     """Run every scheme of a scenario that is not in the store yet.
+
+    Args:
+        trace: of the scenario, where it is loaded already.
 
     Returns:
         One run for each scheme, in the order asked for; those that cannot do the collective
@@ -141,7 +145,7 @@ def run_scenario(
     Raises:
         ConfigError: a fault of the scenario, or no scheme that can do it.
     """
-    stage = functools.cache(lambda: build_stage(scenario))
+    stage = functools.cache(lambda: build_stage(scenario, trace))
     runs: list[Run] = []
     refused: list[ConfigError] = []
     for name in scheme_names(scenario):
@@ -183,7 +187,7 @@ def scheme_names(scenario: Scenario) -> tuple[str, ...]:
     return scenario.schemes
 
 
-def build_stage(scenario: Scenario) -> Stage:
+def build_stage(scenario: Scenario, trace: Trace | None = None) -> Stage:
     """Net, routes and ranks of a scenario.
 
     Raises:
@@ -193,9 +197,10 @@ def build_stage(scenario: Scenario) -> Stage:
     check_links(net)
     workload = scenario.workload
     work = place_ranks(workload, net.n_hosts, scenario.seed) if workload else None
-    trace, hosts = None, tuple[int, ...]()
+    hosts = tuple[int, ...]()
     if (asked := scenario.trace) is not None:
-        trace = load_trace(asked.form, Path(asked.path), asked.skip_unknown, asked.ops_per_s)
+        trace = trace or trace_of(scenario)
+        assert trace is not None
         if all(phase.kind == "compute" for phase in trace.phases):
             raise ConfigError("trace.path", "nothing that is sent", "a trace that communicates")
         order = asked.order
@@ -206,6 +211,17 @@ def build_stage(scenario: Scenario) -> Stage:
         whole = SUMS if has_sums else FANS
     site = build_site(scenario, net)
     return Stage(net, build_routes(net), work, whole, site, trace, hosts)
+
+
+def trace_of(scenario: Scenario) -> Trace | None:
+    """The trace that a scenario names, if it does.
+
+    Raises:
+        ConfigError: what cannot be read, or not modelled.
+    """
+    if (asked := scenario.trace) is None:
+        return None
+    return load_trace(asked.form, Path(asked.path), asked.skip_unknown, asked.ops_per_s)
 
 
 def build_job(scenario: Scenario, name: str, stage: Stage) -> Job:

@@ -2,10 +2,11 @@
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
 
 from fanfold.cli import first_run
@@ -16,9 +17,10 @@ from fanfold.cli.study_tables import Bar, as_values, show_comparison
 from fanfold.errors import ConfigError, ExitCode
 from fanfold.results import query
 from fanfold.results.store import Store
-from fanfold.run import Run, run_scenario, scheme_names
+from fanfold.run import Run, run_scenario, scheme_names, trace_of
 from fanfold.scenario.scenario import Scenario
 from fanfold.schemes.catalog import CATALOG
+from fanfold.work.trace import Trace, has_collectives
 
 Out = Annotated[Path | None, typer.Option("--out", help="folder of results")]
 MAX_STUCK = 10
@@ -81,10 +83,12 @@ def compare(
     _check_heeded(asked, flags)
     store = Store(out if out is not None else results_home())
     try:
-        runs = run_all(asked, store, use_cache=not no_cache, is_shown=not as_json)
+        trace = trace_of(asked)
+        asked, notes = one_of_equals(asked, trace)
+        runs = run_all(asked, store, use_cache=not no_cache, is_shown=not as_json, trace=trace)
     except ConfigError as error:
         raise (error if scenario else by_flag(error)) from error
-    finish(runs, store, as_json=as_json)
+    finish(runs, store, as_json=as_json, notes=notes)
 
 
 def _check_heeded(scenario: Scenario, flags: Mapping[str, object]) -> None:
@@ -112,7 +116,27 @@ def _check_heeded(scenario: Scenario, flags: Mapping[str, object]) -> None:
             )
 
 
-def run_all(scenario: Scenario, store: Store, *, use_cache: bool, is_shown: bool) -> list[Run]:
+def one_of_equals(scenario: Scenario, trace: Trace | None) -> tuple[Scenario, list[str]]:
+    """One scheme where all would send the same, and what is to be said of a trace."""
+    if trace is None:
+        return scenario, []
+    notes = [f"left out of the trace: {name}, {n} times" for name, n in trace.skipped.items()]
+    names = scheme_names(scenario)
+    if len(names) > 1 and not has_collectives(trace):
+        same = f"all {len(names)} schemes send the same; one is shown"
+        notes.append(f"the trace has no collectives: {same}")
+        scenario = msgspec.structs.replace(scenario, schemes=names[:1])
+    return scenario, notes
+
+
+def run_all(
+    scenario: Scenario,
+    store: Store,
+    *,
+    use_cache: bool,
+    is_shown: bool,
+    trace: Trace | None = None,
+) -> list[Run]:
     """Run what is not kept, with a line on stderr that says how far it is."""
     if first_run.is_fitting(scenario):
         if is_shown:
@@ -121,17 +145,19 @@ def run_all(scenario: Scenario, store: Store, *, use_cache: bool, is_shown: bool
         if runs is not None:
             return runs
     with Bar(is_shown=is_shown) as bar:
-        return run_scenario(scenario, store, use_cache=use_cache, progress=bar.show)
+        return run_scenario(
+            scenario, store, use_cache=use_cache, progress=bar.show, trace=trace
+        )
 
 
-def finish(runs: list[Run], store: Store, *, as_json: bool) -> None:
+def finish(runs: list[Run], store: Store, *, as_json: bool, notes: Sequence[str] = ()) -> None:
     """Print a comparison once; a run that could not finish ends with code 4."""
     places = [store.place(run.run_id) for run in runs if run.run_id]
     rows = query.comparison(places)
     if as_json:
-        print(json.dumps(as_values(rows, query.ratios(places), runs)))
+        print(json.dumps(as_values(rows, query.ratios(places), runs, notes)))
     else:
-        show_comparison(rows, runs)
+        show_comparison(rows, runs, notes)
     if any(row["n_stuck"] or row["n_unfinished"] for row in rows):
         tell_error(_unfinished(rows, query.stuck(places)))
         raise typer.Exit(ExitCode.PARTIAL)

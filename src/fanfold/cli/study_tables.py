@@ -82,7 +82,9 @@ def format_count(n: int) -> str:
     return str(n)
 
 
-def show_comparison(rows: Sequence[Row], runs: Sequence[Run]) -> None:
+def show_comparison(
+    rows: Sequence[Row], runs: Sequence[Run], notes: Sequence[str] = ()
+) -> None:
     """One table, and a line for each scheme that was refused or counted its work."""
     console = screen()
     table = Table(box=SIMPLE, title=_title(rows[0]) if rows else None, title_justify="left")
@@ -101,10 +103,14 @@ def show_comparison(rows: Sequence[Row], runs: Sequence[Run]) -> None:
     for run in runs:
         if run.refusal:
             console.print(f"left out: {run.scheme}: {run.refusal}")
+    for note in notes:
+        console.print(note)
 
 
-def as_values(rows: Sequence[Row], ratios: Sequence[Row], runs: Sequence[Run]) -> Any:
-    """The same as one value of integers and text: runs, and refused."""
+def as_values(
+    rows: Sequence[Row], ratios: Sequence[Row], runs: Sequence[Run], notes: Sequence[str] = ()
+) -> Any:
+    """The same as one value of integers and text: runs, refused, and notes."""
     by_id = {run.run_id: run for run in runs}
     more = {row["run_id"]: row for row in ratios}
     told = []
@@ -117,7 +123,7 @@ def as_values(rows: Sequence[Row], ratios: Sequence[Row], runs: Sequence[Run]) -
         }
         told.append({**more[row["run_id"]], **row, **speed})
     refused = [{"scheme": r.scheme, "reason": r.refusal} for r in runs if r.refusal]
-    return {"runs": told, "refused": refused}
+    return {"runs": told, "refused": refused, "notes": list(notes)}
 
 
 def _title(row: Row) -> str:

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from fanfold.cli import workload_flags as flags
 from fanfold.cli.console import bold, print_json, screen
+from fanfold.cli.verb import given
 from fanfold.cli.workload_cells import size_of, table_of
 from fanfold.cli.workload_takes import check_listing, check_of, check_of_trace
 from fanfold.cli.workload_trace import show_trace
@@ -72,7 +73,7 @@ def workload(
         return
     if (trace_file := form_of(name)) is not None:
         check_of_trace(ctx)
-        links = flags.links_of(rate, latency)
+        links = flags.links_of(rate, latency if "latency" in given(ctx) else "0s")
         show_trace(trace_file, skip_unknown, flags.ops_of(ops_rate), links, as_json)
         return
     work = workload_of(name)
@@ -83,8 +84,7 @@ def workload(
     pushed = flags.Pushed(size, regions, replicas, rate, within, rtt, price)
     served = flags.Served(rounds, clusters, neighbours, every, latency, flops)
     named = flags.Named(model, parameters)
-    ask = flags.ask_of(named, layout, routing, pushed, served, seed)
-    _tell(work, ask, as_json)
+    _tell(work, flags.ask_of(named, layout, routing, pushed, served, seed), as_json)
 
 
 def _tell(work: Workload, ask: Ask, as_json: bool) -> None:

@@ -34,11 +34,13 @@ def show_trace(
     console = screen()
     console.print(Text.assemble(bold(str(path)), f": {gist.n_ranks:,} ranks"))
     console.print(table_of(rows))
-    shown = f"{format_rate(rate_bps)} and {format_duration(latency_ps)}"
+    late = f"{format_duration(latency_ps)} of latency" if latency_ps else "no latency"
+    shown = f"{format_rate(rate_bps)} and {late}"
     share = gist.share_ppb * 1000 // int(PPB_ONE)
+    busy = f"{format_duration(gist.busy_ps)}, {share // 10}.{share % 10} %"
     console.print(
-        f"longest path at {shown}, no link shared: {format_duration(gist.path_ps)}; the "
-        f"busiest rank computes {format_duration(gist.busy_ps)}, {share // 10}.{share % 10} %"
+        f"at links of {shown} no scheme is faster than {format_duration(gist.path_ps)}; "
+        f"the busiest rank computes {busy}"
     )
     for name, n in trace.skipped.items():
         console.print(f"left out: {name}, {n} times")

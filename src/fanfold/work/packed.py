@@ -26,7 +26,7 @@ _PREFIX = "language_model."
 """Before the names of a model that has other encoders beside."""
 _MOST_PATTERN = 256
 MX_GROUP, MX_SCALE_BITS = 32, 8
-"""OCP Microscaling Formats (MX) 1.0, section 5.1: a scale of 8 bits for each 32 values."""
+"""Microscaling Formats 1.0, section 5.1: a scale of 8 bits for each 32 values."""
 SCALE_BITS = 16
 
 

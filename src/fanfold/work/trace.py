@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, NamedTuple, get_args
 
 from fanfold.errors import ConfigError
+from fanfold.units import PS_PER_SECOND
 from fanfold.work.collective import Kind
 from fanfold.work.parallel import wire_bytes
 from fanfold.work.push import send_ps
@@ -146,10 +147,39 @@ def _steps(phase: Phase) -> int:
     return steps.get(phase.kind, 1)
 
 
+def least(rate_bps: int, latency_ps: int) -> Callable[[Phase], int]:
+    """Time of a phase alone that no scheme goes below where hosts have links of that rate.
+
+    A host's link carries what the host has to say, or to hear, once: of an all_reduce, a
+    broadcast and a reduce all bytes, of the others all but its own share. One latency each.
+    """
+
+    def cost(phase: Phase) -> int:
+        n = len(phase.ranks)
+        match phase.kind:
+            case "compute":
+                return phase.duration_ps
+            case "message" | "all_reduce" | "broadcast" | "reduce":
+                n_bytes = phase.n_bytes if n > 1 else 0
+            case "barrier":
+                n_bytes = 0
+            case _:
+                n_bytes = phase.n_bytes * (n - 1) // n
+        return n_bytes * 8 * PS_PER_SECOND // rate_bps + (latency_ps if n > 1 else 0)
+
+    return cost
+
+
 def critical_path_ps(trace: Trace, rate_bps: int, latency_ps: int) -> int:
-    """End of the last part by ``closed_form``: no link is shared, so nothing can be faster."""
-    end = times_of(trace, closed_form(rate_bps, latency_ps)).end_ps
+    """End of the last part by ``least``: no link is shared, so nothing can be faster."""
+    end = times_of(trace, least(rate_bps, latency_ps)).end_ps
     return max((max(parts) for parts in end), default=0)
+
+
+def has_collectives(trace: Trace) -> bool:
+    """Something that schemes do in ways of their own."""
+    kinds = {phase.kind for phase in trace.phases if len(phase.ranks) > 1}
+    return not kinds <= {"message", "gather", "scatter"}
 
 
 class _Walk:
@@ -237,6 +267,15 @@ def _circle(phases: Sequence[Phase], is_over: list[list[bool]]) -> ConfigError:
         seen[at] = None
         at = before(*at)
     circle = list(seen)[list(seen).index(at) :]
+    return _told_circle(phases, circle)
+
+
+def _told_circle(phases: Sequence[Phase], circle: list[tuple[int, int]]) -> ConfigError:
     names = [phases[i].where for i, _ in circle]
     shown = " <- ".join([*names[:6], "..." if len(names) > 6 else names[0]])
-    return ConfigError(names[0], f"waits for itself: {shown}", "dependencies without a circle")
+    ranks = [str(rank) for rank in sorted({phases[i].ranks[k] for i, k in circle})]
+    told = "waits for itself"
+    if len(ranks) > 1:
+        some = ", ".join(ranks[:6] + ["..."] * (len(ranks) > 6))
+        told = f"ranks {some} wait for each other in a circle"
+    return ConfigError(names[0], f"{told}: {shown}", "dependencies without a circle")

@@ -1,4 +1,4 @@
-"""What a trace holds, as rows for a table, and how fast it could be at best."""
+"""What a trace holds, as rows for a table, and below what time no scheme gets."""
 
 from typing import NamedTuple
 
@@ -41,7 +41,7 @@ def rows_of(trace: Trace) -> list[Row]:
 
 
 def gist_of(trace: Trace, rate_bps: int, latency_ps: int) -> Gist:
-    """Longest path of computing and sending, no link shared."""
+    """Longest path of computing and sending, no link shared: a bound for every scheme."""
     path = critical_path_ps(trace, rate_bps, latency_ps)
     busy = max(busy_ps(trace), default=0)
     share = int(PPB_ONE) * busy // path if path else 0

@@ -2,10 +2,12 @@ import json
 from pathlib import Path
 
 import pytest
+from chakra_traces import MEM_LOAD, RECV, SEND, Writer
 
 from fanfold.cli.main import run
 from fanfold.results.store import Store
 from fanfold.scenario.scenario import load_scenario, run_id
+from fanfold.work import chakra_schema
 
 TRACES = Path(__file__).parents[1] / "work" / "traces"
 GOAL = """num_ranks 2
@@ -41,7 +43,9 @@ def test_a_trace_is_told_before_it_runs(capsys):
     assert (value["n_ranks"], value["busy_ps"]) == (4, 313 * 10**6)
     # 303 us, a sum of 1 MiB and one of 4 MiB by two, a broadcast of 1 MiB to four, 10 us
     sent = (1 << 20) * 20 + (1 << 22) * 20 + (1 << 20) * 20
-    assert value["path_ps"] == 313 * 10**6 + sent + (2 + 2 + 2) * 5 * 10**6
+    assert value["path_ps"] == 313 * 10**6 + sent
+    late = told(capsys, "workload", f"chakra:{TRACES / 'step'}", "--latency", "5us")
+    assert late["path_ps"] == 313 * 10**6 + sent + 3 * 5 * 10**6
     assert [row["kind"] for row in value["rows"]] == ["compute", "all_reduce", "broadcast"]
     assert run(["workload", f"chakra:{TRACES / 'step'}"]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -52,16 +56,54 @@ def test_a_trace_is_told_before_it_runs(capsys):
 def test_every_scheme_that_is_asked_for_runs_a_trace(capsys, tmp_path):
     value = compare(
         capsys,
-        f"chakra:{TRACES / 'pipeline'}",
+        f"chakra:{TRACES / 'step'}",
         tmp_path,
         *("--schemes", "unicast,fanfold,ring", "--fidelity", "flow"),
     )
     assert len(value["runs"]) == 3
     for row in value["runs"]:
-        assert (row["workload"], row["n_ranks"], row["n_bytes"]) == ("chakra", 3, 4 * 4096)
-        assert row["busy_ps"] == 46 * 10**6
+        assert (row["workload"], row["n_ranks"], row["n_bytes"]) == ("chakra", 4, 11 << 20)
+        assert row["busy_ps"] == 313 * 10**6
         assert row["end_ps"] > row["busy_ps"]
         assert row["n_stuck"] == 0
+
+
+@pytest.mark.parametrize("name", ["step", "collectives", "pipeline"])
+def test_no_scheme_is_faster_than_the_bound(name, capsys, tmp_path):
+    """Links of the star have 400 Gbit/s and some latency."""
+    folder = f"chakra:{TRACES / name}"
+    bound = told(capsys, "workload", folder, "--rate", "400Gbps")["path_ps"]
+    schemes = "unicast,ring,chain,double-binary-tree,direct,sharp,bier,fanfold"
+    more = ("--schemes", schemes, "--topology", "star:hosts=4,rate=400Gbps")
+    rows = compare(capsys, folder, tmp_path, *more, "--fidelity", "flow")["runs"]
+    assert all(row["end_ps"] >= bound for row in rows)
+    assert len(rows) == (1 if name == "pipeline" else 8)
+    assert min(row["end_ps"] for row in rows) < 3 * bound
+
+
+def test_a_trace_without_collectives_is_one_row(capsys, goal, tmp_path):
+    value = compare(capsys, goal, tmp_path, "--fidelity", "flow")
+    assert [row["scheme"] for row in value["runs"]] == ["unicast"]
+    assert value["notes"] == [
+        "the trace has no collectives: all 17 schemes send the same; one is shown"
+    ]
+
+
+def test_what_a_comparison_left_out_of_a_trace_is_listed(capsys, tmp_path):
+    (tmp_path / "left").mkdir()
+    load = (MEM_LOAD, {"tensor_size": 9})
+    send = (SEND, {"comm_dst": 1, "comm_src": 0, "comm_size": 4096, "comm_tag": 1})
+    recv = (RECV, {"comm_dst": 1, "comm_src": 0, "comm_size": 4096, "comm_tag": 1})
+    for rank, nodes in enumerate(([load, send], [recv])):
+        writer = Writer(chakra_schema)
+        for kind, attrs in nodes:
+            writer.node(kind, "op", **attrs)
+        (tmp_path / "left" / f"t.{rank}.et").write_bytes(writer.stream())
+    asked = (f"chakra:{tmp_path / 'left'}", tmp_path / "out", "--schemes", "unicast")
+    value = compare(capsys, *asked, "--skip-unknown", "--fidelity", "flow")
+    assert value["notes"] == ["left out of the trace: MEM_LOAD_NODE, 1 times"]
+    again = compare(capsys, *asked, "--skip-unknown", "--fidelity", "flow")
+    assert (again["runs"][0]["is_cached"], again["notes"]) == (True, value["notes"])
 
 
 def test_who_stood_in_is_printed(capsys, tmp_path):

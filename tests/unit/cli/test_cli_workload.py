@@ -140,4 +140,4 @@ def test_a_study_says_who_counted_its_model(tmp_path, capsys):
     asked = ["model-push", "--model", str(tmp_path), "--parameters", "1M", *out]
     assert run(["study", *asked]) == 0
     rows = json.loads(capsys.readouterr().out)["defaults"]
-    assert ["1,000,000"] == [row["value"] for row in rows if row["name"] == "parameters"]
+    assert [row["value"] for row in rows if row["name"] == "parameters"] == ["1,000,000"]

@@ -151,7 +151,7 @@ def test_a_circle_over_two_ranks(write):
     """Rank 0 sums in group a, then in b; rank 1 the other way round."""
     groups = {"a": [0, 1], "b": [0, 1]}
     a, b = ((COLL, {**BIG, "pg_name": name}) for name in "ab")
-    with pytest.raises(ConfigError, match="waits for itself"):
+    with pytest.raises(ConfigError, match="ranks 0, 1 wait for each other in a circle"):
         load_chakra(write([a, b], [(b[0], dict(b[1])), (a[0], dict(a[1]))], groups=groups))
 
 

@@ -76,7 +76,8 @@ def test_two_that_send_before_they_receive_do_not_block_each_other():
 def test_two_that_receive_before_they_send_are_a_circle():
     body = "r: recv 8b from {0}\ns: send 8b to {0}\ns requires r\n"
     text = "num_ranks 2\n" + "".join(f"rank {r} {{\n{body.format(1 - r)}}}\n" for r in range(2))
-    with pytest.raises(ConfigError, match=r"waits for itself: goal:\d+ rank \d [rs] <- goal"):
+    told = r"ranks 0, 1 wait for each other in a circle: goal:\d+ rank \d [rs] <- goal"
+    with pytest.raises(ConfigError, match=told):
         read_goal(text)
 
 

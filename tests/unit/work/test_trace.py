@@ -58,7 +58,7 @@ def test_the_longest_path_by_hand():
         {},
         (),
     )
-    assert critical_path_ps(trace, RATE, 100) == 9 + 10 + 200 + 3
+    assert critical_path_ps(trace, RATE, 100) == 9 + 10 + 100 + 3
     times = times_of(trace, closed_form(RATE, 100))
     assert times.begin_ps[2] == [5, 9]
     assert times.end_ps[2] == [219, 219]
