@@ -83,12 +83,9 @@ def compare(
     _check_heeded(asked, flags)
     store = Store(out if out is not None else results_home())
     try:
-        trace = trace_of(asked)
-        asked, notes = one_of_equals(asked, trace)
-        runs = run_all(asked, store, use_cache=not no_cache, is_shown=not as_json, trace=trace)
+        _run(asked, store, use_cache=not no_cache, as_json=as_json)
     except ConfigError as error:
         raise (error if scenario else by_flag(error)) from error
-    finish(runs, store, as_json=as_json, notes=notes)
 
 
 def _check_heeded(scenario: Scenario, flags: Mapping[str, object]) -> None:
@@ -114,6 +111,13 @@ def _check_heeded(scenario: Scenario, flags: Mapping[str, object]) -> None:
             raise ConfigError(
                 flag, flags[flag], f"none without one of {', '.join(sorted(heed))}"
             )
+
+
+def _run(scenario: Scenario, store: Store, *, use_cache: bool, as_json: bool) -> None:
+    trace = trace_of(scenario)
+    asked, notes = one_of_equals(scenario, trace)
+    runs = run_all(asked, store, use_cache=use_cache, is_shown=not as_json, trace=trace)
+    finish(runs, store, as_json=as_json, notes=notes)
 
 
 def one_of_equals(scenario: Scenario, trace: Trace | None) -> tuple[Scenario, list[str]]:

@@ -37,11 +37,9 @@ def show_trace(
     late = f"{format_duration(latency_ps)} of latency" if latency_ps else "no latency"
     shown = f"{format_rate(rate_bps)} and {late}"
     share = gist.share_ppb * 1000 // int(PPB_ONE)
-    busy = f"{format_duration(gist.busy_ps)}, {share // 10}.{share % 10} %"
-    console.print(
-        f"at links of {shown} no scheme is faster than {format_duration(gist.path_ps)}; "
-        f"the busiest rank computes {busy}"
-    )
+    busy = f"{format_duration(gist.busy_ps)}, {share // 10}.{share % 10} % of that"
+    console.print(f"no scheme is faster than {format_duration(gist.path_ps)}: links of {shown}")
+    console.print(f"the busiest rank computes {busy}")
     for name, n in trace.skipped.items():
         console.print(f"left out: {name}, {n} times")
     for note in trace.notes:
