@@ -81,26 +81,17 @@ def study(
     for flag, value in (("--pj-per-bit", pj_per_bit), ("--watts", watts)):
         if not 0 <= value <= MICRO:
             raise ConfigError(flag, value, f"0..{MICRO}")
-    given = {
-        "model": model,
-        "parameters": parameters,
-        "gpus": gpus,
-        "topology": topology,
-        "loss": loss,
-    }
-    flags = {name: str(value) for name, value in given.items() if value is not None}
-    swept = read_sweep(sweep or [])
+    given = {"model": model, "parameters": parameters, "gpus": gpus}
+    given |= {"topology": topology, "loss": loss}
     asks = asks_of(
         kind,
-        flags,
+        {name: str(value) for name, value in given.items() if value is not None},
         schemes=tuple(name.strip() for name in schemes.split(",")),
-        sweep=swept,
+        sweep=read_sweep(sweep or []),
         seed=seed,
         prices=(micro_usd(price), pj_per_bit, watts),
     )
-    if submit is not None and jobs is not None:
-        raise ConfigError("--jobs", jobs, "none beside --submit: the cluster decides")
-    how: Submit = on_cluster(submit) if submit else here(jobs if jobs is not None else cores())
+    how = _how(submit, jobs)
     line = Line(is_shown=not as_json)
     try:
         with line:
@@ -116,6 +107,13 @@ def study(
         text = f"interrupted: {line.n_done} of {line.n_tasks} runs are kept"
         raise CheckFailed(f"{text}; the same command goes on") from None
     _finish(made, as_json=as_json)
+
+
+def _how(submit: str | None, jobs: int | None) -> Submit:
+    """Where runs are made."""
+    if submit is not None and jobs is not None:
+        raise ConfigError("--jobs", jobs, "none beside --submit: the cluster decides")
+    return on_cluster(submit) if submit else here(jobs if jobs is not None else cores())
 
 
 def read_sweep(texts: list[str]) -> tuple[tuple[str, tuple[str, ...]], ...]:

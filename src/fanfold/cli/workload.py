@@ -72,8 +72,7 @@ def workload(
         _print_catalog(as_json)
         return
     if (trace_file := form_of(name)) is not None:
-        check_of_trace(ctx)
-        links = flags.links_of(rate, latency if "latency" in given(ctx) else "0s")
+        links = _links(ctx, rate, latency)
         show_trace(trace_file, skip_unknown, flags.ops_of(ops_rate), links, as_json)
         return
     work = workload_of(name)
@@ -85,6 +84,12 @@ def workload(
     served = flags.Served(rounds, clusters, neighbours, every, latency, flops)
     named = flags.Named(model, parameters)
     _tell(work, flags.ask_of(named, layout, routing, pushed, served, seed), as_json)
+
+
+def _links(ctx: typer.Context, rate: str, latency: str) -> tuple[int, int]:
+    """Of a trace, whose bound has no latency but one that was given."""
+    check_of_trace(ctx)
+    return flags.links_of(rate, latency if "latency" in given(ctx) else "0s")
 
 
 def _tell(work: Workload, ask: Ask, as_json: bool) -> None:
