@@ -21,6 +21,7 @@ from fanfold.results.store import SCENARIO, Store
 from fanfold.results.writer import RunKey
 from fanfold.scenario.fidelity import Choice, choose, left_out
 from fanfold.scenario.horizon import check_horizon, check_links
+from fanfold.scenario.least import check_room
 from fanfold.scenario.matrix import load_matrix
 from fanfold.scenario.ranks import place_ranks, place_trace, sources_of
 from fanfold.scenario.scenario import (
@@ -245,6 +246,8 @@ def build_job(scenario: Scenario, name: str, stage: Stage) -> Job:
     program = with_feedback(program, settings)
     check_horizon(stage.net, program, settings)
     choice = choose(scenario.fidelity, stage.net, stage.routes, program, settings)
+    if choice.rung != "flow":
+        check_room(settings, program, stage.net.n_hosts, choice.segment_pkts)
     if stage.work is not None and choice.rung != "flow" and program.chunks > 1:
         plain = _scheme(name).build(stage.work, SchemeOptions(), stage.site)
         program = with_feedback(plain, settings)

@@ -124,7 +124,7 @@ def test_a_sprayed_permutation(name, middle_us, last_us):
 def test_one_path_a_message_is_far_worse():
     """Five or six messages meet on some link: 868 us or 1,037, hardly anything between."""
     ends = [known("cycle 1024", seed).end_ps for seed in range(1, 8)]
-    assert 880 * US <= median(ends) <= 1_120 * US
+    assert within(median(ends), median([871, 1037, 868, 1041, 1039]), 0.01)
     assert 4 <= median(ends) / known("cycle 1024 sprayed").end_ps <= 6
     assert len(set(ends)) > 1
 

@@ -79,13 +79,14 @@ def compare(
         "--skip-unknown": skip_unknown or None,
         "--ops-rate": ops_rate,
     }
-    asked = scenario_of(scenario, {k: v for k, v in flags.items() if v is not None})
+    told = {k: v for k, v in flags.items() if v is not None}
+    asked = scenario_of(scenario, told)
     _check_heeded(asked, flags)
     store = Store(out if out is not None else results_home())
     try:
         _run(asked, store, use_cache=not no_cache, as_json=as_json)
     except ConfigError as error:
-        raise (error if scenario else by_flag(error)) from error
+        raise (error if scenario else by_flag(error, told)) from error
 
 
 def _check_heeded(scenario: Scenario, flags: Mapping[str, object]) -> None:

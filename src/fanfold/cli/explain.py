@@ -11,6 +11,7 @@ from rich.table import Table
 from fanfold.cli.console import screen
 from fanfold.cli.study_flags import results_home
 from fanfold.cli.study_tables import Bar
+from fanfold.errors import ConfigError
 from fanfold.results.store import Store
 from fanfold.run import Story, trace_run
 from fanfold.sim.timeline import Step
@@ -20,7 +21,13 @@ _TIMES = ("wait", "serialisation", "propagation", "switch")
 
 
 def explain(
-    run: Annotated[str, typer.Argument(help="run id of `fanfold compare`, or its start")],
+    run: Annotated[
+        str | None,
+        typer.Argument(help="run id of `fanfold compare`, or its start", show_default=False),
+    ] = None,
+    *,
+    last: Annotated[bool, typer.Option("--last", help="the run made last")] = False,
+    scheme: Annotated[str | None, typer.Option(help="of --last: the last run by it")] = None,
     item: Annotated[int, typer.Option(help="message or fan, from 0")] = 0,
     packet: Annotated[int, typer.Option(help="of the item, from 0")] = 0,
     out: Annotated[Path | None, typer.Option("--out", help="folder of results")] = None,
@@ -28,6 +35,12 @@ def explain(
 ) -> None:
     """Make a run again and follow one packet, its copies and what answers it."""
     store = Store(out if out is not None else results_home())
+    if (run is None) != last:
+        got = "nothing" if run is None else f"{run} and --last"
+        raise ConfigError("RUN", got, "a run, or --last")
+    if scheme is not None and not last:
+        raise ConfigError("--scheme", scheme, "none without --last: a run has one scheme")
+    run = store.newest(scheme or "") if run is None else run
     with Bar(is_shown=not as_json) as bar:
         story = trace_run(store, run, item, packet, bar.show)
     if as_json:

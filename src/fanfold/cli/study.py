@@ -105,7 +105,8 @@ def study(
             )
     except KeyboardInterrupt:
         text = f"interrupted: {line.n_done} of {line.n_tasks} runs are kept"
-        raise CheckFailed(f"{text}; the same command goes on") from None
+        more = "the same command goes on; report --last shows what is there"
+        raise CheckFailed(f"{text}; {more}") from None
     _finish(made, as_json=as_json)
 
 

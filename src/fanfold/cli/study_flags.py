@@ -1,6 +1,6 @@
 """Flags of `fanfold compare` as a scenario; where results lie."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -53,12 +53,20 @@ def scenario_of(file: Path | None, flags: Mapping[str, str | int]) -> Scenario:
     try:
         return read_scenario(_table(flags))
     except ConfigError as error:
-        raise by_flag(error) from error
+        raise by_flag(error, flags) from error
 
 
-def by_flag(error: ConfigError) -> ConfigError:
-    """The same error, with the flag in the place of the scenario's key."""
+def by_flag(error: ConfigError, given: Collection[str]) -> ConfigError:
+    """The same error, with the flag in the place of the scenario's key.
+
+    Args:
+        given: flags that were given: no other is blamed, the ranks are then the topology's.
+    """
     field = _FLAG_OF.get(error.field, error.field)
+    if field == "--gpus" and field not in given:
+        field = "--topology"
+    elif field.startswith("--") and field not in given:
+        field = error.field
     return ConfigError(field, error.got, error.allowed)
 
 

@@ -9,6 +9,7 @@ from rich.progress import Progress, SpinnerColumn
 from rich.table import Table
 
 from fanfold.cli.console import Words, error_screen, screen
+from fanfold.cli.pulse import Pulse
 from fanfold.live.clock import now_ps
 from fanfold.results.query import Row
 from fanfold.run import Run
@@ -32,6 +33,7 @@ class Bar:
 
     def __init__(self, *, is_shown: bool) -> None:
         console = error_screen()
+        self._pulse = Pulse(is_on=not console.is_terminal)
         self._bar = Progress(
             SpinnerColumn(),
             Words("{task.description}"),
@@ -67,6 +69,7 @@ class Bar:
             f"{format_count(per_second(n_hops, spent_ps))} hops/s, {left} left"
         )
         self._bar.update(self._task, description=text)
+        self._pulse.tell(text)
 
 
 def per_second(n: int, wall_ps: int) -> int:

@@ -4,10 +4,18 @@ from types import TracebackType
 from typing import Any
 
 from rich.box import SIMPLE
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 
 from fanfold.cli.console import error_screen, print_json, screen
+from fanfold.cli.pulse import Pulse
 from fanfold.report.amounts import format_value, label_of
 from fanfold.study.api import kinds_of
 from fanfold.study.result import Row, Study
@@ -22,11 +30,14 @@ class Line:
     def __init__(self, *, is_shown: bool) -> None:
         console = error_screen()
         self.n_done = self.n_tasks = 0
+        self._pulse = Pulse(is_on=not console.is_terminal)
+        self._n_kept = 0
         self._bar = Progress(
             TextColumn("{task.fields[what]}"),
             BarColumn(),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
+            TimeRemainingColumn(),
             console=console,
             transient=True,
             disable=not (is_shown and console.is_terminal),
@@ -48,6 +59,10 @@ class Line:
     def tell(self, n_done: int, n_tasks: int, what: str) -> None:
         """Take how far it is."""
         self.n_done, self.n_tasks = n_done, n_tasks
+        if not what:
+            self._n_kept = n_done
+        left = self._pulse.left(n_done - self._n_kept, n_tasks - n_done)
+        self._pulse.tell(f"{n_done} of {n_tasks} runs, {left} left, last {what}")
         kept = f"{n_done} kept already" if n_done else "the first runs"
         self._bar.update(self._task, completed=n_done, total=n_tasks, what=what or kept)
 

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import mkdtemp
@@ -81,6 +82,31 @@ class Store:
             allowed = ", ".join(known[:8]) + (", ..." if len(known) > 8 else "")
             raise ConfigError("RUN", got, f"one run of {self.folder}: {allowed or 'none yet'}")
         return found[0]
+
+    def newest(self, scheme: str = "") -> str:
+        """The run id of the run that was written last, of a scheme where one is named.
+
+        Raises:
+            ConfigError: there is none.
+        """
+        files = sorted(
+            self.folder.glob(f"*/{DIGESTS}"),
+            key=lambda file: (file.stat().st_mtime_ns, file.parent.name),
+        )
+        for file in reversed(files):
+            if self._has_scheme(file.parent, scheme):
+                return file.parent.name
+        got = f"no run by {scheme}" if scheme else "nothing"
+        raise ConfigError("--last", got, f"a run of {self.folder}; fanfold compare makes one")
+
+    @staticmethod
+    def _has_scheme(place: Path, scheme: str) -> bool:
+        """Whether a run can be made again, and is by the scheme."""
+        try:
+            table = tomllib.loads((place / SCENARIO).read_text(encoding="utf-8"))
+        except (OSError, tomllib.TOMLDecodeError):
+            return False
+        return not scheme or table.get("schemes") == [scheme]
 
 
 def _digests(folder: Path) -> dict[str, str]:

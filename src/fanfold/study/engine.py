@@ -3,7 +3,7 @@
 What was stopped goes on where it was: a task whose row is in the folder is not run again.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from fanfold.errors import CheckFailed, ConfigError
 from fanfold.study.ask import Ask
@@ -11,9 +11,10 @@ from fanfold.study.keep import Shelf
 from fanfold.study.result import Row, Study
 from fanfold.study.summary import build_study
 from fanfold.study.sweep import tasks_of
-from fanfold.study.task import Fault, task_id
+from fanfold.study.task import Fault, StudyTask, task_id
 from fanfold.study.workers import Submit
 
+INTERRUPTED = "not run: the study was interrupted; the same command goes on"
 Tell = Callable[[int, int, str], None]
 """Called with how many tasks are done, of how many, and which was the last."""
 
@@ -44,17 +45,30 @@ def run_study(
     n_done = len(tasks) - len(left)
     if tell:
         tell(n_done, len(tasks), "")
-    for place, got in submit([tasks[i] for i in left], shelf.folder) if left else ():
-        task = tasks[left[place]]
-        if isinstance(got, Fault):
-            raise ConfigError(got.field, got.got, got.allowed)
-        rows[left[place]] = got
-        n_done += 1
-        if tell:
-            tell(n_done, len(tasks), " ".join([task.scheme, *task.point.values()]))
+    try:
+        for place, got in submit([tasks[i] for i in left], shelf.folder) if left else ():
+            task = tasks[left[place]]
+            if isinstance(got, Fault):
+                raise ConfigError(got.field, got.got, got.allowed)
+            rows[left[place]] = got
+            n_done += 1
+            if tell:
+                tell(n_done, len(tasks), " ".join([task.scheme, *task.point.values()]))
+    except KeyboardInterrupt:
+        if n_done:
+            shelf.put_study(build_study(ask, tasks, _with_gaps(tasks, rows), command))
+        raise
     whole = [row for row in rows if row is not None]
     if len(whole) < len(tasks):
         raise CheckFailed(f"{len(tasks) - len(whole)} of {len(tasks)} runs gave nothing")
     study = build_study(ask, tasks, whole, command)
     shelf.put_study(study)
     return study
+
+
+def _with_gaps(tasks: Sequence[StudyTask], rows: Sequence[Row | None]) -> list[Row]:
+    """Rows that are there, and for each other one why it is not."""
+    return [
+        row or Row(task.scheme, dict(task.point), refusal=INTERRUPTED)
+        for task, row in zip(tasks, rows, strict=True)
+    ]

@@ -247,7 +247,8 @@ def rows_with(name: str, changes: dict[str, Any]) -> bytes:
         )
     ]
     try:
-        ask: Ask = workload_flags.ask_of(usual["model"], *parts, usual["seed"])
+        named = workload_flags.Named(usual["model"], None)
+        ask: Ask = workload_flags.ask_of(named, *parts, usual["seed"])
         return msgspec.json.encode(workload_of(name).rows(ask))
     except ConfigError:
         return rows_with(name, {}) if changes else b""

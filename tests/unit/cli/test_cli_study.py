@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from fanfold.cli import compare as compare_module
+from fanfold.cli import pulse as pulse_module
 from fanfold.cli import sim_bench as sim_bench_module
 from fanfold.cli.main import run
 from fanfold.cli.sim_bench import measure
@@ -185,6 +186,82 @@ def test_explain_follows_a_packet(capsys: pytest.CaptureFixture[str]) -> None:
     assert "fan 0, h0 to 3 hosts, 20,000 bytes" in out
     assert "feedback" in out
     assert run(["explain", "nothing"]) == 2
+    capsys.readouterr()
+    assert run(["explain", "--last", "--json"]) == 0
+    assert told(capsys)["run_id"] == ids["unicast"]
+    assert run(["explain", "--last", "--scheme", "fanfold", "--json"]) == 0
+    assert told(capsys)["run_id"] == ids["fanfold"]
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        ((), "RUN: got 'nothing', allowed: a run, or --last"),
+        (("--last",), "a run of"),
+        (("x", "--last"), "RUN: got 'x and --last'"),
+        (("x", "--scheme", "ring"), "--scheme: got 'ring'"),
+    ],
+)
+def test_explain_says_which_run_it_wants(
+    argv: tuple[str, ...], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["explain", *argv]) == 2
+    assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("scheme", "settings", "code", "words"),
+    [
+        ("unicast", "queue_bytes = 4159", 2, "or 4160 and more: a packet"),
+        ("unicast", "queue_bytes = 4160", 0, ""),
+        ("fanfold", "queue_bytes = 4160", 2, "settings.queue_bytes: got 4160"),
+    ],
+)
+def test_a_queue_holds_a_packet(
+    scheme: str,
+    settings: str,
+    code: int,
+    words: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """4,096 bytes and 64 of headers; a fan's packet has a BitString more."""
+    text = 'topology = "star:hosts=3"\nschemes = ["%s"]\n[workload]\nkind = "broadcast"\n'
+    file = tmp_path / "a.toml"
+    file.write_text(f"{text % scheme}n_bytes = 20000\n[settings]\n{settings}\n")
+    assert run(["compare", str(file)]) == code
+    assert words in capsys.readouterr().err
+
+
+def test_a_window_holds_a_train(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "a.toml"
+    head = 'topology = "star:hosts=3"\nschemes = ["unicast"]\nfidelity = "train"\n'
+    work = '[workload]\nkind = "broadcast"\nn_bytes = 20000\n[settings]\nwindow_pkts = '
+    file.write_text(f"{head}{work}1\n")
+    assert run(["compare", str(file)]) == 2
+    assert "or 2 and more, a train" in capsys.readouterr().err
+    file.write_text(f"{head}{work}2\n")
+    assert run(["compare", str(file)]) == 0
+
+
+def test_a_flag_that_was_not_given_is_not_blamed(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["compare", "--workload", "all_reduce:1MiB", "--schemes", "halving-doubling"]
+    assert run([*asked, "--topology", "star:hosts=6"]) == 2
+    assert "--topology: got 6" in capsys.readouterr().err
+    assert run([*asked, "--topology", "star:hosts=8", "--gpus", "6"]) == 2
+    assert "--gpus: got 6" in capsys.readouterr().err
+
+
+def test_a_log_has_a_line_now_and_then(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    second = 10**12
+    times = iter([0, 4 * second, 5 * second, 6 * second, 10 * second])
+    monkeypatch.setattr(pulse_module, "now_ps", lambda: next(times))
+    pulse = pulse_module.Pulse(is_on=True)
+    for word in ("early", "first", "soon", "second"):
+        pulse.tell(word)
+    assert capsys.readouterr().err.splitlines() == ["5 s: first", "10 s: second"]
 
 
 def test_bench_programs_are_those_of_the_rule() -> None:

@@ -90,6 +90,18 @@ def test_what_was_stopped_goes_on_where_it_was(tmp_path: Path) -> None:
     assert ran == ["pim-sm", "unicast", "fanfold", "pim-sm"]
 
 
+def test_what_was_stopped_can_be_reported(tmp_path: Path) -> None:
+    def one(tasks: Sequence[StudyTask], folder: Path) -> Iterator[Got]:
+        yield 0, workers.work(tasks[0], str(folder))
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_study(ASK, Shelf(tmp_path), "x", submit=one)
+    study = Shelf(tmp_path).study()
+    assert [bool(row.values) for row in study.rows] == [True, False, False]
+    assert all("interrupted" in row.refusal for row in study.rows[1:])
+
+
 def test_a_row_that_was_cut_short_is_made_again(tmp_path: Path) -> None:
     study = made(tmp_path)
     file = tmp_path / "tasks" / f"{task_id(tasks_of(ASK)[0])}.json"
