@@ -132,7 +132,8 @@ class Slot:
         self.signals = [(0, 0, 255, 0)]  # pressure, queue, room, whose
         self.n_merged = 0
         self.behind = {0}
-        self.deadline_ps = 0
+        self.deadline_ps = self.wait_ps = self.armed_ps = 0
+        self.is_late = False
 
     def hear(self, word: Word) -> None:
         """Sets do not count twice."""
@@ -169,30 +170,45 @@ class Slot:
 
 
 class Slots:
-    """A slot table without a bound; what goes up is taken out."""
+    """A slot table without a bound, one level above the leaves; what goes up is taken out."""
 
-    def __init__(self) -> None:
+    def __init__(self, fold_ps: int) -> None:
+        self.fold_ps = fold_ps
+        self.lag_ps = self.lag_at_ps = 0
         self.slots: dict[Key, Slot] = {}
 
-    def arm(self, key: Key, bift_id: int, n_psn: int, bits: int, deadline_ps: int) -> None:
+    def arm(self, key: Key, bift_id: int, n_psn: int, bits: int, now_ps: int) -> None:
         slot = self.slots.setdefault(key, Slot(bift_id, n_psn))
-        slot.deadline_ps = deadline_ps
+        if now_ps - self.lag_at_ps > 4 * self.fold_ps:
+            self.lag_ps = 0
+        slot.wait_ps = max(self.fold_ps, min(4 * self.lag_ps, 3 * self.fold_ps))
+        slot.armed_ps, slot.deadline_ps, slot.is_late = now_ps, now_ps + slot.wait_ps, False
         if slot.bift_id == bift_id:
             slot.expected |= members(bits)
 
-    def fold(self, key: Key, word: Word) -> Word | str:
+    def fold(self, key: Key, word: Word, now_ps: int) -> Word | str:
         """What goes up when it is complete, "waits", or "passes" when no slot takes it."""
         slot = self.slots.get(key)
         if slot is None or (slot.bift_id, slot.n_psn) != (word.bift_id, word.n_psn):
             return "passes"
         slot.hear(word)
-        return self.slots.pop(key).word() if slot.is_complete() else "waits"
+        if slot.is_late:
+            slot.is_late, slot.deadline_ps = False, now_ps + slot.wait_ps
+        if not slot.is_complete():
+            return "waits"
+        lag_ps = min(now_ps - slot.armed_ps, 3 * self.fold_ps)
+        self.lag_ps += (lag_ps - self.lag_ps) // 8
+        self.lag_at_ps = now_ps
+        return self.slots.pop(key).word()
 
     def expire(self, now_ps: int) -> dict[Key, Word]:
-        """Partial words of what is past its deadline; slots that heard nobody just go."""
+        """Partial words of what is past its deadline; who heard nobody waits 16 times more."""
         over = {k: s for k, s in self.slots.items() if s.deadline_ps <= now_ps}
-        for key in over:
-            del self.slots[key]
+        for key, slot in over.items():
+            if slot.heard or slot.is_late:
+                del self.slots[key]
+            else:
+                slot.is_late, slot.deadline_ps = True, now_ps + 16 * slot.wait_ps
         return {k: s.word(is_partial=True) for k, s in over.items() if s.heard}
 
 

@@ -169,11 +169,15 @@ class SimNode:
         nodes = sim.world.nodes
         while nodes[self.node]["slots_ps"] <= now_ps:
             q[r.NOW] = nodes[self.node]["slots_ps"]
-            before = int((self.bier.slots["armed"] != 0).sum())
+            before = self._n_waiting()
             on_slots(q, sim.world.links, nodes, sim.world.pkts, self.bier, self.node)
-            self.n_expired += before - int((self.bier.slots["armed"] != 0).sum())
+            self.n_expired += before - self._n_waiting()
             self._drain(b"")
         q[r.NOW] = now_ps
+
+    def _n_waiting(self) -> int:
+        slots = self.bier.slots
+        return int(((slots["armed"] != 0) & (slots["late"] == 0)).sum())
 
     def _drain(self, octets: bytes) -> None:
         """Collect what was sent; everything else that was pushed is a deadline of slots."""

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from kernel_nodes import (
     BFIR,
     BIFT_ID,
+    FOLD_PS,
     KernelNode,
     data,
     feedback,
@@ -160,7 +161,7 @@ def test_slots_are_sets_that_wait(steps, mtu):
         n_slots=256,
         mtu=mtu,
     )
-    twin = naive.Slots()
+    twin = naive.Slots(FOLD_PS)
     now = 0
     for step, what, value in steps:
         if step == "wait":
@@ -172,11 +173,11 @@ def test_slots_are_sets_that_wait(steps, mtu):
             bfir_id, flow, block = what
             packet = data(value, flow=flow, block=block, bfir_id=bfir_id, ttl=63)
             node.forward([packet], port=2, now_ps=now)
-            twin.arm(what, BIFT_ID, 4, value, now + 1000)
+            twin.arm(what, BIFT_ID, 4, value, now)
         else:
             found = node.forward([feedback(value, what, outer_bift=BIFT_ID)], 3, now)
             up = [(port, word_of(packets)) for port, packets in node.send_ready()]
-            wanted = twin.fold(what, value)
+            wanted = twin.fold(what, value, now)
             assert (list(found) == [1]) == (wanted == "passes")
             assert up == ([(2, wanted)] if isinstance(wanted, naive.Word) else [])
         assert node.n_armed() == len(twin.slots)

@@ -58,6 +58,7 @@ class FoldEvent(StrEnum):
     PARTIAL = "partial"
     UNFOLDED = "unfolded"
     FULL = "full"
+    UNHEARD = "unheard"
 
 
 class VatEvent(StrEnum):

@@ -36,6 +36,7 @@ from fanfold.kernels.octets import (
 from fanfold.kernels.replicate import replicate
 from fanfold.kernels.slots import (
     NO_SLOT,
+    end_silence,
     expect,
     find_slot,
     is_complete,
@@ -135,7 +136,7 @@ def arm(
             read_u32(buf, ip + 12),
             read_u16(buf, ip + IP_BYTES),
         )
-    if row["armed_ps"] < 0 or buf[fan + 1] & FLAG_REPAIR == 0:
+    if row["armed_ps"] < 0 or row["late"] != 0 or buf[fan + 1] & FLAG_REPAIR == 0:
         # A repair joins a slot that waits already: it must not hold back what was heard.
         set_deadline(row, node, i64(buf[fan + 13]) - i64(buf[at + TTL_AT]), now_ps)
     expect(fold, slot, bits, words)
@@ -420,6 +421,8 @@ def fold_in(
     slot = fold_packet(buf, at, words, fold, scratch)
     if slot == NO_SLOT:
         return False
+    if fold.rows[slot]["late"] != 0:
+        end_silence(fold.rows[slot], node, now_ps)
     if is_complete(fold, slot, fold.rows[slot]["n_words"]):
         settle_once(fold, slot)
         note_lag(node, now_ps - fold.rows[slot]["armed_ps"], now_ps)

@@ -12,6 +12,7 @@ from fanfold.kernels.codes import (
     FOLD_FULL,
     FOLD_MERGED,
     FOLD_PARTIAL,
+    FOLD_UNHEARD,
 )
 from fanfold.kernels.jit import i64, kernel
 from fanfold.kernels.octets import ONE, ZERO, times
@@ -27,6 +28,10 @@ MAX_WAITS = 3
 """A slot waits its shortest deadline, or LAGS mean lags up to MAX_WAITS times that: busy is not
 lost. A sender asks later than the slots of four levels flush (core/pace.py), so that it knows
 whom to ask."""
+LATE_WAITS = 16
+"""A slot that has heard nobody by its deadline is kept so many waits more, while its place is
+not needed: words may stand in a queue. A second at the leaves, as long as a word may be on its
+way (STALE_PS of core/sender.py)."""
 OLD_WAITS = 4
 """Shortest deadlines after which a lag says nothing of now."""
 
@@ -65,28 +70,44 @@ def find_slot(fold: Fold, bfir_id: int, flow: int, block: int, bift_id: int) -> 
 
 @kernel
 def open_slot(fold: Fold, bfir_id: int, flow: int, block: int, bift_id: int) -> int:
-    """Free slot made ready for a block, or NO_SLOT when its places are taken (counted)."""
+    """Free slot made ready for a block, or NO_SLOT when its places are taken (counted).
+
+    Where none is free, the oldest of those that are late gives way.
+    """
+    at = find_place(fold, slot_home(bfir_id, flow, block, bift_id))
+    if at == NO_SLOT:
+        fold.events[FOLD_FULL] += 1
+        return NO_SLOT
+    row = fold.rows[at]
+    row["armed"] = 1
+    row["bfir_id"], row["flow"], row["block"] = bfir_id, flow, block
+    row["bift_id"] = bift_id
+    row["round"], row["queue"], row["room"] = 255, 0, 255
+    row["worst"], row["n_merged"], row["partial"] = 0, 0, 0
+    row["behind"], row["entropy"], row["late"] = 0, 0, 0
+    row["gaps"] = ZERO
+    for plane in range(FIRST_ROW):
+        for w in range(fold.words.shape[2]):
+            fold.words[at, plane, w] = ZERO
+    fold.events[FOLD_ARMED] += 1
+    return at
+
+
+@kernel
+def find_place(fold: Fold, home: int) -> int:
+    """A free place among those of a key, else that of the oldest late slot, else NO_SLOT."""
     rows = fold.rows
     mask = rows.shape[0] - 1
-    home = slot_home(bfir_id, flow, block, bift_id)
+    oldest = NO_SLOT
     for i in range(PROBES):
         at = (home + i) & mask
-        row = rows[at]
-        if row["armed"] == 0:
-            row["armed"] = 1
-            row["bfir_id"], row["flow"], row["block"] = bfir_id, flow, block
-            row["bift_id"] = bift_id
-            row["round"], row["queue"], row["room"] = 255, 0, 255
-            row["worst"], row["n_merged"], row["partial"] = 0, 0, 0
-            row["behind"], row["entropy"] = 0, 0
-            row["gaps"] = ZERO
-            for plane in range(FIRST_ROW):
-                for w in range(fold.words.shape[2]):
-                    fold.words[at, plane, w] = ZERO
-            fold.events[FOLD_ARMED] += 1
+        if rows[at]["armed"] == 0:
             return at
-    fold.events[FOLD_FULL] += 1
-    return NO_SLOT
+        if rows[at]["late"] != 0 and (
+            oldest == NO_SLOT or rows[at]["armed_ps"] < rows[oldest]["armed_ps"]
+        ):
+            oldest = at
+    return oldest
 
 
 @kernel
@@ -100,14 +121,24 @@ def set_deadline(row: Row, node: Rows, n_hops: int, now_ps: int) -> None:
     if now_ps - node[0]["lag_at_ps"] > OLD_WAITS * fold_ps:
         node[0]["lag_ps"] = 0
     wait = max(fold_ps, min(LAGS * node[0]["lag_ps"], MAX_WAITS * fold_ps))
-    row["armed_ps"] = now_ps
-    row["deadline_ps"] = now_ps + wait * height
+    row["armed_ps"], row["late"] = now_ps, 0
+    row["wait_ps"] = wait * height + node[0]["queue_ps"]
+    row["deadline_ps"] = now_ps + row["wait_ps"]
+    node[0]["next_ps"] = min(node[0]["next_ps"], row["deadline_ps"])
+
+
+@kernel
+def end_silence(row: Row, node: Rows, now_ps: int) -> None:
+    """The first word in a late slot: from now on it waits for the others."""
+    row["late"] = 0
+    row["deadline_ps"] = now_ps + row["wait_ps"]
     node[0]["next_ps"] = min(node[0]["next_ps"], row["deadline_ps"])
 
 
 @kernel
 def note_lag(node: Rows, lag_ps: int, now_ps: int) -> None:
-    """A slot is complete this long after its last data packet."""
+    """A slot is complete this long after its last data packet; more than it may wait is cut."""
+    lag_ps = min(lag_ps, MAX_WAITS * node[0]["fold_ps"])
     node[0]["lag_ps"] += (lag_ps - node[0]["lag_ps"]) // 8
     node[0]["lag_at_ps"] = now_ps
 
@@ -181,7 +212,7 @@ def settle_once(fold: Fold, slot: int) -> None:
 def expire(fold: Fold, now_ps: int) -> int:
     """Note every slot past its deadline for sending up, partial.
 
-    Slots that heard nobody are freed at once: silence is the sender's to notice.
+    One that heard nobody is late: counted, and freed LATE_WAITS later.
 
     Returns:
         Earliest deadline still ahead, NEVER_PS when nothing is armed.
@@ -197,8 +228,14 @@ def expire(fold: Fold, now_ps: int) -> int:
         heard = ZERO
         for w in range(row["n_words"]):
             heard |= fold.words[at, P_BM, w]
-        if heard == ZERO:
+        if heard == ZERO and row["late"] != 0:
             row["armed"] = 0
+            continue
+        if heard == ZERO:
+            row["late"] = 1
+            row["deadline_ps"] = now_ps + LATE_WAITS * row["wait_ps"]
+            nearest = min(nearest, row["deadline_ps"])
+            fold.events[FOLD_UNHEARD] += 1
             continue
         row["partial"] = 1
         fold.events[FOLD_PARTIAL] += 1

@@ -37,6 +37,8 @@ SLOT_ROW = np.dtype(
         ("entropy", np.int64),  # of words to the BFIR: that of the last one joined
         ("deadline_ps", np.int64),
         ("armed_ps", np.int64),  # when the last data packet passed
+        ("wait_ps", np.int64),  # from then to its deadline
+        ("late", np.int64),  # 1 where the deadline has passed and nobody was heard
         ("n_psn", np.int64),
         ("round", np.int64),
         ("queue", np.int64),
@@ -61,6 +63,7 @@ NODE_ROW = np.dtype(
         ("folds", np.int64),  # 1 where this node keeps slots
         ("is_end", np.int64),  # 1 where nothing that came in goes out again: a host
         ("fold_ps", np.int64),  # shortest deadline of a slot just above the leaves
+        ("queue_ps", np.int64),  # known beforehand: receivers' queues hold data so long
         ("lag_ps", np.int64),  # mean time from the last data packet to a complete slot
         ("lag_at_ps", np.int64),  # when that was measured last
         ("depth", np.int64),  # hops from the farthest BFIR to the leaves, at most

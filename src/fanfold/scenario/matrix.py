@@ -2,7 +2,8 @@
 
 Nodes N                                     hosts
 Connections F                               lines of messages
-S->D id I start T size B                    host S to host D, at T ps, B bytes
+S->D id I start T size B                    host S to host D, at T ps, B bytes; of lines that
+                                            are alike the smallest I goes first
     trigger T                               ... when trigger T fires
     send_done_trigger T                     fires it on the sender's last ACK
     recv_done_trigger T                     fires it when the receiver has all bytes
@@ -32,7 +33,7 @@ MAX_BYTES = 2**55
 
 
 class Message(NamedTuple):
-    """One line. waits_for, fires: triggers, -1 for none. on: what fires it."""
+    """One line. waits_for, fires: triggers, -1 for none. on: what fires it. id: -1 for none."""
 
     src: int
     dst: int
@@ -41,6 +42,7 @@ class Message(NamedTuple):
     waits_for: int
     fires: int
     on: int
+    id: int
 
 
 class Trigger(NamedTuple):
@@ -63,6 +65,7 @@ def load_matrix(path: Path, n_hosts: int) -> Program:
     messages, triggers = _read(lines, str(path), n_hosts)
     if not messages:
         raise ConfigError(str(path), "no message", f"lines of {_FORM}")
+    messages = _order_alike(messages)
     fired_on = {m.on for m in messages if m.fires >= 0}
     if len(fired_on) > 1:
         allowed = "send_done_trigger or recv_done_trigger in one file, not both"
@@ -107,7 +110,24 @@ def _message(words: list[str], where: str, n_hosts: int) -> Message:
         raise ConfigError(f"{where} start", start_ps, f"0..{MAX_START_PS} ps")
     fired = [(numbers[key], on) for key, on in _FIRES.items() if key in numbers]
     fires, on = fired[0] if fired else (-1, RECEIVED)
-    return Message(src, dst, n_bytes, start_ps, numbers.get("trigger", -1), fires, on)
+    waits_for, number = numbers.get("trigger", -1), numbers.get("id", -1)
+    return Message(src, dst, n_bytes, start_ps, waits_for, fires, on, number)
+
+
+def _order_alike(messages: list[Message]) -> list[Message]:
+    """Those alike but for id and triggers by these, in the places that they have together.
+
+    So a connection sends them in an order that does not hang on that of the lines.
+    """
+    places: dict[tuple[int, ...], list[int]] = {}
+    for i, m in enumerate(messages):
+        places.setdefault((m.src, m.dst, m.n_bytes, m.start_ps), []).append(i)
+    ordered = messages.copy()
+    for mine in places.values():
+        alike = sorted((messages[i] for i in mine), key=lambda m: (m.id, m.waits_for, m.fires))
+        for i, message in zip(mine, alike, strict=True):
+            ordered[i] = message
+    return ordered
 
 
 def _numbers(words: list[str], where: str) -> dict[str, int]:

@@ -114,17 +114,21 @@ def lines(n: int, dtype: np.dtype[np.void]) -> Rows:
 def round_trip(net: Net, routes: Routes) -> int:
     """Longest round trip without queues, in ps, among hosts of up to SAMPLE racks.
 
-    A full packet out and its answer back, by the first of equal paths.
+    The slowest host is one of them. A full packet out and its answer back, by the first of
+    equal paths.
     """
     _, first = np.unique(net.rack, return_index=True)
     picked = np.unique(first[:: max(first.size // SAMPLE, 1)][:SAMPLE])
+    best = np.maximum.reduceat(net.bps, net.first_out[: net.n_hosts])
     hosts = picked.tolist() if picked.size > 1 else [0, net.n_hosts - 1]
+    hosts = sorted({*hosts, int(np.argmin(best))})
     return max(_round(net, routes, a, b) for a in hosts for b in hosts)
 
 
 def _round(net: Net, routes: Routes, source: int, host: int) -> int:
     group = routes.group[host]
-    at = int(net.first_out[source])
+    ups = np.arange(int(net.first_out[source]), int(net.first_out[source + 1]))
+    at = int(ups[np.argmin(routes.hops[net.dst[ups] - net.n_hosts, group])])
     total = 0
     for _ in range(FAR):
         total += 2 * int(net.prop_ps[at]) + FULL_BYTES * BYTE_BIT_PS // int(net.bps[at])

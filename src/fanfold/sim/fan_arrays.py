@@ -4,7 +4,7 @@ Letters: M = parts of fans, N = bits of all SIs, R = routers. The rows are those
 (sim/loop/rows.py, sim/loop/fans.py) and of the live kernels.
 """
 
-from typing import NamedTuple, cast
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from fanfold.kernels.vat import MAX_TODO, VAT_ABSORBED, VAT_PARTIAL, VAT_PASSED
 from fanfold.scenario.settings import Settings
 from fanfold.schemes.program import NO_TREE, Fan, Phase, Program, order_of, with_entropy
 from fanfold.sim.build import Streams, round_trip
+from fanfold.sim.fan_crowd import Part, Roads, crowd_ps, implosion_ps
 from fanfold.sim.fan_sizes import fan_head_bytes, feedback_bytes, with_room
 from fanfold.sim.fan_trees import phase_at, write_tree, write_words
 from fanfold.sim.loop import rows as r
@@ -45,13 +46,13 @@ LIVE_RTT_PS = 13_000_000_000
 """Round trip that the waits of core/sender.py suit."""
 MAX_SPEED = 10_000
 REORDER_PS, IDLE_PS = 2_000_000_000, 20_000_000_000
-AGAIN_PS = FOLD_PS = 60_000_000_000
-"""Waits of receivers and slots on a live node."""
+AGAIN_PS = 60_000_000_000
+"""Between two words of a receiver on a block, on a live node."""
 MAX_ROWS = 60_000_000
 """Receivers times blocks of all fans: about 100 bytes each."""
 FLOW_PORT = 50_000
-UNDER_WAY = 4
-"""Blocks of a fan that may wait for a receiver's link when many fans share it."""
+CROWDS = 3
+"""Times that a queue of all fans is to empty while a sender waits for word of a block."""
 MAX_TABLES = 2**31
 """Bytes of the tables of all trees at all routers."""
 MAX_GAPS = 16
@@ -59,14 +60,6 @@ MAX_GAPS = 16
 
 
 SPEAKS = {"packet": r.PER_PACKET, "nack": r.PER_LOSS}
-
-
-class Part(NamedTuple):
-    """A fan, or what leaves by one link of its source: item, receivers, link."""
-
-    item: int
-    fan: Fan
-    nic: int
 
 
 class FanArrays:
@@ -103,9 +96,13 @@ class FanArrays:
         if program.folds:
             self.speaks = r.PER_BLOCK
         self.parts = self._cut()
-        self.crowd_ps = max(self._crowd(), self._implosion())
+        roads = Roads(net, routes, self.n_ecmp, program.trees)
+        self.crowd_ps = crowd_ps(roads, self.parts, settings)
+        if self.speaks == r.PER_PACKET:
+            self.crowd_ps = max(self.crowd_ps, implosion_ps(net, self.parts, settings))
         self.quick = min(max(LIVE_RTT_PS // self.rtt_ps, 1), MAX_SPEED)
-        self.speed = min(self.quick, max(WAIT_PS // max(2 * self.crowd_ps, 1), 1))
+        slow = WAIT_PS // max(CROWDS * self.crowd_ps, 1)
+        self.speed = min(self.quick, max(slow, 1))
         hops = routes.hops[routes.hops < FAR]
         self.n_levels = max(int(hops.max(initial=1)), 2)
         self.n_slots = self._count_slots()
@@ -195,7 +192,7 @@ class FanArrays:
             world.items[name][is_fan] = n_parts[is_fan]
         return rows
 
-    def _cut(self) -> list["Part"]:
+    def _cut(self) -> list[Part]:
         """Fans by the link they leave by: most hosts have one that leads to everybody."""
         parts = []
         n = self.program.src.size
@@ -279,7 +276,8 @@ class FanArrays:
         bfrs = np.zeros(n_routers, NODE_ROW)
         bfrs["addr"] = np.arange(n_routers)
         bfrs["folds"] = int(self.program.folds)
-        bfrs["fold_ps"], bfrs["depth"] = self._slot_wait_ps(), self.n_levels
+        bfrs["fold_ps"], bfrs["depth"] = slot_wait_ps(self.rtt_ps), self.n_levels
+        bfrs["queue_ps"] = self.crowd_ps
         bfrs["mtu"], bfrs["next_ps"] = mtu, NEVER_PS
         if wide:
             host_of = np.full(self.n_si * self.n_bits, r.NONE, np.int64)
@@ -350,11 +348,6 @@ class FanArrays:
             )
         return min((at for at, _ in self.program.reroutes if at > now_ps), default=int(NEVER))
 
-    def _slot_wait_ps(self) -> int:
-        """What slots wait a level: by the round trip, or longer where words queue."""
-        is_crowded = self.speed < self.quick
-        return FOLD_PS // self.speed if is_crowded else slot_wait_ps(self.rtt_ps)
-
     def _check_room(self) -> None:
         """Refuse tables of trees that fill the memory."""
         net, n_trees = self.net, len(self.program.trees)
@@ -375,28 +368,6 @@ class FanArrays:
         block = self.settings.payload_bytes * self.settings.block_psns
         most = sum(min(-(-part.fan.n_bytes // block), MAX_BLOCKS) for part in self.parts)
         return min(self.settings.n_slots, 1 << (2 * most + PROBES).bit_length())
-
-    def _crowd(self) -> int:
-        """How long what is under way of all fans takes the busiest receiver's link, in ps."""
-        inbound = np.zeros(self.net.n_hosts, np.int64)
-        most = UNDER_WAY * self.settings.payload_bytes * self.settings.block_psns
-        for part in self.parts:
-            inbound[list(part.fan.receivers)] += min(part.fan.n_bytes, most)
-        if len(self.parts) < 2:
-            return 0
-        down = self.net.reverse[self.net.first_out[: self.net.n_hosts]]
-        return int(byte_times(self.net).at(down, inbound).max())
-
-    def _implosion(self) -> int:
-        """How long the ACKs of all packets under way take the busiest source's link, in ps."""
-        inbound = np.zeros(self.net.n_links, np.int64)
-        if self.speaks == r.PER_PACKET:
-            most = UNDER_WAY * self.settings.block_psns
-            for part in self.parts:
-                n_pkts = min(-(-part.fan.n_bytes // self.settings.payload_bytes), most)
-                word = feedback_bytes(self.settings, is_tree=part.fan.tree != NO_TREE)
-                inbound[part.nic] += n_pkts * len(part.fan.receivers) * word
-        return int(byte_times(self.net).all(inbound).max(initial=0))
 
     def enlarge(self, senders: r.Senders, n_pkts: int) -> r.Senders:
         """Room for BitStrings and FEEDBACK of ``n_pkts`` packets."""

@@ -16,7 +16,14 @@ from kernel_nodes import (
 )
 
 from fanfold.kernels.feedback import own_report, whole_block
-from fanfold.kernels.slots import NEVER_PS, PROBES, find_slot, open_slot, slot_home
+from fanfold.kernels.slots import (
+    LATE_WAITS,
+    NEVER_PS,
+    PROBES,
+    find_slot,
+    open_slot,
+    slot_home,
+)
 from fanfold.kernels.state import build_fold
 from fanfold.wire import bitstring as bs
 from fanfold.wire.packet import parse
@@ -182,7 +189,7 @@ def test_keys_spread_over_the_table():
     )
 
 
-def test_a_deadline_sends_up_what_was_heard_and_frees_the_silent():
+def test_a_deadline_sends_up_what_was_heard_and_keeps_the_silent():
     node = armed(0b1110, now_ps=10, depth=2)
     node.forward([data(0b10, block=1)], port=4, now_ps=10)
     node.forward([data(0b10, block=2)], port=4, now_ps=500)
@@ -194,10 +201,47 @@ def test_a_deadline_sends_up_what_was_heard_and_frees_the_silent():
     ((port, packets),) = node.send_ready()
     assert port == 4
     assert word_of(packets) == word(0b0110, done=0b0100, rows={2: 0b0010}, is_partial=True)
-    assert node.n_armed() == 1
-    assert node.events() == {"armed": 3, "merged": 1, "partial": 1}
-    assert node.expire(10**9) == NEVER_PS
+    assert node.n_armed() == 2
+    assert node.events() == {"armed": 3, "merged": 1, "partial": 1, "unheard": 1}
+    over = 500 + FOLD_PS
+    assert node.expire(over) == deadline + LATE_WAITS * FOLD_PS
+    assert node.events()["unheard"] == 2
+    assert node.expire(over + LATE_WAITS * FOLD_PS) == NEVER_PS
     assert (node.send_ready(), node.n_armed()) == ([], 0)
+    assert node.events()["unheard"] == 2
+
+
+def test_words_that_all_come_after_the_deadline_are_folded():
+    """Data waits in a queue longer than the slot: busy is not lost."""
+    node = armed(0b1110, now_ps=10, depth=2)
+    late = 10 + 3 * FOLD_PS
+    assert node.expire(late) == late + LATE_WAITS * FOLD_PS
+    give(node, word(0b0010), now_ps=late + 1)
+    assert node.expire(late + 1) == late + 1 + FOLD_PS  # the others have as long again
+    give(node, word(0b0100), word(0b1000), now_ps=late + FOLD_PS)
+    ((_, packets),) = node.send_ready()
+    assert word_of(packets) == word(0b1110, n_merged=3)
+    assert node.events() == {"armed": 1, "unheard": 1, "merged": 3, "complete": 1}
+
+
+def test_a_late_slot_gives_way_where_no_place_is_free_the_oldest_first():
+    node = plain_node(n_slots=8, depth=2)
+    for block in range(8):
+        node.forward([data(0b10, block=block)], port=4, now_ps=block)
+    node.forward([data(0b10, block=8)], port=4, now_ps=8)
+    assert node.events() == {"armed": 8, "full": 1}
+    node.expire(FOLD_PS + 8)
+    node.forward([data(0b10, block=9)], port=4, now_ps=FOLD_PS + 9)
+    blocks = sorted(node.fold.rows["block"].tolist())
+    assert blocks == [1, 2, 3, 4, 5, 6, 7, 9]
+    assert node.events() == {"armed": 9, "full": 1, "unheard": 8}
+
+
+def test_a_repair_lets_a_late_slot_wait_anew():
+    node = armed(0b1110, now_ps=10, depth=2)
+    node.expire(5 * FOLD_PS)
+    node.forward([data(0b10, flags=4)], port=4, now_ps=6 * FOLD_PS)
+    assert node.expire(0) == 7 * FOLD_PS
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,11 @@ import pytest
 
 from fanfold.errors import ConfigError
 from fanfold.scenario.matrix import load_matrix
+from fanfold.scenario.settings import Settings
 from fanfold.schemes.program import ACKED, RECEIVED
+from fanfold.sim.simulate import simulate
+from fanfold.topo.nets import build_named_net
+from fanfold.topo.routes import build_routes
 
 CHAIN = """Nodes 4
 Connections 3
@@ -86,3 +90,23 @@ def test_a_fault_is_named_by_its_line(text: str, said: str, tmp_path: Path) -> N
 def test_no_file_at_all(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="a matrix file that can be read"):
         load_matrix(tmp_path / "none.cm", 4)
+
+
+@pytest.mark.parametrize("ids", [("id 1", "id 2"), ("", "")], ids=["ids", "no ids"])
+def test_alike_lines_swapped_change_nothing(ids: tuple[str, str], tmp_path: Path) -> None:
+    """What others wait for leaves first, or last, by its id and triggers: not by its line."""
+    some = [
+        f"0->1 {ids[0]} size 1048576 recv_done_trigger 5",
+        f"0->1 {ids[1]} size 1048576",
+        "1->2 size 1048576 trigger 5",
+        "trigger id 5 oneshot",
+    ]
+    net = build_named_net("star:hosts=4")
+    ends = []
+    for lines in (some, [some[1], some[0], *some[2:]], some[::-1]):
+        path = tmp_path / "some.cm"
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        program = load_matrix(path, 4)
+        outcome = simulate(net, build_routes(net), program, Settings(), seed=1)
+        ends.append((outcome.end_ps, outcome.host_ps.tolist()))
+    assert ends[0] == ends[1] == ends[2]

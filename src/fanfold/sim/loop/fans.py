@@ -203,7 +203,7 @@ def arm_fan(
         row["port"] = links[pkt["link"]]["reverse"]
         row["n_psn"] = psns_of(fan, pkt["psn"])
         row["bfir_addr"], row["flow_port"] = fan["addr"], fan["flow_port"]
-    if row["armed_ps"] < 0 or pkt["again"] == 0:
+    if row["armed_ps"] < 0 or row["late"] != 0 or pkt["again"] == 0:
         set_deadline(row, bier.bfrs[r : r + 1], 64 - pkt["ttl"], q[NOW] + pkt["span_ps"])
     expect(fold, slot, pkt_bits[p], q[N_WORDS])
     watch_slots(q, nodes, bier, node)
@@ -276,6 +276,7 @@ def on_word(
             free_pkt(q, pkts, p)
             if fold.ready[0] > 0:
                 send_up(q, links, pkts, bier, fold, r)
+            watch_slots(q, nodes, bier, node)
             return
         body[3] -= 1  # TTL
     bfir = fans[pkt["stream"]]["bfir_id"] - 1

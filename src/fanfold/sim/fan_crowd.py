@@ -1,0 +1,111 @@
+"""How long what fans have under way takes the links where they meet.
+
+Clocks of fans run no faster than that allows (sim/fan_arrays.py). Letters: R = receivers.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fanfold.scenario.settings import Settings
+from fanfold.schemes.program import NO_TREE, Fan, FanTree
+from fanfold.sim.fan_sizes import feedback_bytes
+from fanfold.sim.loop.tables import pick_way
+from fanfold.topo.byte_time import byte_times
+from fanfold.topo.net import Net
+from fanfold.topo.routes import FAR, Routes
+
+I64 = NDArray[np.int64]
+UNDER_WAY = 4
+"""Blocks of a fan that may wait for a receiver's link when many fans share it."""
+
+
+class Part(NamedTuple):
+    """A fan, or what leaves by one link of its source: item, receivers, link."""
+
+    item: int
+    fan: Fan
+    nic: int
+
+
+class Roads(NamedTuple):
+    """By which tables fans go: those of each BFR that are ECMP's, and all trees."""
+
+    net: Net
+    routes: Routes
+    n_ecmp: int
+    trees: tuple[FanTree, ...]
+
+
+def crowd_ps(roads: Roads, parts: list[Part], settings: Settings) -> int:
+    """How long what is under way of all fans takes the busiest receiver's link, in ps."""
+    if len(parts) < 2:
+        return 0
+    inbound = np.zeros(roads.net.n_links, np.int64)
+    most = UNDER_WAY * settings.payload_bytes * settings.block_psns
+    n_out = np.diff(roads.net.first_out[: roads.net.n_hosts + 1])
+    ends: dict[tuple[int, int, int], int] = {}
+    for part in parts:
+        receivers = np.array(part.fan.receivers, np.int64)
+        down = roads.net.reverse[roads.net.first_out[receivers]]
+        if part.fan.tree != NO_TREE:
+            down = _down_tree(roads, part.fan, down)
+        elif n_out[receivers].max() > 1:
+            down = np.array([_down(roads, part, host, ends) for host in receivers.tolist()])
+        inbound[down] += min(part.fan.n_bytes, most)
+    return int(byte_times(roads.net).all(inbound).max())
+
+
+def implosion_ps(net: Net, parts: list[Part], settings: Settings) -> int:
+    """How long the ACKs of all packets under way take the busiest source's link, in ps."""
+    inbound = np.zeros(net.n_links, np.int64)
+    most = UNDER_WAY * settings.block_psns
+    for part in parts:
+        n_pkts = min(-(-part.fan.n_bytes // settings.payload_bytes), most)
+        word = feedback_bytes(settings, is_tree=part.fan.tree != NO_TREE)
+        inbound[part.nic] += n_pkts * len(part.fan.receivers) * word
+    return int(byte_times(net).all(inbound).max(initial=0))
+
+
+def _down_tree(roads: Roads, fan: Fan, down: I64) -> I64:
+    """(R,) the tree's link to each receiver; ``down`` where it never has one."""
+    into = {
+        int(roads.net.dst[k]): k
+        for phase in reversed(roads.trees[fan.tree].phases)
+        for k in phase.links
+    }
+    links = zip(fan.receivers, down.tolist(), strict=True)
+    return np.array([into.get(host, link) for host, link in links], np.int64)
+
+
+def _down(roads: Roads, part: Part, host: int, ends: dict[tuple[int, int, int], int]) -> int:
+    """The link by which a fan's data come to one of its receivers, along the BIFTs.
+
+    ends: the last router from (router, group, table), filled.
+    """
+    net, routes = roads.net, roads.routes
+    first, table = int(net.dst[part.nic]) - net.n_hosts, part.fan.entropy % roads.n_ecmp
+    key = first, int(routes.group[host]), table
+    if key not in ends:
+        ends[key] = _last_router(roads, *key, pick_way)
+    mine = slice(int(net.first_out[host]), int(net.first_out[host + 1]))
+    return int(net.reverse[mine][net.dst[mine] == ends[key] + net.n_hosts][0])
+
+
+def _last_router(
+    roads: Roads, router: int, group: int, table: int, pick: Callable[..., int]
+) -> int:
+    """The router on which a group hangs, at the end of a table's path."""
+    net, routes = roads.net, roads.routes
+    is_flat = bool(net.tier.max() <= 1)
+    left = int(routes.hops[router, group])
+    assert left < FAR  # the source's link was chosen for that
+    while left > 1:
+        k = int(routes.ecmp[router, group])
+        links = routes.link[routes.first[k] : routes.first[k + 1]]
+        at = pick(links.size, left, table, roads.n_ecmp, net.n_hosts + router, is_flat)
+        router = int(net.dst[links[at]]) - net.n_hosts
+        left = int(routes.hops[router, group])
+    return router
