@@ -72,7 +72,7 @@ def star_of(*gbps):
 def test_a_slow_receiver_gets_all_at_the_rate_of_its_line(gbps, n_slow):
     rates = [100] * 5
     rates[2 : 2 + n_slow] = [gbps] * n_slow
-    n_bytes = (16 if JIT else 1) * MIB
+    n_bytes = (64 if JIT else 1) * MIB
     out = alone(star_of(*rates), fans(Fan(0, (1, 2, 3, 4), n_bytes)), Settings())
     assert out.stuck == ()
     assert out.got_bytes[1:].tolist() == [n_bytes] * 4

@@ -98,11 +98,14 @@ class FanArrays:
         self.parts = self._cut()
         roads = Roads(net, routes, self.n_ecmp, program.trees)
         self.crowd_ps = crowd_ps(roads, self.parts, settings)
+        self.words_ps = 0
+        if not program.folds and self.speaks != r.PER_LOSS:
+            pkts = 1 if self.speaks == r.PER_PACKET else settings.block_psns
+            self.words_ps = implosion_ps(net, self.parts, settings, pkts)
         if self.speaks == r.PER_PACKET:
-            self.crowd_ps = max(self.crowd_ps, implosion_ps(net, self.parts, settings))
+            self.crowd_ps = max(self.crowd_ps, self.words_ps)
         self.quick = min(max(LIVE_RTT_PS // self.rtt_ps, 1), MAX_SPEED)
-        slow = WAIT_PS // max(CROWDS * self.crowd_ps, 1)
-        self.speed = min(self.quick, max(slow, 1))
+        self.speed = min(self.quick, max(WAIT_PS // max(CROWDS * self.crowd_ps, 1), 1))
         hops = routes.hops[routes.hops < FAR]
         self.n_levels = max(int(hops.max(initial=1)), 2)
         self.n_slots = self._count_slots()

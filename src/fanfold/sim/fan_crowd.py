@@ -40,32 +40,39 @@ class Roads(NamedTuple):
 
 
 def crowd_ps(roads: Roads, parts: list[Part], settings: Settings) -> int:
-    """How long what is under way of all fans takes the busiest receiver's link, in ps."""
-    if len(parts) < 2:
-        return 0
-    inbound = np.zeros(roads.net.n_links, np.int64)
+    """How long what is under way of all fans takes the busiest receiver's link, in ps.
+
+    One fan alone waits only for a link that is slower than its source's.
+    """
+    net = roads.net
+    inbound = np.zeros(net.n_links, np.int64)
     most = UNDER_WAY * settings.payload_bytes * settings.block_psns
-    n_out = np.diff(roads.net.first_out[: roads.net.n_hosts + 1])
+    n_out = np.diff(net.first_out[: net.n_hosts + 1])
     ends: dict[tuple[int, int, int], int] = {}
     for part in parts:
         receivers = np.array(part.fan.receivers, np.int64)
-        down = roads.net.reverse[roads.net.first_out[receivers]]
+        down = net.reverse[net.first_out[receivers]]
         if part.fan.tree != NO_TREE:
             down = _down_tree(roads, part.fan, down)
         elif n_out[receivers].max() > 1:
             down = np.array([_down(roads, part, host, ends) for host in receivers.tolist()])
+        if len(parts) == 1:
+            down = down[net.bps[down] < net.bps[part.nic]]
         inbound[down] += min(part.fan.n_bytes, most)
-    return int(byte_times(roads.net).all(inbound).max())
+    return int(byte_times(net).all(inbound).max(initial=0))
 
 
-def implosion_ps(net: Net, parts: list[Part], settings: Settings) -> int:
-    """How long the ACKs of all packets under way take the busiest source's link, in ps."""
+def implosion_ps(net: Net, parts: list[Part], settings: Settings, word_pkts: int) -> int:
+    """How long the words on all that is under way take the busiest source's link, in ps.
+
+    word_pkts: packets that one word of a receiver is about.
+    """
     inbound = np.zeros(net.n_links, np.int64)
     most = UNDER_WAY * settings.block_psns
     for part in parts:
         n_pkts = min(-(-part.fan.n_bytes // settings.payload_bytes), most)
         word = feedback_bytes(settings, is_tree=part.fan.tree != NO_TREE)
-        inbound[part.nic] += n_pkts * len(part.fan.receivers) * word
+        inbound[part.nic] += -(-n_pkts // word_pkts) * len(part.fan.receivers) * word
     return int(byte_times(net).all(inbound).max(initial=0))
 
 
