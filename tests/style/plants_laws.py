@@ -73,9 +73,9 @@ PLANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         "src/fanfold/kernels/slots.py",
-        '        if heard == ZERO:\n            row["armed"] = 0',
-        '        if heard == ZERO:\n            row["armed"] = 1',
-        "tests/unit/kernels/test_kernel_slots.py::test_a_deadline_sends_up_what_was_heard_and_frees_the_silent",
+        'row["late"] != 0:\n            row["armed"] = 0',
+        'row["late"] != 0:\n            row["armed"] = 1',
+        "tests/unit/kernels/test_kernel_slots.py::test_a_deadline_sends_up_what_was_heard_and_keeps_the_silent",
     ),
     (
         "src/fanfold/kernels/slots.py",
