@@ -5,6 +5,7 @@
 #   make bench   the measurements of the README
 #   make lint    ruff, mypy, import-linter
 #   make fuzz    any bytes at codecs and kernels, property tests at random; 10 minutes
+#   make figures the gap table measured anew, into docs/gap.md and the README
 #   make hostile mutated captures at all ports of a lab while it pushes and adds up; 10 minutes
 #   make chaos   300 pushes through a lab whose nodes are stopped, killed and restarted; 20 minutes
 #   make torch-suite  PyTorch's own tests of process groups at 4 and 8 ranks, gloo beside
@@ -30,7 +31,7 @@ PYTEST := timeout --signal=INT --kill-after=60 $(STEP_S) $(BIN)/pytest
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test bench lint nojit jit fuzz hostile chaos plants torch-suite clean
+.PHONY: help demo test bench lint nojit jit fuzz figures hostile chaos plants torch-suite clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -60,6 +61,9 @@ jit: $(VENV)/.dev
 
 hostile: $(VENV)/.dev
 	$(BIN)/python tests/fuzz/hostile.py
+
+figures: $(VENV)/.dev
+	$(BIN)/python tests/figures.py
 
 fuzz: $(VENV)/.dev
 	$(BIN)/python tests/fuzz/fuzz.py

@@ -104,6 +104,7 @@ def gap() -> Gap:
         n_hosts=8,
         n_receivers=7,
         n_members=2,
+        n_seeds=1,
         loss_ppb=0,
         schemes=("bier", "fanfold"),
         variants=(),

@@ -9,7 +9,7 @@ from fanfold.cli.console import error_screen, print_json
 from fanfold.cli.gap_tables import show_gap
 from fanfold.cli.seed import checked_seed
 from fanfold.errors import ConfigError
-from fanfold.study.gap import build_gap
+from fanfold.study.gap import N_SEEDS, build_gap
 from fanfold.study.gap_ground import LOSS_PPB, MEMBERS, TOPOLOGY
 from fanfold.units import PPB_ONE, parse_duration, parse_probability
 
@@ -28,6 +28,9 @@ def gap(
         str, typer.Option(help="until a dead link is noticed; BFD in hardware: 10ms")
     ] = "150ms",
     seed: Annotated[int, typer.Option(help="of all that is drawn", callback=checked_seed)] = 1,
+    seeds: Annotated[
+        int, typer.Option(min=1, max=1000, help="runs with loss; their median makes the word")
+    ] = N_SEEDS,
     numbers: Annotated[
         bool, typer.Option("--numbers", help="every number, its meaning, what was assumed")
     ] = False,
@@ -54,6 +57,7 @@ def gap(
                 loss_ppb=loss_ppb,
                 detect_ps=detect_ps,
                 seed=seed,
+                n_seeds=seeds,
                 progress=tell,
             )
         except ConfigError as error:

@@ -26,13 +26,16 @@ def show_gap(gap: Gap, *, numbers: bool) -> None:
         console.print(_words(gap, [name for name, _, _ in gap.variants]))
     console.print(
         Text.assemble(
-            bold("deciding numbers"), " and their limits; the worst one makes the word"
+            bold("deciding numbers"),
+            " and their limits; the worst one makes the word; *: no run gave it (--numbers)",
         )
     )
     console.print(_limits(gap, gap.schemes))
     console.print(bold("why not Good"))
     for line in _reasons(gap, gap.schemes):
         console.print(line)
+    console.print(bold("goodput with loss, by seeds"))
+    console.print(_spread(gap))
     if numbers:
         _show_numbers(console, gap)
     for example in gap.examples:
@@ -45,7 +48,8 @@ def _title(gap: Gap) -> str:
     loss = f"{gap.loss_ppb * 100 / PPB_ONE:g} %"
     return (
         f"gap table on {gap.topology}: {gap.n_receivers:,} receivers, "
-        f"sparse group of {gap.n_members}, loss {loss} a link, seed {gap.seed}"
+        f"sparse group of {gap.n_members}, loss {loss} a link, seed {gap.seed}, "
+        f"medians of {gap.n_seeds} seeds"
     )
 
 
@@ -87,6 +91,18 @@ def _limits(gap: Gap, names: Sequence[str]) -> Table:
     return table
 
 
+def _spread(gap: Gap) -> Table:
+    """Worst, median and best seed of every row."""
+    metrics = ("goodput_least_ppm", "goodput_ppm", "goodput_most_ppm")
+    table = Table("scheme", "worst", "median", "best", box=SIMPLE)
+    for name in (*gap.schemes, *(name for name, _, _ in gap.variants)):
+        cell = _cell(gap, "reliability", name)
+        held = {n.metric: n.value for n in cell.numbers} if cell else {}
+        if metrics[0] in held:
+            table.add_row(name, *(amount(metric, held[metric]) for metric in metrics))
+    return table
+
+
 def _number(gap: Gap, limit: Limit, name: str) -> Number | None:
     cell = _cell(gap, metric_of(limit.metric).requirement, name)
     found = [n for n in cell.numbers if n.metric == limit.metric] if cell else []
@@ -96,7 +112,8 @@ def _number(gap: Gap, limit: Limit, name: str) -> Number | None:
 def _value(number: Number | None) -> str | Text:
     if number is None:
         return "-"
-    return bold(amount(number.metric, number.value), _COLOURS[number.word])
+    mark = "*" if number.by else ""
+    return bold(f"{amount(number.metric, number.value)}{mark}", _COLOURS[number.word])
 
 
 def _reasons(gap: Gap, names: Sequence[str]) -> Iterator[str]:
@@ -115,6 +132,7 @@ def _show_numbers(console: Screen, gap: Gap) -> None:
     for part in (gap.schemes, *(variants[i : i + 6] for i in range(0, len(variants), 6))):
         console.print(_all_numbers(gap, part))
     console.print(_meanings(gap))
+    console.print(_bases(gap))
     limits = Table("limit of", "because", box=SIMPLE)
     for limit in gap.limits:
         limits.add_row(limit.metric, limit.why)
@@ -146,6 +164,19 @@ def _meanings(gap: Gap) -> Table:
     table = Table("number", "is", box=SIMPLE)
     for metric in dict.fromkeys(n.metric for cell in gap.cells for n in cell.numbers):
         table.add_row(metric, metric_of(metric).meaning)
+    return table
+
+
+def _bases(gap: Gap) -> Table:
+    """Numbers that no run gave, and why."""
+    table = Table("not measured", "of", "because", box=SIMPLE)
+    found: dict[tuple[str, str], list[str]] = {}
+    for cell in gap.cells:
+        for number in cell.numbers:
+            if number.by:
+                found.setdefault((number.metric, number.by), []).append(cell.scheme)
+    for (metric, reason), schemes in found.items():
+        table.add_row(metric, ", ".join(schemes), reason)
     return table
 
 

@@ -5,7 +5,7 @@ from blake3 import blake3
 
 from fanfold.errors import ConfigError
 from fanfold.results.store import Store
-from fanfold.study.gap import Progress, build_gap
+from fanfold.study.gap import Progress, build_main_rows
 from fanfold.study.gap_ground import TOPOLOGY
 from fanfold.study.gap_table import Gap
 from fanfold.study.task import study_version
@@ -25,7 +25,7 @@ def kept_gap(store: Store, progress: Progress | None = None) -> Gap:
     try:
         return msgspec.json.decode(path.read_bytes(), type=Gap)
     except (OSError, msgspec.MsgspecError):
-        gap = build_gap(short=True, progress=progress)
+        gap = build_main_rows(progress)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         making = path.with_suffix(".writing")

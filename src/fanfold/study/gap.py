@@ -14,10 +14,12 @@ import msgspec
 from fanfold import __version__
 from fanfold.results.outcome import Outcome
 from fanfold.sim.build import round_trip
+from fanfold.study.gap_basis import basis_of
 from fanfold.study.gap_examples import build_examples
 from fanfold.study.gap_ground import (
     LOSS_PPB,
     MEMBERS,
+    PLAIN,
     ROWS,
     SOURCE,
     TOPOLOGY,
@@ -41,7 +43,7 @@ from fanfold.units import format_duration
 
 REQUIREMENTS = ("interactivity", "reliability", "dynamics", "sparseness", "simplicity")
 """In the order of draft-zhang-rtgwg-multicast-requirements-gaps-aidc, section 3."""
-N_LOSSY = 3
+N_SEEDS = 10
 """Runs with loss, each with a seed of its own."""
 Progress = Callable[[str, int, int], None]
 """Called with what is being measured, how many rows are done, and of how many."""
@@ -55,14 +57,15 @@ def build_gap(
     loss_ppb: int = LOSS_PPB,
     detect_ps: int = TreeSettings().detect_ps,
     seed: int = 1,
-    short: bool = False,
+    n_seeds: int = N_SEEDS,
     progress: Progress | None = None,
 ) -> Gap:
-    """Measure all rows; in short without variants and examples.
+    """Measure all rows, and work out the examples.
 
     Args:
         n_receivers: of the large group, 0 for all hosts but one. n_members: of the sparse one.
         loss_ppb: of a packet on a link. detect_ps: until a router notices a dead link.
+        n_seeds: runs with loss of each row.
 
     Raises:
         ConfigError: no such topology, groups that it has no hosts for, or no path.
@@ -74,20 +77,31 @@ def build_gap(
         loss_ppb=loss_ppb,
         seed=seed,
     )
-    rows = [_noticing(row, detect_ps) for row in ROWS if not (short and row.variant_of)]
-    gap = measure_gap(ground, rows, progress)
-    command = _command(ground, detect_ps)
-    examples = () if short else build_examples()
-    return msgspec.structs.replace(gap, command=command, examples=examples)
+    rows = [_noticing(row, detect_ps) for row in ROWS]
+    gap = measure_gap(ground, rows, progress, n_seeds=n_seeds)
+    command = _command(ground, detect_ps, n_seeds)
+    return msgspec.structs.replace(gap, command=command, examples=build_examples())
+
+
+def build_main_rows(progress: Progress | None = None) -> Gap:
+    """The same on the fabric of the table, without variants and examples."""
+    ground = build_ground()
+    gap = measure_gap(ground, [row for row in ROWS if not row.variant_of], progress)
+    detect_ps = TreeSettings().detect_ps
+    return msgspec.structs.replace(gap, command=_command(ground, detect_ps, N_SEEDS))
 
 
 def measure_gap(
-    ground: Ground, rows: Sequence[SchemeRow], progress: Progress | None = None
+    ground: Ground,
+    rows: Sequence[SchemeRow],
+    progress: Progress | None = None,
+    *,
+    n_seeds: int = N_SEEDS,
 ) -> Gap:
     """The table of some rows on a fabric with groups that are there already."""
     tell = progress or (lambda what, done, n: None)
     tell("groups", 0, len(rows))
-    bench, net = Bench(ground, rows), ground.net
+    bench, net = Bench(ground, rows, n_seeds), ground.net
     rtt_ps = round_trip(net, ground.routes)
     limits = build_limits(int(net.bps[net.first_out[SOURCE]]), rtt_ps)
     cells: list[Cell] = []
@@ -103,6 +117,7 @@ def measure_gap(
         n_hosts=ground.net.n_hosts,
         n_receivers=len(ground.receivers),
         n_members=len(ground.members),
+        n_seeds=n_seeds,
         loss_ppb=ground.loss_ppb,
         schemes=tuple(row.name for row in rows if not row.variant_of),
         variants=tuple((r.name, r.variant_of, r.what) for r in rows if r.variant_of),
@@ -116,21 +131,20 @@ def measure_gap(
 class Bench:
     """What rows share: runs of the same program and feedback, and the sparse groups."""
 
-    def __init__(self, ground: Ground, rows: Sequence[SchemeRow]) -> None:
-        self.ground = ground
+    def __init__(self, ground: Ground, rows: Sequence[SchemeRow], n_seeds: int) -> None:
+        self.ground, self.n_seeds = ground, n_seeds
         is_planned = any(row.is_planned for row in rows)
         self.sparse: Sparse = build_sparse(ground, all_encodings=is_planned)
-        self._bases: dict[tuple[str, str], Outcome] = {}
-        self._moved: dict[tuple[str, str], Numbers] = {}
+        self._bases: dict[tuple[str, ...], Outcome] = {}
+        self._moved: dict[tuple[str, ...], Numbers] = {}
         self._named: dict[tuple[str, bool], Numbers] = {}
 
     def numbers(self, row: SchemeRow) -> Numbers:
         """All numbers of a row."""
-        ground, key = self.ground, (row.program, row.feedback)
+        ground, key = self.ground, (row.program, row.feedback, row.tree_repair)
         if key not in self._bases:
             base = self._bases[key] = self._run(row, 0)
-            seeds = () if _is_like_parent(row) else range(N_LOSSY)
-            lossy = [self._run(row, ground.loss_ppb, seed) for seed in seeds]
+            lossy = [self._run(row, ground.loss_ppb, seed) for seed in range(self.n_seeds)]
             self._moved[key] = {
                 **measure_feedback(ground, row, base),
                 **measure_loss(ground, row, base, lossy),
@@ -149,23 +163,22 @@ class Bench:
     def _run(self, row: SchemeRow, loss_ppb: int, more_seed: int = 0) -> Outcome:
         """The large group gets one message."""
         settings = msgspec.structs.replace(settings_of(row), loss_ppb=loss_ppb)
-        size = self.ground.message_bytes // (4 if _is_like_parent(row) else 1)
-        program = program_of(self.ground, row, self.ground.receivers, size)
-        return play(self.ground, program, settings, more_seed=more_seed)
-
-
-def _is_like_parent(row: SchemeRow) -> bool:
-    """A variant whose trees carry packets as its parent's do, which was measured with loss."""
-    return bool(row.variant_of) and row.feedback == "packet"
+        ground = self.ground
+        program = program_of(ground, row, ground.receivers, ground.message_bytes)
+        return play(ground, program, settings, more_seed=more_seed)
 
 
 def _cells(row: SchemeRow, limits: tuple[Limit, ...], values: Numbers) -> Iterable[Cell]:
     for place, requirement in enumerate(REQUIREMENTS):
-        numbers = numbers_of(limits, requirement, values)
+        numbers = tuple(
+            msgspec.structs.replace(number, by=basis_of(row, number.metric))
+            for number in numbers_of(limits, requirement, values)
+        )
         word = worst_word(numbers)
         if not word:
             continue
-        draft_word = DRAFT_WORDS[row.name][place] if row.name in DRAFT_WORDS else ""
+        words = DRAFT_WORDS.get(row.name.removesuffix(PLAIN))
+        draft_word = words[place] if words else ""
         why = why_of(requirement, limits, numbers, word, draft_word)
         yield Cell(requirement, row.name, word, draft_word, why, numbers)
 
@@ -174,7 +187,7 @@ def _noticing(row: SchemeRow, detect_ps: int) -> SchemeRow:
     return row._replace(tree=msgspec.structs.replace(row.tree, detect_ps=detect_ps))
 
 
-def _command(ground: Ground, detect_ps: int) -> str:
+def _command(ground: Ground, detect_ps: int, n_seeds: int) -> str:
     parts = [
         "fanfold gap",
         f"--topology {ground.topology}",
@@ -183,6 +196,7 @@ def _command(ground: Ground, detect_ps: int) -> str:
         f"--loss {_share(ground.loss_ppb)}",
         f"--detect {format_duration(detect_ps).replace(' ', '')}",
         f"--seed {ground.seed}",
+        f"--seeds {n_seeds}",
     ]
     return " ".join(parts)
 

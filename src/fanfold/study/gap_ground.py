@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fanfold.errors import ConfigError
-from fanfold.scenario.settings import Feedback
+from fanfold.scenario.settings import Feedback, TreeRepair
 from fanfold.streams import stream
 from fanfold.study.gap_table import NEVER_HERE
 from fanfold.topo.net import Net
@@ -43,10 +43,9 @@ class SchemeRow(NamedTuple):
     name: as asked for. variant_of: row that it is a variant of, empty for a row of its own.
     what: what is different in a variant. protocol: row of ``trees/catalog.py``, empty where no
     tree protocol is needed. program: row of ``schemes/catalog.py`` that moves the data.
-    tree: settings of the protocol. feedback: how receivers speak; no standard says it of trees
-    and BIER, where each acknowledges each packet, as transports of hosts do. is_doubled: two
-    trees over different links. is_planned: receivers are named by the encoding that costs
-    least there, not by BitStrings alone.
+    tree: settings of the protocol. feedback: how receivers speak. is_doubled: two trees over
+    different links. is_planned: receivers are named by the encoding that costs
+    least there, not by BitStrings alone. tree_repair: to whom a tree's repairs go.
     """
 
     name: str
@@ -56,56 +55,71 @@ class SchemeRow(NamedTuple):
     program: str
     tree: TreeSettings = TreeSettings()
     feedback: Feedback = "auto"
+    tree_repair: TreeRepair = "tree"
     is_doubled: bool = False
     is_planned: bool = False
 
 
-_PLAIN = TreeSettings()
-_SLOW = TreeSettings(local_repair=False)
+_PLAIN = TreeSettings(local_repair=False)
 _TOLD = TreeSettings(n_last_member_queries=0)
 """Members leave at once: nobody has to ask whether others are left."""
+_BYPASS = TreeSettings(n_last_member_queries=0, link_bypass=True)
+_BEST_SPEECH: tuple[Feedback, TreeRepair] = "nack", "unicast"
+"""Only losses and marks of queues are told, and repairs go to those who lack a packet: NORM,
+RFC 5740, with its congestion control."""
+_PLAIN_WHAT = "plain: an ACK a packet, repairs to everybody, IGMP's queries, no detour"
 
 
 def _tree(
     name: str,
     variant_of: str,
     what: str,
-    protocol: str,
-    program: str,
-    tree: TreeSettings = _PLAIN,
+    moved: tuple[str, str],
+    tree: TreeSettings = _TOLD,
 ) -> SchemeRow:
-    return SchemeRow(name, variant_of, what, protocol, program, tree, "packet")
+    """A tree in its best published form; moved: protocol and program."""
+    return SchemeRow(name, variant_of, what, *moved, tree, *_BEST_SPEECH)
 
 
-PIM, MLDP = ("pim-sm", "pim-sm"), ("mldp-p2mp", "mldp")
+def _plain_tree(of: str, moved: tuple[str, str]) -> SchemeRow:
+    return SchemeRow(f"{of}{PLAIN}", of, _PLAIN_WHAT, *moved, _PLAIN, "packet")
+
+
+PLAIN = "+plain"
+"""Ends the name of a row that stands beside its scheme's best published form."""
+PIM, MLDP, SR = ("pim-sm", "pim-sm"), ("mldp-p2mp", "mldp"), ("sr-p2mp", "sr-p2mp")
+_TWO = "two trees, RFC 7431; routers know each member; only losses and marks are told"
+_DETOUR = "round a dead link, RFC 7715; routers know each member; only losses and marks"
 ROWS: tuple[SchemeRow, ...] = (
     SchemeRow("unicast", "", "", "", "unicast"),
     SchemeRow("ring", "", "", "", "ring"),
     SchemeRow("binary-tree", "", "", "", "binary-tree"),
-    _tree("pim-sm", "", "", *PIM),
-    _tree("pim-dm", "pim-sm", "dense mode", "pim-dm", "pim-dm"),
-    _tree("bidir-pim", "pim-sm", "bidirectional", "bidir-pim", "bidir-pim"),
-    _tree("pim-sm+tracking", "pim-sm", "routers know each member", *PIM, _TOLD),
-    _tree("pim-sm+mofrr", "pim-sm", "two trees, RFC 7431 and 9860", *PIM)._replace(
-        is_doubled=True
+    _tree("pim-sm", "", _TWO, PIM)._replace(is_doubled=True),
+    _plain_tree("pim-sm", PIM),
+    _tree("pim-dm", "pim-sm", "dense mode, one tree", ("pim-dm", "pim-dm")),
+    _tree("bidir-pim", "pim-sm", "bidirectional, one tree", ("bidir-pim", "bidir-pim")),
+    _tree("pim-sm+acks", "pim-sm", "an ACK a packet", PIM)._replace(
+        is_doubled=True, feedback="packet"
     ),
-    _tree("pim-sm+nack", "pim-sm", "only losses are told", *PIM)._replace(feedback="nack"),
-    _tree("mldp", "", "", *MLDP),
-    _tree("mldp-mp2mp", "mldp", "both ways", "mldp-mp2mp", "mldp-mp2mp"),
-    _tree("mldp+tracking", "mldp", "routers know each member", *MLDP, _TOLD),
-    _tree(
-        "mldp+bypass",
-        "mldp",
-        "round a dead link, RFC 7715",
-        *MLDP,
-        TreeSettings(link_bypass=True),
+    _tree("mldp", "", _DETOUR, MLDP, _BYPASS),
+    _plain_tree("mldp", MLDP),
+    _tree("mldp-mp2mp", "mldp", "both ways, no bypass", ("mldp-mp2mp", "mldp-mp2mp")),
+    _tree("sr-p2mp", "", "TI-LFA; leaves told; only losses and marks", SR),
+    _plain_tree("sr-p2mp", SR),
+    SchemeRow(
+        "bier", "", "draft-ietf-bier-frr; only losses and marks", "", "bier", _TOLD, "nack"
     ),
-    _tree("sr-p2mp", "", "", "sr-p2mp", "sr-p2mp", _TOLD),
-    _tree("sr-p2mp+igmp", "sr-p2mp", "leaves by IGMP", "sr-p2mp", "sr-p2mp"),
-    SchemeRow("bier", "", "", "", "bier", feedback="packet"),
-    SchemeRow("bier+igp", "bier", "no detour before new paths", "", "bier", _SLOW, "packet"),
-    SchemeRow("bier+words", "bier", "a word a block from each", "", "bier", feedback="block"),
-    SchemeRow("fanfold", "", "", "", "fanfold"),
+    SchemeRow(
+        f"bier{PLAIN}",
+        "bier",
+        "plain: an ACK a packet, no detour before new paths",
+        "",
+        "bier",
+        _PLAIN,
+        "packet",
+    ),
+    SchemeRow("bier+words", "bier", "a word a block from each", "", "bier", _TOLD, "block"),
+    SchemeRow("fanfold", "", "as it runs", "", "fanfold"),
     SchemeRow(
         "fanfold+encodings",
         "fanfold",
@@ -115,10 +129,8 @@ ROWS: tuple[SchemeRow, ...] = (
         is_planned=True,
     ),
 )
-"""Rows in the order of the table, each followed by its variants.
-
-SR-P2MP's leaves are given to the controller with the policy, which needs no query of members.
-"""
+"""Rows in the order of the table, each followed by its variants: schemes in their best
+published form, and their plain one beside."""
 
 
 class Ground(NamedTuple):

@@ -30,7 +30,7 @@ def program_of(
 
 def settings_of(row: SchemeRow) -> Settings:
     """Defaults of the simulator, but for how receivers of the row speak."""
-    return Settings(feedback=row.feedback)
+    return Settings(feedback=row.feedback, tree_repair=row.tree_repair)
 
 
 def broadcast_program(name: str, receivers: Sequence[int], n_bytes: int) -> Program:

@@ -17,12 +17,13 @@ class Number(msgspec.Struct, frozen=True):
 
     metric: name of a row of ``study/metric_catalog.py``, which has unit and meaning. value:
     NEVER_HERE for what never comes about. word: what its limits make of it, empty where it has
-    none and does not decide.
+    none and does not decide. by: why no run gave it, empty where one did.
     """
 
     metric: str
     value: int
     word: Word | Literal[""] = ""
+    by: str = ""
 
 
 class Cell(msgspec.Struct, frozen=True):
@@ -74,7 +75,8 @@ class Gap(msgspec.Struct, frozen=True):
     """The whole table.
 
     schemes: rows, in order; variants: rows below them: name, name of their scheme,
-    what is different. cells: of both, by requirement and then scheme. command: prints it again.
+    what is different. n_seeds: runs with loss of each. cells: of both, by requirement and
+    then scheme. command: prints it again.
     """
 
     command: str
@@ -84,6 +86,7 @@ class Gap(msgspec.Struct, frozen=True):
     n_hosts: int
     n_receivers: int
     n_members: int
+    n_seeds: int
     loss_ppb: int
     schemes: tuple[str, ...]
     variants: tuple[tuple[str, str, str], ...]
@@ -95,6 +98,11 @@ class Gap(msgspec.Struct, frozen=True):
 
 NEVER_HERE = -1
 """Value of a number that stands for "never"; it is worse than any other."""
+
+
+def differences(gap: Gap) -> list[Cell]:
+    """Cells whose word is not the draft's, each with the reason."""
+    return [cell for cell in gap.cells if cell.draft_word not in ("", cell.word)]
 
 
 def cell_of(gap: Gap, requirement: str, scheme: str) -> Cell:

@@ -91,14 +91,28 @@ def build_defaults(ground: Ground, detect_ps: int) -> tuple[Default, ...]:
             format_duration(PIM_HOLD_PS),
             "PIM Hello, RFC 7761 4.11: what RFC 9186 is for; all rows here have BFD",
         ),
-        ("leaves of SR-P2MP", "given with the policy", "no query of members; +igmp has it"),
+        (
+            "leaves of trees",
+            "routers know each member: no query; +plain has queries",
+            "RFC 9776 appendix, RFC 6636; SR-P2MP's controller has the policy",
+        ),
         (
             "feedback of trees and BIER",
-            "an ACK a packet from each receiver",
-            "none is defined; as transports of hosts",
+            "only losses and marks, one word at the end; +plain an ACK a packet",
+            "NORM, RFC 5740",
         ),
-        ("repairs along trees", "to all of the tree", "a tree has no other address"),
-        ("detour of BIER", "round a dead link once noticed", "RFC 8279 6.5; +igp has none"),
+        ("feedback of unicast", "an ACK a packet", "ten packets an ACK would make it Good"),
+        ("repairs along trees", "to who lacks it; +plain to all of the tree", "RFC 5740"),
+        (
+            "detour of BIER",
+            "round a dead link once noticed, modelled; +plain has none",
+            "draft-ietf-bier-frr",
+        ),
+        (
+            "a dead link under fanfold",
+            "receivers behind it are given up",
+            "neither the simulator nor a live BFR leads round it",
+        ),
         ("change of a source's own set", "in its next packet", "the sender knows the set"),
     )
     return tuple(Default(*row) for row in rows)

@@ -1,8 +1,9 @@
 """Reliability, the part of faults: a link between routers dies for good.
 
 It is one that the scheme's own copy for the first receiver's router crosses last. Trees and
-BIER domains run in the slow plane, where it is noticed, repaired and routed round; rings and
-copies by unicast in the packet simulator, where sprayed packets are sent again elsewhere.
+BIER domains run in the slow plane, where BFD notices it after a given time, and they repair and
+route round it; fanfold, rings and copies by unicast run in the packet simulator: fanfold gives
+up whom it cannot reach, sprayed packets of messages are sent again elsewhere.
 """
 
 from collections.abc import Iterator
@@ -13,7 +14,9 @@ import numpy as np
 
 from fanfold.results.outcome import DATA
 from fanfold.scenario.settings import Failure, Settings
+from fanfold.sim.build import round_trip
 from fanfold.sim.simulate import Simulation
+from fanfold.sim.waits import message_wait_ps
 from fanfold.study.bier_domain import BierDomain
 from fanfold.study.gap_ground import (
     PPM,
@@ -61,9 +64,14 @@ def measure_faults(ground: Ground, row: SchemeRow) -> Numbers:
     cable = _cable(ground, _tree_before(ground, row))
     if cable is None:
         return {}
+    if row.program == "fanfold":
+        return _as_it_runs(ground, row, cable)
     faults = [_fault(ground, row, cable, group) for group in range(1 + row.is_doubled)]
     mended = _mended(ground, row, faults)
-    return mended if row.protocol else mended | _named(ground, row, cable)
+    if row.protocol:
+        return mended
+    named = _as_it_runs(ground, row, cable)["detect_ps"]
+    return mended | {"named_ps": named}
 
 
 def _mended(ground: Ground, row: SchemeRow, faults: list[Fault]) -> Numbers:
@@ -90,10 +98,10 @@ def _mended(ground: Ground, row: SchemeRow, faults: list[Fault]) -> Numbers:
     }
 
 
-def _named(ground: Ground, row: SchemeRow, cable: Cable) -> Numbers:
-    """From the fault until the source's own feedback has told it whom it cut off.
+def _as_it_runs(ground: Ground, row: SchemeRow, cable: Cable) -> Numbers:
+    """In the packet simulator, which leads nothing round a dead link, no more than a live BFR.
 
-    In the packet simulator, which leads nothing round a dead link.
+    Noticed is when the source's own feedback has told it whom the fault cut off.
     """
     net = ground.net
     program = program_of(ground, row, ground.receivers, ground.message_bytes // 8)
@@ -105,10 +113,20 @@ def _named(ground: Ground, row: SchemeRow, cable: Cable) -> Numbers:
     cut = tuple(Failure(0, a, b) for a, b in names)
     settings = msgspec.structs.replace(settings_of(row), failures=cut)
     sim = Simulation(net, ground.routes, program, settings, seed=ground.seed, whole=True)
-    while len(sim.fans.lost) < len(behind) and sim.step(TURNS):
-        pass
-    is_named = len(sim.fans.lost) >= len(behind)
-    return {"named_ps": sim.progress().now_ps if is_named else NEVER_HERE}
+    noticed_ps, going = NEVER_HERE, True
+    while going:
+        going = sim.step(TURNS)
+        if noticed_ps == NEVER_HERE and len(sim.fans.lost) >= len(behind):
+            noticed_ps = sim.progress().now_ps
+    told = sim.outcome()
+    missed = [h for h in ground.receivers if told.got_bytes[h] < told.due_bytes[h]]
+    return {
+        "detect_ps": noticed_ps,
+        "recover_ps": NEVER_HERE if missed else max(told.end_ps - whole.end_ps, 0),
+        "gap_receivers": len(missed),
+        "behind_receivers": len(behind),
+        "domain_ppm": PPM * len(missed) // max(len(behind), 1),
+    }
 
 
 def _looks(settings: TreeSettings) -> list[int]:
@@ -199,7 +217,8 @@ def _of_copies(ground: Ground, row: SchemeRow) -> Numbers:
     behind = net.dst[net.src == cable[1]]
     is_behind = np.isin(np.array(ground.receivers), behind)
     done, was = cut.host_ps[list(ground.receivers)], base.host_ps[list(ground.receivers)]
-    is_late = (done < 0) | (done - was > settings.rto_ps // 2)
+    least_ps = message_wait_ps(round_trip(net, ground.routes), settings.rto_ps)
+    is_late = (done < 0) | (done - was > least_ps // 2)
     return {
         "recover_ps": NEVER_HERE if cut.stuck else max(cut.end_ps - base.end_ps, 0),
         "gap_receivers": int(is_late.sum()),

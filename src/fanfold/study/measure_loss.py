@@ -29,15 +29,21 @@ def measure_loss(
 
     Args:
         lossy: the same message with loss on all links, once a seed; none where not run. One
-            loss at the end can cost half of a run: goodput is that of their median.
+            loss at the end can cost much of a run: goodput is that of their median, beside
+            the worst and the best.
     """
     numbers = dict(_gray(ground, row, victim_link(ground, base)))
     if lossy:
         told = sorted(lossy, key=_end_of)[len(lossy) // 2]
-        kept = PPM * base.end_ps // told.end_ps
+
+        def kept(run: Outcome) -> int:
+            return NEVER_HERE if run.stuck else min(PPM * base.end_ps // run.end_ps, PPM)
+
         numbers |= {
             "goodput_bps": 8 * int(told.due_bytes.max()) * PS_PER_SECOND // told.end_ps,
-            "goodput_ppm": NEVER_HERE if told.stuck else min(kept, PPM),
+            "goodput_ppm": kept(told),
+            "goodput_least_ppm": kept(max(lossy, key=_end_of)),
+            "goodput_most_ppm": kept(min(lossy, key=_end_of)),
             "drops": int(told.link_drops.sum()),
             "repair_bytes": int(told.link_bytes[:, REPAIR].sum()),
         }

@@ -80,8 +80,10 @@ CATALOG: tuple[Metric, ...] = (
         "ppm",
         "more",
         "reliability",
-        "goodput with the loss asked for, of that without",
+        "goodput with the loss asked for, of that without; the median of the seeds",
     ),
+    Metric("goodput_least_ppm", "ppm", "more", "reliability", "the same in the worst seed"),
+    Metric("goodput_most_ppm", "ppm", "more", "reliability", "the same in the best seed"),
     Metric("drops", "packets", "less", "reliability", "lost on links and in queues"),
     Metric("repair_bytes", "bytes", "less", "reliability", "that sources sent again"),
     Metric(
@@ -98,7 +100,13 @@ CATALOG: tuple[Metric, ...] = (
         "reliability",
         "of data on all links, when one receiver's link loses as many as all links together",
     ),
-    Metric("detect_ps", "ps", "less", "reliability", "from a fault until it is noticed"),
+    Metric(
+        "detect_ps",
+        "ps",
+        "less",
+        "reliability",
+        "from a fault until it is noticed; given for BFD",
+    ),
     Metric(
         "named_ps",
         "ps",

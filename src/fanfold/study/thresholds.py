@@ -2,7 +2,8 @@
 
 A requirement is met as well as its worst number is. Limits stand on what a fabric or its hosts
 do anyway: a token's time on the source's link, an acknowledgement for each packet, the 50 ms in
-which protected lines are restored; none of them mentions a scheme.
+which protected lines are restored; none of them mentions a scheme, and none is moved to get a
+word. Where words differ from the draft's, the table lists it.
 """
 
 from collections.abc import Mapping
@@ -48,11 +49,10 @@ def build_limits(bps: int, rtt_ps: int = 0) -> tuple[Limit, ...]:
             max(MS, 200 * rtt_ps),
             "0.1 ms, or 20 round trips; sub-millisecond (FANN), or 200",
         ),
-        Limit("goodput_ppm", 90 * PERCENT, 10 * PERCENT, "a tenth gone; a tenth left"),
+        Limit("goodput_ppm", 90 * PERCENT, 50 * PERCENT, "a tenth gone; half gone"),
         Limit(
             "healthy_repair_ppm", 1000, 10 * PERCENT, "lost in the noise; a tenth of the fabric"
         ),
-        Limit("detect_ps", 10 * MS, SECOND, "BFD in hardware, 3 x 3.3 ms; a hello protocol"),
         Limit("recover_ps", MS, 50 * MS, "switched locally; a protected line, 50 ms"),
         Limit(
             "domain_ppm",

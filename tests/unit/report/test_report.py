@@ -79,7 +79,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
 @pytest.fixture(autouse=True)
 def small_gap(monkeypatch: pytest.MonkeyPatch) -> None:
     """The table of the real fabric takes long; that it is kept is a test of its own."""
-    monkeypatch.setattr(gap_store, "build_gap", lambda **_: world.gap())
+    monkeypatch.setattr(gap_store, "build_main_rows", lambda *_: world.gap())
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +91,7 @@ def material(made: Made) -> Material:
 def written(made: Made, tmp_path_factory: pytest.TempPathFactory) -> tuple[Report, Page]:
     folder = tmp_path_factory.mktemp("report")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gap_store, "build_gap", lambda **_: world.gap())
+        patch.setattr(gap_store, "build_main_rows", lambda *_: world.gap())
         report = write_report(made.store, made.study, folder, is_study=True)
     return report, Page(report.page.read_text(encoding="utf-8"))
 
@@ -291,14 +291,14 @@ def test_the_gap_table_is_measured_once(
 ) -> None:
     asked: list[object] = []
 
-    def build(**how: object) -> object:
+    def build(*how: object) -> object:
         asked.append(how)
         return world.gap()
 
-    monkeypatch.setattr(gap_store, "build_gap", build)
+    monkeypatch.setattr(gap_store, "build_main_rows", build)
     store = Store(tmp_path)
     assert gap_store.kept_gap(store) == gap_store.kept_gap(store) == world.gap()
-    assert asked == [{"short": True, "progress": None}]
+    assert asked == [(None,)]
 
 
 def test_a_folder_that_cannot_be_written_is_named(made: Made, tmp_path: Path) -> None:

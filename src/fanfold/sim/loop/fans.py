@@ -345,7 +345,8 @@ def on_fan_data(
         if follow["map_len"] == 0:
             nodes[host]["done_ps"] = now
             fan["unreceived"] -= 1
-        return b if fan["speaks"] != PER_LOSS or row["polled"] == 2 else NONE
+        is_told = fan["speaks"] != PER_LOSS or follow["bift_id"] != 0  # a queue is told at once
+        return b if is_told or row["polled"] == 2 else NONE
     if poll:
         push(q, row["report_ps"], b * N_KINDS + EV_REPORT)
     return NONE
