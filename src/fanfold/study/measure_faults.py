@@ -1,7 +1,7 @@
 """Reliability, the part of faults: a link between routers dies for good.
 
 It is one that the scheme's own copy for the first receiver's router crosses last. Trees and
-BIER domains run in the slow plane, where BFD notices it after a given time, and they repair and
+BIER domains run in the slow plane, where it is noticed after a given time, and they repair and
 route round it; fanfold, rings and copies by unicast run in the packet simulator: fanfold gives
 up whom it cannot reach, sprayed packets of messages are sent again elsewhere.
 """
