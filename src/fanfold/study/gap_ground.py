@@ -65,8 +65,8 @@ _TOLD = TreeSettings(n_last_member_queries=0)
 """Members leave at once: nobody has to ask whether others are left."""
 _BYPASS = TreeSettings(n_last_member_queries=0, link_bypass=True)
 _BEST_SPEECH: tuple[Feedback, TreeRepair] = "nack", "unicast"
-"""Only losses and marks of queues are told, and repairs go to those who lack a packet, as in RFC
-5740 with its congestion control."""
+"""Only losses and marks of queues are told, and repairs go to those who lack a packet, as in
+RFC 5740 with its congestion control."""
 _PLAIN_WHAT = "plain: an ACK a packet, repairs to everybody, IGMP's queries, no detour"
 
 

@@ -24,7 +24,7 @@ PUSHED = tuple(
 )
 """What a push of fanfold needs beside DATA: headers of wire/catalog.py."""
 FLOODED = ("prefix",)
-"""A BFR-prefix with its BIER information, in the IGP of the domain (RFC 8401, RFC 8444)."""
+"""A BFR-prefix with its BIER information, in the routing of the domain (RFC 8401, RFC 8444)."""
 
 
 def measure_simplicity(
