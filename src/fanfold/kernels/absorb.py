@@ -26,6 +26,7 @@ from fanfold.kernels.layout import (
 )
 from fanfold.kernels.octets import (
     copy_octets,
+    fetch,
     read_u16,
     read_u32,
     write_bits,
@@ -305,6 +306,7 @@ def add(buf: U8, fan: int, n: int, n_words: int, vats: Vats, s: int) -> bool:
     n_codes = codes_before(buf, fan)
     n_bytes = n - FOLD_BYTES - n_codes
     patience_ps = read_u16(buf, fan + 22) * PS_PER_MS
+    fetch(room, room.shape[0], n)  # the next slot: its block comes next
     if head + n + 8 * n_words > room.shape[0]:
         vats.events[VAT_UNLIKE] += 1
         return False

@@ -23,13 +23,15 @@ BIAS_32 = 126
 BIAS_64 = 1022
 """A value with code c is below 2**(c - bias)."""
 _ONE = 1023
+_ONE_32 = 127
 _TOP_32 = 0xFF
 _TOP_64 = 0x7FF
 _MAGIC = np.float64(3 << 51)
 """Adding it rounds a float64 below 2**51 to a whole number, ties to even."""
-_FAR_32 = np.float64(1 << 31)
+_FAR_32 = np.float32(1 << 31)
 _FAR_64 = np.float64(1 << 62)
 _LIMIT = np.float64(1 << 51)
+_MINUS_ZERO_BITS = -(1 << 31)
 _MINUS_ZERO_32 = -np.float32(0)
 _MINUS_ZERO_64 = -np.float64(0)
 
@@ -47,17 +49,25 @@ def room_of(n_ranks: int) -> int:
 def codes_f32(bits: I32, out: U8) -> int:
     """Codes of float32 values; 1 where some value is not finite, else 0.
 
+    One thing in each loop: so all of them become vector instructions.
+
     Args:
         bits: of the values, (E,). out: (E,).
     """
-    bad = 0
+    least, top = np.int32(0), np.uint8(0)
     for i in range(bits.shape[0]):
-        b = i64(bits[i])
-        code = (b >> 23) & _TOP_32
-        bad |= 1 if code == _TOP_32 else 0
-        code = 1 if code == 0 or code == _TOP_32 else code
-        out[i] = 0 if b == -(1 << 31) else code
-    return bad
+        out[i] = (bits[i] >> 23) & _TOP_32
+    for i in range(bits.shape[0]):
+        least = min(least, bits[i])
+    for i in range(out.shape[0]):
+        top = max(top, out[i])
+    for i in range(out.shape[0]):
+        code = max(out[i], np.uint8(1))
+        out[i] = np.uint8(1) if code == np.uint8(_TOP_32) else code
+    if least == _MINUS_ZERO_BITS:
+        for i in range(bits.shape[0]):
+            out[i] = 0 if bits[i] == _MINUS_ZERO_BITS else out[i]
+    return 1 if top == _TOP_32 else 0
 
 
 @kernel
@@ -74,32 +84,39 @@ def codes_f64(bits: I64, out: U16) -> int:
 
 
 @kernel
-def fix_values_f32(src: F32, codes: U8, out: I32, room: int, powers: U64) -> None:
+def fix_values_f32(src: F32, codes: U8, out: I32, room: int) -> None:
     """Float32 to words of 32 bits.
 
+    The scale is a product of two powers of two, as it may be none of float32 itself; what falls
+    below float32's normal range between them is far below half a word's last place.
+
     Args:
-        codes: agreed ones, (E,). powers: scratch, (E,).
+        codes: agreed ones, (E,).
     """
-    lift = _ONE + 30 - room + BIAS_32
+    lift = np.int32((_ONE_32 + 28 - room) << 23).view(np.float32)
     for i in range(src.shape[0]):
-        powers[i] = np.uint64((lift - i64(codes[i])) << 52)
-    scale = powers.view(np.float64)
-    for i in range(src.shape[0]):
-        v = np.float64(src[i]) * scale[i]
-        out[i] = np.int32(i64(v + _MAGIC - _MAGIC)) if abs(v) < _FAR_32 else np.int32(0)
+        up = np.int32(min(255 - i64(codes[i]), 254) << 23).view(np.float32)
+        v = src[i] * up * lift
+        out[i] = np.int32(np.rint(v)) if abs(v) < _FAR_32 else np.int32(0)
 
 
 @kernel
-def unfix_values_f32(
-    src: I32, codes: U8, out: F32, room: int, powers: U64, share: np.float64
-) -> None:
-    """Words of 32 bits to float32, each sum times ``share`` (1, or 1/n for a mean)."""
-    lift = _ONE - 30 + room - BIAS_32
+def unfix_values_f32(src: I32, codes: U8, out: F32, room: int) -> None:
+    """Words of 32 bits to float32: rounded to 24 bits, then times two powers of two."""
+    lift = np.int32((_ONE_32 - 29 + room) << 23).view(np.float32)
     for i in range(src.shape[0]):
-        powers[i] = np.uint64((lift + i64(codes[i])) << 52)
-    scale = powers.view(np.float64)
+        up = np.int32(i64(codes[i]) << 23).view(np.float32)
+        v = np.float32(src[i]) * lift * up
+        out[i] = _MINUS_ZERO_32 if codes[i] == 0 else v
+
+
+@kernel
+def share_values_f32(src: I32, codes: U8, out: F32, room: int, share: np.float64) -> None:
+    """The same times ``share``, 1/n for a mean, rounded once."""
+    lift = share * np.int64((_ONE - 29 + room) << 52).view(np.float64)
     for i in range(src.shape[0]):
-        v = np.float32(np.float64(src[i]) * scale[i] * share)
+        up = np.int32(i64(codes[i]) << 23).view(np.float32)
+        v = np.float32(np.float64(src[i]) * lift * np.float64(up))
         out[i] = _MINUS_ZERO_32 if codes[i] == 0 else v
 
 

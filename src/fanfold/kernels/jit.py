@@ -16,8 +16,10 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
 import numpy as np
+from llvmlite import ir
 from numba import types
-from numba.core import config
+from numba.core import cgutils, config
+from numba.extending import intrinsic
 
 from fanfold.folders import CACHE, cache_home, make_folder
 from fanfold.kernels.parts import PartCompiler, WholeCompiler, make_quick
@@ -113,3 +115,25 @@ def extern(name: str, result: str, *args: str) -> Callable[..., int]:
     """
     signature = getattr(types, result)(*(getattr(types, a) for a in args))
     return cast("Callable[..., int]", types.ExternalFunction(name, signature))
+
+
+def _prefetch(typing: Any, address: Any) -> Any:
+    """LLVM's own: a load that nothing waits for and that cannot fault."""
+    octet, word = ir.IntType(8).as_pointer(), ir.IntType(32)
+    shape = ir.FunctionType(ir.VoidType(), [octet, word, word, word])
+
+    def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        fn = cgutils.get_or_insert_function(builder.module, shape, "llvm.prefetch.p0")
+        # To be read, to stay in all caches, data.
+        builder.call(fn, [builder.inttoptr(args[0], octet), word(0), word(3), word(1)])
+        return context.get_dummy_value()
+
+    return types.void(types.uint64), lower
+
+
+def _none(address: np.uint64) -> None:
+    del address
+
+
+prefetch = cast("Callable[[np.uint64], None]", intrinsic(_prefetch) if JIT else _none)
+"""Bring the line of an address to the cache, inside kernels; without JIT nothing."""

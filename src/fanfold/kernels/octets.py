@@ -7,11 +7,13 @@ import sys
 
 import numpy as np
 
-from fanfold.kernels.jit import i64, kernel
+from fanfold.kernels.jit import i64, kernel, prefetch
 from fanfold.kernels.state import U8, U64
 
 ZERO = np.uint64(0)
 ONE = np.uint64(1)
+LINE = 64
+"""Bytes of a line of the cache."""
 _BYTE = np.uint64(8)
 _PAIR = np.uint64(16)
 _BYTES = np.uint64(0x00FF00FF00FF00FF)
@@ -106,13 +108,18 @@ def write_bits(buf: U8, at: int, n_words: int, bits: U64) -> None:
 def sum_octets(buf: U8, at: int, n: int) -> int:
     """Ones-complement sum of ``n`` bytes (RFC 1071), folded to 16 bits in network order.
 
-    Added as 32-bit lanes in native order and swapped at the end: the sum does not depend on
-    byte order (RFC 1071 2 (B)), and the loop vectorises (2 us for 64 KB).
+    Added as 32-bit lanes in native order, two of a word at a time, and swapped at the end: the
+    sum does not depend on byte order (RFC 1071 2 (B)), and the loop vectorises.
     """
-    total = ZERO
-    lanes = buf[at : at + (n & ~3)].view(np.uint32)
-    for i in range(lanes.shape[0]):
-        total += np.uint64(lanes[i])
+    low, high = ZERO, ZERO
+    n_words = n >> 3
+    lanes = buf[at : at + 8 * n_words].view(np.uint64)
+    for i in range(n_words):
+        low += lanes[i] & _LANE
+        high += lanes[i] >> _HALF
+    total = low + high
+    if n & 4 != 0:
+        total += np.uint64(buf[at + 8 * n_words : at + 8 * n_words + 4].view(np.uint32)[0])
     sum16 = 0
     for i in range(n & ~3, n):
         sum16 += i64(buf[at + i]) << (8 if i & 1 == 0 else 0)
@@ -169,3 +176,11 @@ def copy_octets(dst: U8, dst_at: int, src: U8, src_at: int, n: int) -> None:
         to[i] = here[i]
     for i in range(8 * words, n):
         dst[dst_at + i] = src[src_at + i]
+
+
+@kernel
+def fetch(buf: U8, at: int, n: int) -> None:
+    """Have ``n`` bytes in the processor's cache soon; nothing waits, ends may lie outside."""
+    base = np.uint64(buf.ctypes.data) + np.uint64(at)
+    for i in range(0, n, LINE):
+        prefetch(base + np.uint64(i))

@@ -13,13 +13,16 @@ from fanfold.kernels.fixed import (
     fix_values_f32,
     fix_values_f64,
     room_of,
+    share_values_f32,
     unfix_values_f32,
     unfix_values_f64,
 )
 from fanfold.kernels.jit import i64, kernel
 from fanfold.kernels.octets import copy_octets
 from fanfold.kernels.reduce import (
+    F32,
     F64,
+    I32,
     KIND_BF16,
     KIND_BYTES,
     KIND_F16,
@@ -94,18 +97,18 @@ def pack_values(kind: int, n_ranks: int, codes: U8, src: U8, out: U8, wide: U8) 
 
     Args:
         codes: bytes of them. src: bytes of the values. out: bytes of the words, exactly.
-        wide: scratch: float32 of 16-bit values up to POWERS_AT, then 16 bytes for each value.
+        wide: scratch: float32 of 16-bit values up to POWERS_AT, then 16 bytes for each float64.
     """
-    powers, room = wide[POWERS_AT:].view(np.uint64), room_of(n_ranks)
+    room = room_of(n_ranks)
     if kind == KIND_F64:
-        words64 = out.view(np.int64)
+        powers, words64 = wide[POWERS_AT:].view(np.uint64), out.view(np.int64)
         fix_values_f64(src.view(np.float64), codes.view(np.uint16), words64, room, powers)
     elif kind == KIND_F32:
-        fix_values_f32(src.view(np.float32), codes, out.view(np.int32), room, powers)
+        fix_values_f32(src.view(np.float32), codes, out.view(np.int32), room)
     else:
         bits = wide[: 2 * src.shape[0]].view(np.uint32)
         widen(kind, src.view(np.uint16), bits)
-        fix_values_f32(bits.view(np.float32), codes, out.view(np.int32), room, powers)
+        fix_values_f32(bits.view(np.float32), codes, out.view(np.int32), room)
 
 
 @kernel
@@ -113,18 +116,25 @@ def unpack_values(
     kind: int, n_ranks: int, codes: U8, src: U8, out: U8, wide: U8, share: np.float64
 ) -> None:
     """Joined words to values; the inverse of ``pack_values``, each sum times ``share``."""
-    powers, room = wide[POWERS_AT:].view(np.uint64), room_of(n_ranks)
+    room = room_of(n_ranks)
     if kind == KIND_F64:
+        powers = wide[POWERS_AT:].view(np.uint64)
         codes16, out64 = codes.view(np.uint16), out.view(np.float64)
         unfix_values_f64(src.view(np.int64), codes16, out64, room, powers, share)
     elif kind == KIND_F32:
-        out32 = out.view(np.float32)
-        unfix_values_f32(src.view(np.int32), codes, out32, room, powers, share)
+        _unpack_f32(src.view(np.int32), codes, out.view(np.float32), room, share)
     else:
         bits = wide[: 2 * out.shape[0]].view(np.uint32)
-        out32 = bits.view(np.float32)
-        unfix_values_f32(src.view(np.int32), codes, out32, room, powers, share)
+        _unpack_f32(src.view(np.int32), codes, bits.view(np.float32), room, share)
         narrow(kind, bits, out.view(np.uint16))
+
+
+@kernel
+def _unpack_f32(src: I32, codes: U8, out: F32, room: int, share: np.float64) -> None:
+    if share == 1:
+        unfix_values_f32(src, codes, out, room)
+    else:
+        share_values_f32(src, codes, out, room, share)
 
 
 @kernel

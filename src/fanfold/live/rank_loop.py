@@ -25,7 +25,7 @@ from fanfold.kernels.frame import check_bier, classify, is_inner_sound
 from fanfold.kernels.jit import i64, kernel
 from fanfold.kernels.layout import FOLD_BYTES, KIND_SPREAD
 from fanfold.kernels.mishap import Mishaps, impair, release
-from fanfold.kernels.octets import ZERO, copy_octets, read_bits, read_u16, read_u32
+from fanfold.kernels.octets import ZERO, copy_octets, fetch, read_bits, read_u16, read_u32
 from fanfold.kernels.rank_timers import MOST_LOST, QUEUE_PS, REORDER_PS, note_round
 from fanfold.kernels.replicate import bit
 from fanfold.kernels.state import I64, U8
@@ -192,7 +192,9 @@ def unpack_own(rank: RankState, i: int, words: U8, share: np.float64) -> None:
     """Joined words of block i to values in this rank's array."""
     row, job = rank.row[0], rank.job[0]
     at = rank.blocks[i, B_DST]
-    out = rank.dst[at : at + rank.blocks[i, B_BYTES]]
+    n = rank.blocks[i, B_BYTES]
+    out = rank.dst[at : at + n]
+    fetch(rank.dst, at + n, n)
     if has_codes(rank):
         codes = rank.agreed[i % row["window"], : codes_bytes(rank, i)]
         unpack_values(job["kind"], row["n_ranks"], codes, words, out, rank.wide, share)

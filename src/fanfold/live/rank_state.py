@@ -12,7 +12,7 @@ from fanfold.kernels.absorb import FLAG_EMPTY, FLAG_NOT_FINITE, FLAG_OUT, FLAG_R
 from fanfold.kernels.frame import seal_inner
 from fanfold.kernels.jit import kernel
 from fanfold.kernels.layout import FOLD_BYTES
-from fanfold.kernels.octets import copy_octets, write_u16, write_u32
+from fanfold.kernels.octets import copy_octets, fetch, write_u16, write_u32
 from fanfold.kernels.reduce import F64, WORD_FIX32, WORD_FIX64, WORD_I64
 from fanfold.kernels.state import I64, U8, U64, Rows
 from fanfold.kernels.vat import BLOCK_MASK
@@ -181,6 +181,8 @@ def code_block(rank: RankState, i: int, out: U8) -> None:
     at, n = rank.blocks[i, B_SRC], rank.blocks[i, B_BYTES]
     kind = rank.job[0]["kind"]
     rank.codes[i] = 0
+    if at != NOTHING:
+        fetch(rank.src, at + n, n)  # the next block's: memory is slower than all that is done
     if at != NOTHING and has_codes(rank):
         rank.codes[i] = code_values(kind, rank.src[at : at + n], out, rank.wide)
     elif at != NOTHING and is_fixed(kind, rank.job[0]["op"]):
@@ -287,7 +289,9 @@ def pack_own(rank: RankState, i: int, out: U8, retry: int) -> None:
     """Words of this rank's block i."""
     row, job = rank.row[0], rank.job[0]
     at = rank.blocks[i, B_SRC]
-    src = rank.src[at : at + rank.blocks[i, B_BYTES]]
+    n = rank.blocks[i, B_BYTES]
+    src = rank.src[at : at + n]
+    fetch(rank.src, at + n, n)
     if has_codes(rank):
         codes = rank.agreed[i % row["window"], : codes_bytes(rank, i)]
         pack_values(job["kind"], row["n_ranks"], codes, src, out, rank.wide)
