@@ -22,6 +22,7 @@ from fanfold.kernels.codes import (
 )
 from fanfold.live import pump as p
 from fanfold.live import sock as s
+from fanfold.live.batch import take_turns
 from fanfold.live.clock import now_ps
 from fanfold.live.exits import post
 from fanfold.live.faults import Faults
@@ -67,6 +68,7 @@ class Station:
 
     def run(self, is_over: Callable[[], bool]) -> None:
         """Work until ``is_over``; wakes at least four times a second to ask."""
+        take_turns()
         while not is_over():
             self.step()
 

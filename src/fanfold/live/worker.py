@@ -6,6 +6,8 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
+from fanfold.live.batch import take_turns
+
 Guard = threading.Lock
 """Of what several workers share."""
 
@@ -33,6 +35,7 @@ class Worker:
             self._thread.join()
 
     def _work(self) -> None:
+        take_turns()
         while (given := self._queue.get()) is not None:
             future, task = given
             try:
