@@ -169,6 +169,7 @@ class RankEnd:
             fcntl.flock(lock, fcntl.LOCK_EX)  # of several ranks that start, one compiles
             loop.serve_rank(self.io, self.state, self.mishaps, self.drops, 0)
             st.code_first(self.state)
+            st.first_bytes(self.state)
             st.first_codes(self.state, self.state.own)
             st.set_first(self.state, self.state.own)
             fold_at(int(self.state.row[0]["n_words"]))
@@ -184,8 +185,7 @@ class RankEnd:
     def first_codes(self, batch: Batch) -> U8:
         """Exponents of this rank's values of the first window of blocks."""
         self._load(batch)
-        blocks = range(min(len(batch.blocks), self.window))
-        out = np.zeros(sum(int(st.codes_bytes(self.state, i)) for i in blocks), np.uint8)
+        out = np.zeros(int(st.first_bytes(self.state)), np.uint8)
         st.first_codes(self.state, out)
         return out
 

@@ -200,6 +200,15 @@ def code_first(rank: RankState) -> None:
 
 
 @kernel
+def first_bytes(rank: RankState) -> int:
+    """Bytes of the exponents of the largest first window of blocks."""
+    n = 0
+    for i in range(min(rank.job[0]["n_blocks"], rank.ring.shape[1])):
+        n += codes_bytes(rank, i)
+    return n
+
+
+@kernel
 def first_codes(rank: RankState, out: U8) -> None:
     """Exponents of this rank's values of the largest first window, block behind block."""
     at = 0
