@@ -21,6 +21,7 @@ SIZES = tuple(1 << n for n in range(12, 27, 2))
 RANKS = (4, 8)
 ROUND_BYTES = 4 << 20
 """Operations of one round are as many as make up this size, 1 to 64."""
+CASTS, CAST_BYTES = 9000, 1 << 16
 START_S, ROUND_S = 180.0, 60.0
 OURS, GLOO = "fanfold", "gloo"
 
@@ -63,6 +64,66 @@ def run(folder: Path, n_rounds: int, sizes: Sequence[int] = SIZES) -> Part:
         limits="No link limits either: what is compared is the work that a byte costs. Ranks"
         " and BFRs share the processors of this machine.",
     )
+
+
+def run_broadcasts(folder: Path, n_rounds: int) -> Part:
+    """Many small broadcasts at once beside one of all their bytes, by both.
+
+    Raises:
+        JobError: PyTorch is not there.
+    """
+    if not importlib.util.find_spec("torch"):
+        raise JobError("no PyTorch here: pip install 'fanfold[torch]'")
+    lab = BenchLab(folder, RANKS[0])
+    whole = {"n_bytes": CASTS * CAST_BYTES, "n_casts": 1}
+    many = {"n_bytes": CAST_BYTES, "n_casts": CASTS}
+    took: dict[tuple[str, int], list[float]] = {}
+    wrong = 0
+    try:
+        lab.up()
+        with _ranks(lab, folder, RANKS[0]) as ranks:
+            for i in range(-1, n_rounds):
+                for name in (OURS, GLOO) if i % 2 else (GLOO, OURS):
+                    for task in (whole, many):
+                        told = ask(ranks, task | {"backend": name}, ROUND_S)
+                        wrong += sum(t["n_wrong"] for t in told)
+                        seconds = max(t["ended"] for t in told) - min(t["began"] for t in told)
+                        if i >= 0:
+                            took.setdefault((name, task["n_casts"]), []).append(seconds * 1e3)
+    finally:
+        lab.down()
+    return Part(
+        name="broadcasts",
+        title=f"{CASTS:,} broadcasts of {format_size(CAST_BYTES)} at once, {RANKS[0]} ranks",
+        columns={
+            "by": "by",
+            "many": "all of them, ms",
+            "whole": "one tensor of as many bytes, ms",
+            "ratio": "times as long",
+            "ratio_spread": "over rounds",
+            "wrong": "wrong, both",
+        },
+        rows=[_cast_row(name, took, wrong) for name in (OURS, GLOO)],
+        source="async_op=True for all, then a wait for each; begin of the first rank to end of"
+        f" the last, after a barrier; medians of {n_rounds} rounds in changing order",
+        limits="No link limits: what is compared is the work that an operation costs.",
+    )
+
+
+def _cast_row(
+    name: str, took: dict[tuple[str, int], list[float]], wrong: int
+) -> dict[str, Any]:
+    many, whole = took[name, CASTS], took[name, 1]
+    ratios = [a / b for a, b in zip(many, whole, strict=True)]
+    return {
+        "by": name,
+        "many": f"{median(many):,.0f}",
+        "whole": f"{median(whole):,.0f}",
+        "ratio": f"{median(ratios):.2f}",
+        "ratio_spread": spread(ratios, 2),
+        "wrong": wrong,
+        "all": [many, whole],
+    }
 
 
 def _row(lab: BenchLab, ranks: list[Rank], size: int, n_rounds: int) -> dict[str, Any]:

@@ -36,6 +36,8 @@ def main() -> None:
 
 def do(task: dict[str, Any], groups: dict[str, Any], rank: int, n_ranks: int) -> dict[str, Any]:
     """So many all_reduces in a row of an array of so many bytes."""
+    if "n_casts" in task:
+        return do_casts(task, groups[task["backend"]], rank)
     own = torch.full((task["n_bytes"] // 4,), float(rank + 1))
     group = groups[task["backend"]]
     dist.barrier(group=group)
@@ -50,6 +52,24 @@ def do(task: dict[str, Any], groups: dict[str, Any], rank: int, n_ranks: int) ->
         "ended": ended,
         "cpu_s": time.process_time() - cpu_s,
         "n_wrong": int(((own - mean).abs() > 1e-3).sum()),
+    }
+
+
+def do_casts(task: dict[str, Any], group: Any, rank: int) -> dict[str, Any]:
+    """So many broadcasts from rank 0 that are all asked for before one is waited for."""
+    n_values = task["n_bytes"] // 4
+    tensors = [torch.full((n_values,), float(i) * (rank == 0)) for i in range(task["n_casts"])]
+    dist.barrier(group=group)
+    cpu_s, began = time.process_time(), time.monotonic()
+    works = [dist.broadcast(tensor, 0, group=group, async_op=True) for tensor in tensors]
+    for work in works:
+        work.wait()
+    ended = time.monotonic()
+    return {
+        "began": began,
+        "ended": ended,
+        "cpu_s": time.process_time() - cpu_s,
+        "n_wrong": sum(int((tensor != float(i)).sum()) for i, tensor in enumerate(tensors)),
     }
 
 

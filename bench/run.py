@@ -46,6 +46,7 @@ def main() -> int:
             "goodput": lambda: goodput.run(folder, size),
             "arrays": lambda: arrays.run(args.rounds or 9),
             "gloo": lambda: beside.run(folder, args.rounds or 9, args.array or beside.SIZES),
+            "broadcasts": lambda: beside.run_broadcasts(folder, args.rounds or 5),
             "shaped": lambda: shaped.run(folder, args.rate, args.rounds or 3),
         }
         for name in args.only or todo:
@@ -66,7 +67,16 @@ def main() -> int:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bench/run.py", description=__doc__)
     parser.add_argument("--size", type=lambda text: parse_size(text, "--size"), default="1GiB")
-    names = ["forwarding", "starts", "loss", "goodput", "arrays", "gloo", "shaped"]
+    names = [
+        "forwarding",
+        "starts",
+        "loss",
+        "goodput",
+        "arrays",
+        "gloo",
+        "broadcasts",
+        "shaped",
+    ]
     parser.add_argument("--only", action="append", choices=names, help="repeat for several")
     parser.add_argument("--rounds", type=int, default=0, help="fewer or more of what repeats")
     parser.add_argument("--array", action="append", type=_size, help="sizes of `gloo` alone")

@@ -123,7 +123,8 @@ def _prefetch(typing: Any, address: Any) -> Any:
     shape = ir.FunctionType(ir.VoidType(), [octet, word, word, word])
 
     def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        fn = cgutils.get_or_insert_function(builder.module, shape, "llvm.prefetch.p0")
+        own = cast("Any", cgutils).get_or_insert_function
+        fn = own(builder.module, shape, "llvm.prefetch.p0")
         # To be read, to stay in all caches, data.
         builder.call(fn, [builder.inttoptr(args[0], octet), word(0), word(3), word(1)])
         return context.get_dummy_value()

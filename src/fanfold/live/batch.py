@@ -2,7 +2,7 @@
 
 Where processors are shared, as in a lab, a packet would wake its receiver in the middle of its
 sender's work, and every 64 KB cost two switches. A batch thread that is woken lets who runs end
-its turn, and finds more to do when its own comes. With a processor that is free it runs at once.
+its turn, and finds more to do when its own comes. Where a processor is free it runs at once.
 """
 
 import os
