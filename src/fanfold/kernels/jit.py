@@ -118,7 +118,7 @@ def extern(name: str, result: str, *args: str) -> Callable[..., int]:
 
 
 def _prefetch(typing: Any, address: Any) -> Any:
-    """LLVM's own: a load that nothing waits for and that cannot fault."""
+    """The compiler's own: a load that nothing waits for and that cannot fault."""
     octet, word = ir.IntType(8).as_pointer(), ir.IntType(32)
     shape = ir.FunctionType(ir.VoidType(), [octet, word, word, word])
 
