@@ -9,6 +9,7 @@
 #   make hostile mutated captures at all ports of a lab while it pushes and adds up; 10 minutes
 #   make chaos   300 pushes through a lab whose nodes are stopped, killed and restarted; 20 minutes
 #   make lock    newest versions that pyproject.toml allows, with their hashes, into requirements/
+#   make readme  commands of README.md that the gate leaves out, some minutes
 #   make torch-suite  PyTorch's own tests of process groups at 4 and 8 ranks, gloo beside
 #   make plants  planted faults of the laws, each of which must turn a test red; part of make test
 
@@ -35,7 +36,7 @@ PYTEST := timeout --signal=INT --kill-after=60 $(STEP_S) $(BIN)/pytest
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test bench lint nojit jit fuzz figures hostile chaos plants torch-suite lock clean
+.PHONY: help demo test bench lint nojit jit fuzz figures hostile chaos plants torch-suite readme lock clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -81,6 +82,9 @@ torch-suite: $(VENV)/.dev
 
 plants: $(VENV)/.dev
 	$(BIN)/python -u tests/style/plants.py
+
+readme: $(VENV)/.dev
+	FANFOLD_README=1 $(PYTEST) tests/live/test_readme_commands.py
 
 lock: $(VENV)/.made
 	$(PIP) install 'uv>=0.9'

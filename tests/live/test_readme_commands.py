@@ -1,0 +1,167 @@
+"""What README.md tells a reader to type is typed, and prints what is shown there, in its shape.
+
+The dear ones run where FANFOLD_README is set: ``make readme``.
+"""
+
+import os
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from live_site import Site, finish
+from readme_lines import blocks_of, commands_of, lacking, shape
+from safetensors.numpy import save_file
+
+pytestmark = pytest.mark.live
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text()
+BLOCKS = blocks_of(README)
+TORCH = ("lab up --hosts 4", "torchrun")
+"""Of PyTorch: test_torch_live.py runs the example, with other flags."""
+PARTS = ("compare --topology fat-tree:k=4 --workload chakra:FOLDER",)
+"""Not whole: FOLDER is the reader's own."""
+DEAR = (
+    "compare --topology fat-tree:k=16",
+    "study ",
+    "report ",
+    "gap",
+    "sim-bench",
+    "demo",
+)
+IN_ORDER = ("lab up --leaves", "push ", "lab status", "lab down")
+BY_HAND = ("bfr ", "receive --config", "push model.safetensors --config")
+CHEAP = ("compare --topology fat-tree:k=8", "compare examples/", "explain ", "workload ")
+
+
+def block_with(words: str) -> list[str]:
+    (found,) = [b.commands for b in BLOCKS if any(words in line for line in b.commands)]
+    return found
+
+
+def printed_with(words: str) -> list[str]:
+    (found,) = [b.printed for b in BLOCKS if any(words in line for line in b.printed)]
+    return found
+
+
+def is_one_of(command: str, kinds: tuple[str, ...]) -> bool:
+    return command.removeprefix("fanfold ").startswith(kinds)
+
+
+def few(kinds: tuple[str, ...]) -> list[str]:
+    return [c for c in dict.fromkeys(commands_of(README)) if is_one_of(c, kinds)]
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with what the commands name; they run in it."""
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    for file in (tmp_path / "model.safetensors", tmp_path / "checkpoints" / "one.safetensors"):
+        file.parent.mkdir(exist_ok=True)
+        save_file({"w": np.random.default_rng(len(file.name)).random(100_000)}, file)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def typed(site: Site, command: str, timeout_s: float = 120.0) -> str:
+    """What a command prints that must succeed."""
+    done = site.run(*shlex.split(command)[1:], timeout_s=timeout_s)
+    assert done.returncode == 0, f"{command}: {done.stderr}"
+    return done.stdout
+
+
+def test_every_command_is_run_somewhere() -> None:
+    kinds = (*TORCH, *PARTS, *DEAR, *IN_ORDER, *BY_HAND, *CHEAP)
+    found = commands_of(README)
+    assert len(found) > 25
+    assert [c for c in found if "torchrun" not in c and not is_one_of(c, kinds)] == []
+    assert [kind for kind in kinds if not any(kind in c for c in found)] == []
+
+
+def test_the_lab_of_the_readme(site: Site, here: Path) -> None:
+    commands = block_with("fanfold lab status")
+    assert {len([c for c in commands if is_one_of(c, (k,))]) > 0 for k in IN_ORDER} == {True}
+    try:
+        for command in commands:
+            typed(site, command)
+            if command == "fanfold push checkpoints --as run7/step100":
+                there = site.state / "labs/lab/hosts/h8/run7/step100/one.safetensors"
+                assert there.read_bytes() == (here / "checkpoints/one.safetensors").read_bytes()
+    finally:
+        site.run("lab", "down", "--purge")
+    assert (here / "lossy.pcapng").stat().st_size > 10_000
+
+
+def test_several_machines_of_the_readme_as_addresses_of_this_one(
+    site: Site, here: Path
+) -> None:
+    (text,) = re.findall(r"```toml\n(.*?)```", README, re.DOTALL)
+    octet = 1 + os.getpid() % 250
+    (here / "rack.toml").write_text(text.replace('"10.0.0.', f'"127.92.{octet}.'))
+    *nodes, push = block_with("fanfold bfr --config")
+    runs = [site.start(*shlex.split(command)[1:]) for command in nodes]
+    try:
+        for run in runs:
+            assert run.stdout is not None
+            assert run.stdout.readline()
+        said = typed(site, push)
+    finally:
+        for run in runs:
+            run.terminate()
+        ended = [finish(run, 20) for run in runs]
+    assert [code for code, _, _ in ended] == [0] * len(runs)
+    assert "verified at 1 of 1 receivers" in said
+    came = here / "incoming" / "model.safetensors"
+    assert came.read_bytes() == (here / "model.safetensors").read_bytes()
+
+
+def test_the_first_comparison_prints_what_is_shown_and_explain_follows_it(
+    site: Site, here: Path
+) -> None:
+    del here
+    compare, explain = few(("compare --topology fat-tree:k=8",))[0], few(("explain ",))[0]
+    said = typed(site, compare)
+    assert lacking(printed_with("last receiver"), said) == []
+    (own,) = re.findall(r"\b[0-9a-f]{16}\b", said.partition("unicast")[0])
+    words = shlex.split(explain)
+    told = site.run(*(own if word == "RUN" else word for word in words[1:]))
+    assert told.returncode == 0, told.stderr
+    assert f"run {own}, fanfold" in told.stdout
+
+
+@pytest.mark.parametrize("command", few(("compare examples/", "workload ")))
+def test_a_cheap_command_of_the_readme(site: Site, here: Path, command: str) -> None:
+    del here
+    assert typed(site, command)
+
+
+def test_what_the_demo_prints_is_what_is_shown(site: Site, here: Path) -> None:
+    shown = printed_with("13 nodes up")
+    said = site.run("demo", here / "model.safetensors")
+    assert said.returncode == 0, said.stderr
+    both = re.sub(r"pushing \S*/", "pushing ", said.stderr) + said.stdout
+    if "nodes up" not in both:  # said only where it takes long
+        shown = shown[1:]
+    assert lacking(shown, both) == []
+
+
+@pytest.mark.skipif(
+    not os.environ.get("FANFOLD_README"), reason="minutes each; `make readme` runs them"
+)
+@pytest.mark.parametrize("command", [c for c in few(DEAR) if c != "fanfold demo"])
+def test_a_dear_command_of_the_readme(site: Site, here: Path, command: str) -> None:
+    del here
+    if command == "fanfold report --last":
+        typed(site, few(("compare examples/",))[0])
+    assert typed(site, command, 450.0)
+
+
+def test_a_line_that_is_not_printed_any_more_is_found() -> None:
+    shown, other = ["a  12 ms", "...", "run 4aabe4738ed065f7"], "run 0aabe4738ed065f0\n"
+    assert lacking(shown, f"a 3.5 us\nmore\n{other}") == []
+    assert lacking(shown, f"{other}a 3 us\n") == shown[2:]
+    assert lacking(shown, f"b 3 us\n{other}")[0] == shown[0]
+    assert shape("─────  h0 > leaf1  11,269") == "─ hN > leafN N"
