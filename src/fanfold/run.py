@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 from blake3 import blake3
 
@@ -60,7 +61,7 @@ _SOURCES = (
     "work",
 )
 """Packages that can change what a run gives."""
-_OF_A_SCHEME = ("workload", "settings.transport", "settings.feedback")
+_OF_A_SCHEME = ("workload", "settings.transport", "settings.feedback", "fidelity")
 """Faults that may be one scheme's alone: what it cannot do is told, and others go on."""
 
 Progress = Callable[[str, Choice, Mapping[str, int]], None]
@@ -355,11 +356,27 @@ def _run(
     if job.choice.rung != "flow":
         warm(placed.whole)
     began = now_ps()
-    outcome = simulate_job(scenario, placed, job, progress)
+    job, outcome = _simulate_or_flow(scenario, placed, job, progress)
     wall_ps = now_ps() - began
     _keep(scenario, placed, job, outcome, store, name_of_run)
     n_hops = 0 if job.choice.rung == "flow" else outcome.n_hops
     return Run(name, name_of_run, wall_ps, n_hops)
+
+
+def _simulate_or_flow(
+    scenario: Scenario, stage: Stage, job: Job, progress: Progress | None
+) -> tuple[Job, Outcome]:
+    """Run one job; at flow fidelity where packets find no room and nobody asked for them."""
+    try:
+        return job, simulate_job(scenario, stage, job, progress)
+    except ConfigError as error:
+        if scenario.fidelity != "auto" or error.field != "fidelity":
+            raise
+        why = f"{job.choice.why}; no room for it as {job.choice.rung}: {error.got}"
+    coarse = msgspec.structs.replace(scenario, fidelity="flow")
+    job = build_job(coarse, job.scheme, stage)
+    job = job._replace(choice=job.choice._replace(why=why))
+    return job, simulate_job(coarse, stage, job, progress)
 
 
 @functools.cache
