@@ -102,8 +102,7 @@ class FanArrays:
         if not program.folds and self.speaks != r.PER_LOSS:
             pkts = 1 if self.speaks == r.PER_PACKET else settings.block_psns
             self.words_ps = implosion_ps(net, self.parts, settings, pkts)
-        if self.speaks == r.PER_PACKET:
-            self.crowd_ps = max(self.crowd_ps, self.words_ps)
+        self.crowd_ps = max(self.crowd_ps, self.words_ps)
         self.quick = min(max(LIVE_RTT_PS // self.rtt_ps, 1), MAX_SPEED)
         self.speed = min(self.quick, max(WAIT_PS // max(CROWDS * self.crowd_ps, 1), 1))
         hops = routes.hops[routes.hops < FAR]

@@ -138,8 +138,7 @@ class Fans(FanArrays):
         cap = max(int(self.net.bps[self.parts[m].nic]) // self.speed, 1)
         machine = self._machine(2 * m + 1, fan, shape, bits, cap)
         rounds = fan_rounds(self.n_levels)
-        queue_ps = max(self.crowd_ps, self.words_ps)
-        machine.waits = (rounds * self.rtt_ps + queue_ps) * self.speed, rounds
+        machine.waits = (rounds * self.rtt_ps + self.crowd_ps) * self.speed, rounds
         pace = machine.lanes[MAIN].pace
         bytes_under_way = cap * self.speed * self.rtt_ps // BYTE_BIT_PS
         pace.window_bytes = max(pace.window_bytes, 2 * bytes_under_way)
