@@ -39,7 +39,7 @@ from fanfold.schemes.catalog import CATALOG, FAN_SCHEMES, Scheme
 from fanfold.schemes.fanfold import SUM_KINDS
 from fanfold.schemes.options import SchemeOptions
 from fanfold.schemes.program import Fan, Program, Sum, build_program
-from fanfold.schemes.program_rules import check_program
+from fanfold.schemes.program_rules import check_program, planes_note
 from fanfold.schemes.traced import build_traced
 from fanfold.schemes.tree_fans import Site
 from fanfold.sim.fluid import run_fluid
@@ -427,6 +427,7 @@ def _keep(
         transport=scenario.settings.transport,
         loss_ppb=scenario.settings.loss_ppb,
         left_out=left_out(outcome.fidelity, scenario.settings),
+        planes=planes_note(program, int(stage.net.plane.max(initial=0)) + 1),
         setup=program.setup,
         n_sums=len(program.sums),
         stand_ins=job.stand_ins,

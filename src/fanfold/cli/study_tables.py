@@ -183,6 +183,8 @@ def _why(row: Row) -> str:
     told = [f"{labels[row['fidelity']]}: {row['fidelity_why']}"]
     if row["left_out"]:
         told.append(f"not ranked: {row['left_out']}")
+    if row["planes"]:
+        told.append(row["planes"])
     if row["stand_ins"]:
         told.append(row["stand_ins"])
     if row["busy_ps"] and row["end_ps"]:

@@ -85,8 +85,6 @@ class Outbox:
         self._out = np.zeros(s.BUF_BYTES, np.uint8)
         self.on_sent: Callable[[SendBlock], None] = lambda job: None
         """Told when the last packet of a job left."""
-        self.plain: dict[int, int] = {}  # first transmissions: bits -> packets
-        self.plain_bytes: dict[int, int] = {}
 
     def add(self, job: SendBlock) -> None:
         """Queue a job; repairs go before new blocks of the same lane."""
@@ -191,7 +189,6 @@ class Outbox:
                 size, psn = divmod(coded, 128)
                 if size:
                     seg = min(self.head_bytes + fan.stride, size)
-                    self._note(job, si, size, seg)
                     p.transmit(self.io, self.node, self._out, size, seg)
                     used = np.flatnonzero(self.io.exits["used"] * (self.node.plan.n > 0))
                     lane.ports += [int(port) for port in used if port not in lane.ports]
@@ -200,14 +197,6 @@ class Outbox:
                     self._tell(lane)  # now, not when the pace asks for more: answers come soon
                 if size:
                     yield size
-
-    def _note(self, job: SendBlock, si: int, size: int, seg: int) -> None:
-        if not job.is_repair and job.flow & 1:
-            key = job.bits[0] >> (si * self.n_bits) & ((1 << self.n_bits) - 1)
-            key <<= si * self.n_bits
-            n = -(-size // seg)
-            self.plain[key] = self.plain.get(key, 0) + n
-            self.plain_bytes[key] = self.plain_bytes.get(key, 0) + size + 28 * n
 
     def _head(self, job: SendBlock, fan: Fan, n_psn: int, si: int) -> U8:
         flags = (

@@ -16,6 +16,7 @@ from fanfold.core.effects import Effect, ReceiverLost, ReceiverSplit, SendBlock
 from fanfold.core.flight import Shape, members_of
 from fanfold.core.sender import FanSender
 from fanfold.push.envelope import NO_NONCE, Proof
+from fanfold.push.expected import Expected
 from fanfold.push.peer import ENDED, UNREADY, Peer, State
 from fanfold.units import NEVER, PS_PER_SECOND
 from fanfold.wire.ask import Ask
@@ -89,7 +90,7 @@ class PushSender:
         self.ear = Ear(now_ps)
         self.flow = flow
         self.proof = proof
-        self.data_shape = data_shape
+        self.data_shape, self.expected = data_shape, Expected(data_shape)
         self.peers = {i - 1: Peer(now_ps) for i in ids}
         everyone = sum(1 << k for k in self.peers)
         self.manifest_fan = FanSender(flow, manifest_shape, [everyone], cap_bps)
@@ -358,6 +359,7 @@ class PushSender:
             return
         peer.state = State.RECEIVING
         self._first_ready_ps = min(self._first_ready_ps, now_ps)
+        self.expected.note(bit, lacks)
         if self.data_fan is None:
             self._ready[bit] = lacks
             self._start_data(now_ps)
@@ -387,11 +389,7 @@ class PushSender:
             return
         if now_ps - self._first_ready_ps < JOIN_PS and self._waits_for_some():
             return
-        need = [0] * self.data_shape.n_blocks
-        for bit, lacks in self._ready.items():
-            mask = 1 << bit
-            for block in lacks:
-                need[block] |= mask
+        need = self.expected.needs(self._ready)
         self._ready = {}
         self.data_start_ps = now_ps + self.ear.unheard_ps
         self.data_fan = FanSender(self.flow | 1, self.data_shape, need, self.cap_bps)

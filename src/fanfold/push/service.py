@@ -336,9 +336,10 @@ class Push:
         )
 
     def _links(self, role: SenderRole, told: Counted) -> list[LinkResult]:
+        copies = role.machine.expected.copies(role.outbox.head_bytes)
         sent = [
-            (frozenset(self._names(bits)), n, role.outbox.plain_bytes[bits], self.entropy())
-            for bits, n in role.outbox.plain.items()
+            (frozenset(self._names(bits)), n, n_bytes, self.entropy())
+            for bits, (n, n_bytes) in copies.items()
         ]
         predicted = predict_links(self.fabric, self.source, sent)
         counted = told.links(self.fabric.by_name[self.source].bfr_id, self.flow | 1)

@@ -153,7 +153,7 @@ def _row(row: query.Row) -> Row:
         fidelity=fidelity,
         run_id=row["run_id"],
         values=values,
-        note=lacks,
+        note="; ".join(filter(None, (lacks, row["planes"]))),
         unranked=lacks,
     )
 

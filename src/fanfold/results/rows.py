@@ -52,6 +52,7 @@ class Task(NamedTuple):
     transport: str
     loss_ppb: int
     left_out: str = ""
+    planes: str = ""
     setup: tuple[int, int, int, int, int] = (0, 0, 0, 0, 0)
     busy_ps: int = 0
     stand_ins: str = ""
@@ -83,6 +84,7 @@ def _runs(place: Place, task: Task, outcome: Outcome) -> Mapping[str, Values]:
         "fidelity_why": task.fidelity_why,
         "segment_pkts": task.segment_pkts,
         "left_out": task.left_out,
+        "planes": task.planes,
         "transport": task.transport,
         "loss_ppb": task.loss_ppb,
         "n_hosts": place.n_hosts,

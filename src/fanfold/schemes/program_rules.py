@@ -10,6 +10,16 @@ from fanfold.schemes.program import Program
 I64 = NDArray[np.int64]
 
 
+def planes_note(program: Program, n_planes: int) -> str:
+    """Which planes fans, trees and sums leave idle; empty where none do.
+
+    Messages are split over all links of their host; a fan or sum goes by one.
+    """
+    if n_planes < 2 or not (program.fans or program.sums):
+        return ""
+    return f"fans and sums use one plane of {n_planes}"
+
+
 def check_program(program: Program, n_hosts: int) -> None:
     """Refuse hosts that do not exist, items without bytes, and what ``check_order`` refuses.
 

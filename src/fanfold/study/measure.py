@@ -17,6 +17,7 @@ from fanfold.scenario.settings import Settings
 from fanfold.scenario.width import WIDTHS
 from fanfold.schemes.catalog import Scheme
 from fanfold.schemes.program import NO_TREE, Program
+from fanfold.schemes.program_rules import planes_note
 from fanfold.schemes.tree_fans import Site
 from fanfold.study.lower import Sent, lower
 from fanfold.study.phases import Phase
@@ -88,7 +89,13 @@ def move(
     outcome = _memo[key]
     first = _first_ps(phase, sent, outcome) if phase.first_bytes else 0
     notes = [
-        note for note in (sent.note, _slots_note(stage.net, sent.program, outcome)) if note
+        note
+        for note in (
+            sent.note,
+            planes_note(sent.program, int(stage.net.plane.max(initial=0)) + 1),
+            _slots_note(stage.net, sent.program, outcome),
+        )
+        if note
     ]
     return Moved(sent.program, choice, outcome, "; ".join(notes), first)
 

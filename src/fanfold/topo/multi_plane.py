@@ -1,6 +1,6 @@
 """Planes that share nothing but hosts, each a leaf-spine: a two-layer fat tree for each port.
 
-A host has one port in every plane.
+A host has one port in every plane. Fans and sums use one plane of them.
 """
 
 import numpy as np

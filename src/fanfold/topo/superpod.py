@@ -2,6 +2,7 @@
 
 draft-xu-rtgwg-fare-in-sun section 1: 64 GPUs with four 800 Gbit/s ports each; a port splits by
 a Y-cable into two legs of 400 Gbit/s to the leaf of its plane, which so uses all its 128 ports.
+Fans and sums use one plane of them.
 """
 
 import numpy as np

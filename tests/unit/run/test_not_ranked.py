@@ -55,3 +55,21 @@ def test_a_verdict_chooses_among_those_that_are_ranked() -> None:
     slow = Row("ring", {}, "packet", values={"time_all_ps": 9})
     assert sentences(study_of(quick, slow))[0].startswith("choose ring: ")
     assert sentences(study_of(quick)) == (f"no choice: {LOSS}.",)
+
+
+def test_fans_and_sums_say_that_they_use_one_plane(tmp_path: Path) -> None:
+    scenario = Scenario(
+        topology="superpod:gpus=8,planes=4",
+        schemes=("fanfold", "mldp", "chain"),
+        workload=Workload("broadcast", 1 << 18),
+    )
+    store = Store(tmp_path)
+    rows = query.comparison([store.place(run.run_id) for run in run_scenario(scenario, store)])
+    told = {row["scheme"]: row["planes"] for row in rows}
+    one = "fans and sums use one plane of 4"
+    assert told == {"fanfold": one, "mldp": one, "chain": ""}
+    flat = Scenario(
+        topology="star:hosts=8", schemes=("fanfold",), workload=Workload("broadcast", 1 << 18)
+    )
+    (row,) = query.comparison([store.place(r.run_id) for r in run_scenario(flat, store)])
+    assert row["planes"] == ""
