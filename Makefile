@@ -11,6 +11,7 @@
 #   make lock    newest versions that pyproject.toml allows, with their hashes, into requirements/
 #   make readme  commands of README.md that the gate leaves out, some minutes
 #   make torch-suite  PyTorch's own tests of process groups at 4 and 8 ranks, gloo beside
+#   make clusters one sweep here, on a Slurm of this machine and on a Dask, with workers killed; needs Debian's Slurm
 #   make plants  planted faults of the laws, each of which must turn a test red; part of make test
 
 PYTHON ?= python3
@@ -36,7 +37,7 @@ PYTEST := timeout --signal=INT --kill-after=60 $(STEP_S) $(BIN)/pytest
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test bench lint nojit jit fuzz figures hostile chaos plants torch-suite readme lock clean
+.PHONY: help demo test bench lint nojit jit fuzz figures hostile chaos plants torch-suite clusters readme lock clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -79,6 +80,9 @@ chaos: $(VENV)/.dev
 torch-suite: $(VENV)/.dev
 	$(PIP) install $(TORCH)
 	$(BIN)/python tests/torch_suite.py
+
+clusters: $(VENV)/.dev
+	$(BIN)/python tests/cluster/sweep.py
 
 plants: $(VENV)/.dev
 	$(BIN)/python -u tests/style/plants.py

@@ -14,8 +14,9 @@ from fanfold.cli.workload_flags import Parameters
 from fanfold.errors import CheckFailed, ConfigError, ExitCode
 from fanfold.study.api import asks_of, run_all
 from fanfold.study.catalog import CATALOG
+from fanfold.study.clusters import CLUSTERS, on_cluster
 from fanfold.study.result import Study
-from fanfold.study.workers import CLUSTERS, Submit, cores, here, on_cluster
+from fanfold.study.workers import Submit, cores, here
 
 KINDS = " | ".join([*(row.name for row in CATALOG), "all"])
 MICRO = 10**6
@@ -43,7 +44,8 @@ Energy = Annotated[
 ]
 Watts = Annotated[int, typer.Option(help=f"of a GPU that waits, up to {MICRO}")]
 SubmitTo = Annotated[
-    str | None, typer.Option("--submit", help=f"hand the runs to {', '.join(CLUSTERS)}")
+    str | None,
+    typer.Option("--submit", help=f"hand the runs to {', '.join(CLUSTERS)}, dask://HOST:PORT"),
 ]
 Out = Annotated[Path | None, typer.Option("--out", help="folder of results")]
 NoCache = Annotated[bool, typer.Option("--no-cache", help="run again")]

@@ -17,6 +17,11 @@ def unix_ns() -> int:
     return time.time_ns()
 
 
+def pause(time_ps: int) -> None:
+    """Sleep that long."""
+    time.sleep(time_ps / 1e12)
+
+
 def start_unix_ps() -> int:
     """Wall-clock time of the start, picoseconds since 1970."""
     return (time.time_ns() - (time.monotonic_ns() - _START_NS)) * 1000

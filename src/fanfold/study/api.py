@@ -8,13 +8,14 @@ from fanfold.errors import ConfigError
 from fanfold.results.store import results_home
 from fanfold.study.ask import ALL, Ask
 from fanfold.study.catalog import CATALOG, Kind, kind_of
+from fanfold.study.clusters import on_cluster
 from fanfold.study.engine import Tell, run_study
 from fanfold.study.keep import Shelf
 from fanfold.study.keys import key_of
 from fanfold.study.result import Study
 from fanfold.study.sweep import tasks_of
 from fanfold.study.task import setting_of, style_of
-from fanfold.study.workers import Submit, cores, here, on_cluster
+from fanfold.study.workers import Submit, cores, here
 
 FLAGS = ("gpus", "loss", "model", "parameters", "topology")
 """Keys that the command has flags for."""
@@ -44,7 +45,7 @@ def study(
         prices: millionths of a dollar for a GB of egress, pJ for a bit on a link, watts of a
             GPU that waits.
         jobs: processes; default: the cores.
-        submit: slurm, local or debug of submitit, in the place of processes.
+        submit: slurm, local or debug of submitit, or dask://HOST:PORT: not processes here.
         out: folder of results; default: where the command keeps them.
         given: keys of the study, such as model, gpus, topology, loss.
 

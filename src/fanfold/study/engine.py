@@ -3,7 +3,7 @@
 What was stopped goes on where it was: a task whose row is in the folder is not run again.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from fanfold.errors import CheckFailed, ConfigError
 from fanfold.study.ask import Ask
@@ -42,17 +42,17 @@ def run_study(
     names = [task_id(task) for task in tasks]
     rows: list[Row | None] = [shelf.row(name) if use_cache else None for name in names]
     left = [i for i, row in enumerate(rows) if row is None]
+    for i in left:
+        shelf.drop_row(names[i])
     n_done = len(tasks) - len(left)
     if tell:
         tell(n_done, len(tasks), "")
     try:
-        for place, got in submit([tasks[i] for i in left], shelf.folder) if left else ():
-            task = tasks[left[place]]
-            if isinstance(got, Fault):
-                raise ConfigError(got.field, got.got, got.allowed)
-            rows[left[place]] = got
+        for place, row in _rows_of(submit, [tasks[i] for i in left], shelf):
+            rows[left[place]] = row
             n_done += 1
             if tell:
+                task = tasks[left[place]]
                 tell(n_done, len(tasks), " ".join([task.scheme, *task.point.values()]))
     except KeyboardInterrupt:
         if n_done:
@@ -64,6 +64,16 @@ def run_study(
     study = build_study(ask, tasks, whole, command)
     shelf.put_study(study)
     return study
+
+
+def _rows_of(
+    submit: Submit, tasks: Sequence[StudyTask], shelf: Shelf
+) -> Iterator[tuple[int, Row]]:
+    """Rows as they come, each with the place of its task."""
+    for place, got in submit(tasks, shelf.folder) if tasks else ():
+        if isinstance(got, Fault):
+            raise ConfigError(got.field, got.got, got.allowed)
+        yield place, got
 
 
 def _with_gaps(tasks: Sequence[StudyTask], rows: Sequence[Row | None]) -> list[Row]:

@@ -53,6 +53,10 @@ class Shelf:
         except (OSError, msgspec.MsgspecError):
             return None
 
+    def drop_row(self, task_id: str) -> None:
+        """Forget a row, so that it is made anew."""
+        self._row(task_id).unlink(missing_ok=True)
+
     def put_row(self, task_id: str, row: Row) -> None:
         """Keep a row."""
         _write(self._row(task_id), msgspec.json.encode(row))

@@ -187,6 +187,7 @@ def test_every_flag_of_workloads_is_taken_by_one() -> None:
         "help",
         "name",
         "model",
+        "parameters",
         "seed",
         "as_json",
     }

@@ -11,10 +11,11 @@ import pytest
 import fanfold
 from fanfold.errors import CheckFailed, ConfigError, EnvironmentLack
 from fanfold.schemes.catalog import CATALOG as SCHEMES
-from fanfold.study import workers
+from fanfold.study import clusters, workers
 from fanfold.study.api import asks_of
 from fanfold.study.ask import Ask
 from fanfold.study.catalog import CATALOG
+from fanfold.study.clusters import on_cluster
 from fanfold.study.engine import run_study
 from fanfold.study.keep import Shelf
 from fanfold.study.result import Row, Study
@@ -22,7 +23,7 @@ from fanfold.study.summary import build_study
 from fanfold.study.sweep import STUDIED, schemes_of, tasks_of
 from fanfold.study.task import StudyTask, task_id
 from fanfold.study.verdict import sentences
-from fanfold.study.workers import Got, cores, here, on_cluster
+from fanfold.study.workers import Got, cores, here
 
 SMALL = {"topology": "star:hosts=4", "gpus": "4", "size": "20kB"}
 ASK = Ask("model-push", SMALL, ("unicast", "fanfold", "pim-sm"))
@@ -150,10 +151,10 @@ def test_submitit_runs_the_same_tasks(tmp_path: Path) -> None:
 
 
 def test_slurm_needs_its_module_and_its_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers.shutil, "which", lambda _: None)
+    monkeypatch.setattr(clusters.shutil, "which", lambda _: None)
     with pytest.raises(EnvironmentLack, match="sbatch"):
         on_cluster("slurm")
-    monkeypatch.setattr(workers.importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setattr(clusters.importlib.util, "find_spec", lambda _: None)
     with pytest.raises(EnvironmentLack, match=r"fanfold\[slurm\]"):
         on_cluster("local")
     with pytest.raises(ConfigError, match="--submit"):
