@@ -126,6 +126,7 @@ class Checked:
         self.times: list[object] = []  # of the effects
         self.gone = 0  # given up or removed
         self.n_loss_repairs = 0
+        self.rounds: dict[int, int] = {}  # last one of each block that was sent again
 
     def call(self, name: str, *args: object, **more: object) -> list[Effect]:
         self.calls.append((name, args))
@@ -140,6 +141,8 @@ class Checked:
         for effect in out:
             if isinstance(effect, SendBlock):
                 self.judge(name, effect, args)
+                if effect.round:
+                    self.rounds[effect.block] = effect.round
         n_split = sum(isinstance(effect, ReceiverSplit) for effect in out)
         assert n_split * 2 <= n_members, "a majority held itself back"
         self.effects += out
@@ -162,7 +165,8 @@ class Checked:
             assert len(set(job.bits)) == 1
             return
         if name == "fill":
-            assert (len(psns), job.is_repair, job.round) == (n_psn, False, 0)
+            assert (len(psns), job.is_repair) == (n_psn, False)
+            assert job.round == min(self.rounds.get(job.block, -1) + 1, 255), "a round twice"
             return
         assert job.is_repair
         if name == "on_timer":  # a question: the last packet, to all who owe a word

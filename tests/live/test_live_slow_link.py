@@ -30,7 +30,11 @@ main()
 def test_a_slow_link_holds_no_neighbour_up_and_its_own_host_gets_all(
     site: Site, tmp_path: Path
 ) -> None:
-    """4 MB: 0.7 s of a fast link, 4 of the slow one."""
+    """4 MB: 0.7 s of a fast link, 4 of the slow one.
+
+    Two copies leave the source, one for each pace, and what overflowed queues before it knew:
+    that is half a megabyte on a quiet machine, more where the sender hears late of it.
+    """
     file = tmp_path / "file.bin"
     file.write_bytes(random_bytes(4 * MIB, 10))
     rates = {"h0": UPLINK, "h1": SLOW, "h2": FAST, "h3": FAST}
@@ -39,8 +43,10 @@ def test_a_slow_link_holds_no_neighbour_up_and_its_own_host_gets_all(
     ends = {r["id"]: r for r in told["receivers"]}
     assert {r["state"] for r in ends.values()} == {"verified"}, told
     slow_s = ends["h1"]["seconds"]
-    assert slow_s > 4 * MIB * 8 / SLOW * 0.9
+    assert 0.9 < slow_s / (4 * MIB * 8 / SLOW) < 2, told
     assert max(ends["h2"]["seconds"], ends["h3"]["seconds"]) < slow_s / 2, told
+    (sent,) = (x["bytes"] + x["repair_bytes"] for x in told["links"] if x["from"] == "h0")
+    assert sent < 2.8 * 4 * MIB, told
 
 
 def test_a_link_that_became_too_small_is_named_in_words(site: Site, tmp_path: Path) -> None:

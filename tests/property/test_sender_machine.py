@@ -168,6 +168,15 @@ def jobs(effects):
     return [(e.psns, e.bits, e.round) for e in effects if isinstance(e, SendBlock)]
 
 
+def told(checked, now, said):
+    """Jobs that a word brings about; they leave at once."""
+    out = checked.call("on_feedback", now, said)
+    for job in out:
+        if isinstance(job, SendBlock):
+            checked.call("on_sent", now, job)
+    return jobs(out)
+
+
 def test_a_repair_goes_to_each_packets_own_receivers():
     checked = machine_with_block()
     out = checked.call("on_feedback", MS, word(0b111, 0b100, {0: 0b001, 2: 0b011, 3: 0b010}))
@@ -180,21 +189,53 @@ def test_a_repair_goes_to_each_packets_own_receivers():
 def test_what_was_sent_again_is_not_sent_for_an_older_report():
     checked = machine_with_block()
     first = word(0b001, 0, {0: 0b001})
-    assert jobs(checked.call("on_feedback", MS, first)) == [(1, (0b001,), 1)]
-    assert jobs(checked.call("on_feedback", 2 * MS, first)) == []  # a duplicate
+    assert told(checked, MS, first) == [(1, (0b001,), 1)]
+    assert told(checked, 2 * MS, first) == []  # a duplicate
     other = word(0b010, 0, {0: 0b010})
-    assert jobs(checked.call("on_feedback", 3 * MS, other)) == [(1, (0b010,), 2)]
+    assert told(checked, 3 * MS, other) == [(1, (0b010,), 2)]
     both = word(0b011, 0, {0: 0b011})
-    assert jobs(checked.call("on_feedback", 4 * MS, both)) == []  # both are on their way
+    assert told(checked, 4 * MS, both) == []  # both are on their way
     heard = word(0b001, 0, {0: 0b001}, 1)  # the repair was lost, and something later came
-    assert jobs(checked.call("on_feedback", 5 * MS, heard)) == [(1, (0b001,), 3)]
+    assert told(checked, 5 * MS, heard) == [(1, (0b001,), 3)]
 
 
 def test_rounds_end_at_255_and_repairs_go_on():
     checked = machine_with_block(n=1)
     for r in range(300):
         said = word(1, 0, {0: 1}, min(r, 255))
-        assert jobs(checked.call("on_feedback", r * MS, said)) == [(1, (1,), min(r + 1, 255))]
+        assert told(checked, 5 * r * MS, said) == [(1, (1,), min(r + 1, 255))]
+
+
+def test_what_is_on_its_way_behind_a_packet_that_arrived_is_not_sent_once_more():
+    """A slow link lets a round through one by one: each brings a word on what is behind it."""
+    checked = machine_with_block(n=1)
+    repair = told(checked, 10 * MS, word(1, 0, dict.fromkeys(range(3), 1)))
+    assert repair == [(0b111, (1, 1, 1), 1)]
+    assert told(checked, 16 * MS, word(1, 0, {1: 1, 2: 1}, 1)) == []
+    assert told(checked, 17 * MS, word(1, 0, {1: 1}, 1)) == [
+        (0b010, (1,), 2)
+    ]  # 2 came before 1
+    out = told(checked, 60 * MS, word(1, 0, {1: 1}, 1))  # that one, or word of it, is late
+    assert out == [(0b010, (1,), 3)]
+
+
+def test_who_is_split_off_takes_along_what_is_on_its_way():
+    checked = machine_with_block(n=4, n_blocks=3)
+    for k in range(1, 60):
+        for job in checked.call("on_timer", 10 * k * MS):
+            if isinstance(job, SendBlock):
+                checked.call("on_sent", 10 * k * MS, job)
+        for block in range(3):
+            said = naive.Word(BIFT_ID, N_PSN, 0b1110, 0b1110, {}, round=255)
+            checked.call("on_feedback", 10 * k * MS, feedback_of(block, said))
+        if any(isinstance(e, ReceiverSplit) for e in checked.effects):
+            break
+    assert [e.bit for e in checked.effects if isinstance(e, ReceiverSplit)] == [0]
+    own = checked.machine.lanes[1]
+    assert (own.members, list(own.flights)) == (1, [0])
+    new = [job for job in checked.call("fill", 600 * MS) if job.bits == (1,)]
+    assert [job.block for job in new if job.lane == 1 and job.block == 0] == []
+    assert own.flights[0].round > 0  # rounds go on: no word of before answers a new question
 
 
 def test_word_of_a_later_block_makes_good_for_what_was_lost_before():
@@ -348,7 +389,7 @@ def test_repairs_without_end_hold_the_others_back_as_well():
             checked.call("on_sent", now, job)
         splits = [e for e in checked.call("on_timer", now) if isinstance(e, ReceiverSplit)]
     assert splits == [ReceiverSplit(2, "late")]
-    least = held.REPAIRED_PS + held.LIMIT_PS
+    least = held.REPAIRED_PS + held.ALONE_PS
     assert least <= now <= least + 3 * s.TICK_PS
 
 

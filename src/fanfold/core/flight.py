@@ -1,6 +1,6 @@
 """What is on its way: a fan's geometry, one block in flight, one lane of receivers."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from fanfold.core.pace import Pace
 from fanfold.units import NEVER
@@ -8,6 +8,10 @@ from fanfold.wire.feedback import Feedback
 
 MAIN = 0
 """The lane of all who keep pace."""
+NO_LANE = -1
+KEPT = ("first_ps", "queued_ps", "n_queued", "n_sent", "round", "tries", "clean", "is_told")
+"""What a part of a flight has in common with it."""
+SLACK_PS = 10_000_000_000
 
 
 class Shape:
@@ -36,11 +40,14 @@ class Flight:
     __slots__ = (
         "clean",
         "first_ps",
+        "first_round",
         "is_nudged",
         "is_told",
+        "left_ps",
         "n_queued",
         "n_sent",
         "need",
+        "origin",
         "queued_ps",
         "repaired",
         "round",
@@ -49,15 +56,17 @@ class Flight:
         "wait_ps",
     )
 
-    def __init__(self, now_ps: int, need: int, wait_ps: int) -> None:
+    def __init__(self, now_ps: int, need: int, wait_ps: int, first_round: int = 0) -> None:
         self.need = need
         self.first_ps: int = NEVER  # when all of it had left once
         self.queued_ps = now_ps  # when its latest job was queued
         self.sent_ps = now_ps  # when its last packet left
         self.wait_ps = wait_ps
         self.n_queued = 0  # jobs that have not left
+        self.origin = NO_LANE  # the lane in which they were queued, if it is another one now
         self.n_sent = 0  # packets of its latest job
-        self.round = 0
+        self.first_round = self.round = first_round
+        self.left_ps: dict[int, int] = {}  # when the last packet of each round left
         self.tries = 0
         self.clean = True
         self.is_nudged = False  # since its last question
@@ -83,22 +92,62 @@ class Flight:
         earlier = [(r, bits & ~to) for r, bits in self.repaired.get(psn, ()) if bits & ~to]
         self.repaired[psn] = [*earlier, (self.round, to)]
 
-    def fresh_gaps(self, now_ps: int, feedback: Feedback, guard_ps: int) -> dict[int, int]:
-        """Gaps not already repaired in a later round than the feedback knows.
+    def part(self, mask: int, lane: int) -> "Flight":
+        """The same block on its way to those of ``mask`` only, who leave this flight.
 
-        When the last repair left longer ago than the guard, a receiver that still knows no
-        later round has lost it.
+        lane: in which jobs of it may still be queued.
         """
-        is_young = self.n_queued > 0 or now_ps - self.sent_ps < guard_ps
+        other = Flight(self.sent_ps, self.need & mask, self.wait_ps, self.first_round)
+        for name in KEPT:
+            setattr(other, name, getattr(self, name))
+        other.left_ps = dict(self.left_ps)
+        other.origin = lane if self.n_queued else NO_LANE
+        other.repaired = {
+            psn: [(r, bits & mask) for r, bits in rounds if bits & mask]
+            for psn, rounds in self.repaired.items()
+        }
+        return other
+
+    def on_left(self, now_ps: int, round_: int) -> None:
+        """The last packet of a job of it left."""
+        self.left_ps[round_] = now_ps
+        self.n_queued = max(self.n_queued - 1, 0)
+        if self.n_queued == 0:
+            self.origin = NO_LANE
+        self.sent_ps = now_ps
+        self.first_ps = min(self.first_ps, now_ps)
+
+    def fresh_gaps(
+        self, now_ps: int, feedback: Feedback, way_ps: int
+    ) -> tuple[dict[int, int], bool]:
+        """Gaps not already repaired by packets that may still be on their way.
+
+        way_ps: longest round trip lately. Packets of a path arrive in order: a repair is lost
+        when one behind it arrived, or one of a later round. Without such a word it is taken
+        for lost when the last one left about a round trip ago, and two where no packet of
+        its round arrived.
+
+        Returns:
+            psn -> who lacks it; whether some were left out because they are on their way.
+        """
+        lacking = {row.psn: row.lacking for row in feedback.rows}
         gaps: dict[int, int] = {}
-        for row in feedback.rows:
-            bits = row.lacking & self.need
-            for sent_round, sent_to in self.repaired.get(row.psn, ()):
-                if sent_round > feedback.round and is_young:
+        passed = on_way = 0  # who has a packet of this round behind this one
+        for psn in sorted(lacking.keys() | self.repaired.keys(), reverse=True):
+            lacks = bits = lacking.get(psn, 0) & self.need
+            arrived = 0
+            for sent_round, sent_to in self.repaired.get(psn, ()):
+                since_ps = now_ps - self.left_ps.get(sent_round, now_ps)
+                if sent_round > feedback.round and since_ps < 2 * way_ps + SLACK_PS:
                     bits &= ~sent_to
+                elif sent_round == feedback.round:
+                    arrived = sent_to & feedback.heard & ~lacking.get(psn, 0)
+                    bits &= ~(sent_to & ~passed) if since_ps < way_ps - way_ps // 8 else -1
+            passed |= arrived
+            on_way |= lacks & ~bits
             if bits:
-                gaps[row.psn] = bits
-        return gaps
+                gaps[psn] = bits
+        return gaps, on_way != 0
 
 
 class Lane:
@@ -121,6 +170,35 @@ class Lane:
         """An empty lane takes receivers, from the first block on."""
         self.members, self.cursor, self.missed = members, 0, NEVER
         self.pace.limit_bps, self.is_silent = limit_bps, is_silent
+
+    def may_send(self) -> bool:
+        """Whether a new block may go: to the silent nothing goes but questions and repairs."""
+        return self.pace.can_send() and not self.is_silent
+
+    def next_block(self, need: Sequence[int]) -> int | None:
+        """The next block that a member needs and that is not on its way to it."""
+        while self.cursor < self.end or self.pass_again():
+            block = self.cursor
+            self.cursor += 1
+            wanted = need[block] & self.members
+            if block in self.flights:
+                wanted &= ~self.flights[block].need
+            if wanted:
+                return block
+        return None
+
+    def parts(self, mask: int, index: int) -> dict[int, Flight]:
+        """What is on its way to some of the members; index: which lane this is."""
+        return {b: f.part(mask, index) for b, f in self.flights.items() if f.need & mask}
+
+    def adopt(self, parts: Mapping[int, Flight], shape: Shape) -> None:
+        """Blocks on their way to new members go on in this lane: they are not sent anew."""
+        for block, part in parts.items():
+            if block in self.flights:
+                self.flights[block].need |= part.need
+            else:
+                self.flights[block] = part
+                self.pace.on_sent(shape.bytes(block))
 
     def miss(self, block: int) -> None:
         """A block that went by is wanted by somebody who got nothing of it."""
@@ -153,6 +231,20 @@ def rate_of(lanes: Sequence[Lane], index: int, cap_bps: int) -> int:
         return min(rate, share)
     others = sum(min(each.pace.rate_bps(), share) for each in busy if each is not lanes[MAIN])
     return min(rate, max(cap_bps - others, share))
+
+
+def owing(now_ps: int, lanes: Sequence[Lane], n_asked: int, stall_ps: int) -> dict[int, int]:
+    """Since when each receiver owes a word that it was asked for ``n_asked`` times.
+
+    stall_ps: a block that left so long ago counts, however often it was asked about.
+    """
+    since: dict[int, int] = {}
+    for lane in lanes:
+        for flight in lane.flights.values():
+            is_old = flight.tries >= n_asked or now_ps - flight.first_ps >= stall_ps
+            for k in members_of(flight.need if is_old else 0):
+                since[k] = min(since.get(k, NEVER), flight.first_ps)
+    return since
 
 
 def members_of(bits: int) -> list[int]:

@@ -39,7 +39,9 @@ class Losses:
             halve the rate at most, and not soon again.
         """
         is_ours = is_full and pace.can_slow()
-        most = self.lack(gaps, is_first=answers and flight.round == 0 and not is_ours)
+        most = self.lack(
+            gaps, is_first=answers and flight.round == flight.first_round and not is_ours
+        )
         if flight.n_sent >= MIN_SAMPLE:
             share = min(most * 1000 // flight.n_sent, 1000 if answers else 500)
             if answers or pace.is_rested(now_ps):
@@ -65,10 +67,16 @@ class Losses:
         """It is time to look who is lossy."""
         return now_ps - self._looked_ps >= PERIOD_PS and self.offered >= self.least
 
-    def lossy(self) -> int:
-        """Who lacked too much of what was offered."""
-        least = self.offered * LOSSY_PER_MILLE
-        return sum(1 << k for k, n in self._lacked.items() if n * 1000 >= least)
+    def lossy(self, members: int) -> int:
+        """Who of them lacked too much of what was offered, and twice as much as most.
+
+        What all lose is no reason to send it to some of them a second time.
+        """
+        lacked = sorted(self._lacked.get(k, 0) for k in members_of(members)) or [0]
+        least = max(self.offered * LOSSY_PER_MILLE, 2000 * lacked[len(lacked) // 2])
+        return sum(
+            1 << k for k in members_of(members) if self._lacked.get(k, 0) * 1000 >= least
+        )
 
     def fade(self, now_ps: int) -> None:
         """Looked: half of it counts next time."""

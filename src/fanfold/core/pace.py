@@ -20,6 +20,7 @@ MOST_PER_MILLE = 500
 """Loss that no bad cable explains: a slower link. The lane then sends what gets through."""
 LOSS_FLOOR = 4
 """Blocks below which loss and silence cut no window: only a full queue asks for less."""
+CREEP = 16
 REST_PS = 700_000_000_000
 MIN_RATE_BPS = 1_000_000
 MIN_RTT_PS = 200_000_000
@@ -38,7 +39,11 @@ class Pace:
         self.window_bytes = START_BLOCKS * block_bytes
         self.flying_bytes = 0
         self.srtt_ps = 0
+        self.full_bytes = 0
+        """Window with which a queue overflowed last: near it the next one grows slowly."""
         self.min_rtt_ps = 0
+        self.worst_ps = 0
+        """Longest round trip lately: behind a queue that fills it runs ahead of ``srtt_ps``."""
         self._is_known = False  # by a word that no slot held
         self.is_starting = True
         self.n_cuts = 0
@@ -47,8 +52,8 @@ class Pace:
         self._limited_ps = 0  # when the limit was set
 
     def can_send(self) -> bool:
-        """Room in the window for one more block."""
-        return self.flying_bytes < self.window_bytes
+        """Room in the window for one more block; one may always be under way."""
+        return self.flying_bytes + self.block_bytes <= max(self.window_bytes, self.block_bytes)
 
     def on_sent(self, n_bytes: int) -> None:
         """A new block went out."""
@@ -69,13 +74,18 @@ class Pace:
         if self.flying_bytes + 2 * n_bytes < self.window_bytes:
             return  # the window is not what limits this lane
         gain = n_bytes if self.is_starting else n_bytes * n_bytes // self.window_bytes
+        if self.window_bytes + gain > self.full_bytes - self.full_bytes // 8:
+            gain = gain if self.window_bytes >= self.full_bytes else gain // CREEP
         self.window_bytes = min(self.window_bytes + gain, MAX_BLOCKS * self.block_bytes)
 
     def on_pressure(self, now_ps: int, pressure: int) -> bool:
         """Word of how full the fullest queue on the way is; True when that is too full."""
         if pressure < HIGH:
             return False
+        before = self.window_bytes
         self._cut(now_ps, 2 if pressure == FULL else 1, 1)
+        if pressure == FULL and self.window_bytes < before:
+            self.full_bytes = before
         return True
 
     def is_rested(self, now_ps: int) -> bool:
@@ -97,7 +107,16 @@ class Pace:
         if not is_held and not self._is_known:
             self._is_known, self.srtt_ps = True, 0
         self.min_rtt_ps = min(self.min_rtt_ps or rtt_ps, rtt_ps)
+        self.worst_ps = max(min(rtt_ps, MAX_WAIT_PS), self.worst_ps - self.worst_ps // 8)
         self.srtt_ps += (rtt_ps - self.srtt_ps) // 8 if self.srtt_ps else rtt_ps
+
+    def begin(self, other: "Pace") -> None:
+        """For those who were slow in another lane: one block, and no second one soon."""
+        self.window_bytes, self.full_bytes = self.block_bytes, 2 * self.block_bytes
+        self.is_starting = False
+        if self.srtt_ps == 0:
+            self.srtt_ps, self.min_rtt_ps = other.srtt_ps, other.min_rtt_ps
+            self.worst_ps = other.worst_ps
 
     def on_loss(
         self, now_ps: int, per_mille: int, queued_ps: int, *, is_full: bool = False

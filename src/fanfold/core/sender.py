@@ -9,11 +9,11 @@ Python integers, bit k = bit index k.
 from collections.abc import Callable, Sequence
 
 from fanfold.core.effects import BlockDone, Effect, ReceiverLost, ReceiverSplit, SendBlock
-from fanfold.core.flight import MAIN, Flight, Lane, Shape, members_of, rate_of
+from fanfold.core.flight import MAIN, Flight, Lane, Shape, members_of, owing, rate_of
 from fanfold.core.held import Held
 from fanfold.core.losses import Losses
 from fanfold.core.pace import FULL, MIN_RATE_BPS, Pace
-from fanfold.core.signs import Resting, Signs
+from fanfold.core.signs import Resting, Returns, Signs
 from fanfold.units import NEVER
 from fanfold.wire.feedback import NOT_TOLD, Feedback, FeedbackFlag
 
@@ -62,9 +62,8 @@ class FanSender:
             self.everyone |= bits
         self.lanes = [Lane(self.everyone, Pace(shape.block_bytes, cap_bps), n)]
         self.n_repairs = 0
-        self.n_lacking = {
-            k: sum(b >> k & 1 for b in self.need) for k in members_of(self.everyone)
-        }
+        everyone = members_of(self.everyone)
+        self.n_lacking = {k: sum(b >> k & 1 for b in self.need) for k in everyone}
         """Blocks each receiver still lacks, by bit."""
         self._nudged = 0  # who told a quiet fan that it lacks something
         self._resting = Resting()
@@ -72,10 +71,12 @@ class FanSender:
         self._losses = Losses(4 * shape.n_psn)
         self._held = Held()
         self.waits = WAIT_PS, 16  # at least; of the round trips seen, where that is longer
+        self._returns = Returns()
         self.rest_ps = STALE_PS
         """A receiver that forgot everything waits so long: until then words of it may be of
         before, and count for nothing."""
         self._n_splits: dict[int, int] = {}
+        self._rounds: dict[int, int] = {}  # last one of each block that was sent again
         self._tick_ps = 0
         self._left = sum(1 for bits in self.need if bits)
 
@@ -110,9 +111,9 @@ class FanSender:
         has_room: (flow, lane) -> whether the driver takes more of this lane.
         """
         for index, lane in enumerate(self.lanes):
-            if not lane.pace.can_send() or not has_room(self.flow, index):
+            if not lane.may_send() or not has_room(self.flow, index):
                 continue
-            block = self._next_block(lane)
+            block = lane.next_block(self.need)
             if block is None:
                 continue
             need = self.need[block] & lane.members
@@ -120,18 +121,19 @@ class FanSender:
             if block in lane.flights:
                 self._join_flight(now_ps, index, block, need, out)
                 continue
-            lane.flights[block] = Flight(now_ps, need, lane.pace.timeout_ps(*self.waits))
+            first_round = min(self._rounds.get(block, -1) + 1, MAX_ROUND)
+            wait_ps = lane.pace.timeout_ps(*self.waits)
+            lane.flights[block] = Flight(now_ps, need, wait_ps, first_round)
             lane.pace.on_sent(self.shape.bytes(block))
             self._losses.offered += n_psn
             out.append(self._send(block, (1 << n_psn) - 1, (need,), lane.flights[block], index))
 
     def on_sent(self, now_ps: int, job: SendBlock) -> None:
         """The last packet of a job left: waits and round trips count from here."""
-        flight = self.lanes[job.lane].flights.get(job.block)
-        if flight is not None:
-            flight.n_queued = max(flight.n_queued - 1, 0)
-            flight.sent_ps = now_ps
-            flight.first_ps = min(flight.first_ps, now_ps)
+        for index, lane in enumerate(self.lanes):
+            flight = lane.flights.get(job.block)
+            if flight is not None and job.lane in (index, flight.origin):
+                flight.on_left(now_ps, job.round)
 
     def on_feedback(self, now_ps: int, feedback: Feedback, out: list[Effect]) -> None:
         """Join what a branch says of one block; repair at once what it lacks."""
@@ -140,6 +142,8 @@ class FanSender:
             return
         self._signs.heard |= feedback.heard & self.everyone
         heard = feedback.heard & ~self._resting.mask
+        if feedback.queue == FULL:
+            self._held.full |= heard
         done = feedback.done & heard & self.need[block]
         if done:
             self._signs.gained |= done
@@ -172,6 +176,9 @@ class FanSender:
         if not self._split_silent(now_ps, out):
             self._split_slow(now_ps, passed_ps, out)
             self._split_lossy(now_ps, out)
+        for index, lane in enumerate(self.lanes):
+            if lane.is_silent and lane.members:
+                self._judge_silent(now_ps, index)
         self._rejoin()
 
     def add(
@@ -229,17 +236,6 @@ class FanSender:
 
     # How it is done.
 
-    def _next_block(self, lane: Lane) -> int | None:
-        while lane.cursor < lane.end or lane.pass_again():
-            block = lane.cursor
-            lane.cursor += 1
-            wanted = self.need[block] & lane.members
-            if block in lane.flights:
-                wanted &= ~lane.flights[block].need
-            if wanted:
-                return block
-        return None
-
     def _join_flight(
         self, now_ps: int, index: int, block: int, need: int, out: list[Effect]
     ) -> None:
@@ -255,9 +251,10 @@ class FanSender:
         is_last = block == self.shape.n_blocks - 1
         flight.n_queued += 1
         flight.n_sent = psns.bit_count()
-        return SendBlock(
-            self.flow, block, psns, bits, flight.round, flight.round > 0, is_last, lane
-        )
+        if flight.round:
+            self._rounds[block] = flight.round
+        is_repair = flight.round > flight.first_round
+        return SendBlock(self.flow, block, psns, bits, flight.round, is_repair, is_last, lane)
 
     def _clear(self, block: int, done: int) -> None:
         if not self.need[block] & done:
@@ -295,8 +292,6 @@ class FanSender:
         waited_ps = now_ps - flight.sent_ps
         is_partial = bool(feedback.flags & FeedbackFlag.PARTIAL)  # a slot waited for others
         answers = flight.n_queued == 0 and feedback.round == flight.round  # of this sending
-        if answers and not flight.clean:
-            lane.pace.on_rtt(waited_ps, is_held=is_partial)
         if flight.need == 0:
             if flight.clean and flight.n_queued == 0:
                 lane.pace.on_rtt(waited_ps, is_held=is_partial)
@@ -305,7 +300,10 @@ class FanSender:
             del lane.flights[block]
             return
         lane.pace.on_pressure(now_ps, pressure)  # what overflowed is lost: it is not done yet
-        gaps = self._fresh_gaps(now_ps, lane, flight, feedback)
+        gaps, is_on_way = self._fresh_gaps(now_ps, lane, flight, feedback)
+        if answers and not is_on_way and not (flight.clean and lane.pace.srtt_ps):
+            # Of a first sending only while no better is known: the last packets may be lost.
+            lane.pace.on_rtt(waited_ps, is_held=is_partial or flight.clean)
         if gaps:
             if answers or pressure == FULL:
                 self._losses.note(now_ps, lane.pace, flight, gaps, answers, pressure == FULL)
@@ -315,8 +313,8 @@ class FanSender:
 
     def _fresh_gaps(
         self, now_ps: int, lane: Lane, flight: Flight, feedback: Feedback
-    ) -> dict[int, int]:
-        return flight.fresh_gaps(now_ps, feedback, 2 * lane.pace.srtt_ps + TICK_PS)
+    ) -> tuple[dict[int, int], bool]:
+        return flight.fresh_gaps(now_ps, feedback, lane.pace.worst_ps)
 
     def _repair(
         self,
@@ -367,10 +365,10 @@ class FanSender:
             self._repair(now_ps, index, block, flight, {last: flight.need & nudged}, out)
 
     def _give_up_silent(self, now_ps: int, out: list[Effect]) -> None:
-        owing = self._owing(now_ps, self.lanes, 2)
+        owed = owing(now_ps, self.lanes, 2, STALL_PS)
         # Nobody is heard: a BFR, or a starved machine.
         is_deaf = self._signs.deaf_ps(now_ps) >= LOST_PS // 2
-        for k, since_ps in sorted(owing.items()):
+        for k, since_ps in sorted(owed.items()):
             silent = self._signs.silent_ps(now_ps, k, since_ps)
             stalled = self._signs.stalled_ps(now_ps, k, since_ps)
             if silent >= (2 * LOST_PS if is_deaf else LOST_PS):
@@ -379,16 +377,6 @@ class FanSender:
             elif stalled >= STALL_PS:
                 self.remove(1 << k)
                 out.append(ReceiverLost(k, "stalled", stalled))
-
-    def _owing(self, now_ps: int, lanes: Sequence[Lane], n_asked: int) -> dict[int, int]:
-        """Since when each receiver owes a word that it was asked for ``n_asked`` times."""
-        owing: dict[int, int] = {}
-        for lane in lanes:
-            for flight in lane.flights.values():
-                is_old = flight.tries >= n_asked or now_ps - flight.first_ps >= STALL_PS
-                for k in members_of(flight.need if is_old else 0):
-                    owing[k] = min(owing.get(k, NEVER), flight.first_ps)
-        return owing
 
     def is_quiet(self, now_ps: int) -> bool:
         """All of it left long ago, and somebody lacks some: a packet or a word was lost."""
@@ -416,7 +404,7 @@ class FanSender:
         """The dead fill a window long before they are given up: the others go on at once."""
         main = self.lanes[MAIN]
         silent = 0
-        for k, since_ps in self._owing(now_ps, (main,), 1).items():
+        for k, since_ps in owing(now_ps, (main,), 1, STALL_PS).items():
             if self._signs.silent_ps(now_ps, k, since_ps) >= SILENT_PS:
                 silent |= 1 << k
         silent &= main.members
@@ -449,20 +437,35 @@ class FanSender:
                 main.members |= lane.members
                 lane.members = 0
 
+    def _judge_silent(self, now_ps: int, index: int) -> None:
+        """Who was only silent for a while gets what it missed with all; who is slow, alone."""
+        lane, main = self.lanes[index], self.lanes[MAIN]
+        back, slow = self._returns.judge(now_ps, lane, self._signs, self._held.full)
+        for k in members_of(slow):
+            parts = lane.parts(1 << k, index)
+            self._leave_lanes(1 << k)
+            self._to_own_lane(1 << k, lane.pace.limit_bps).adopt(parts, self.shape)
+        if back:
+            parts = lane.parts(back, index)
+            self._leave_lanes(back)
+            main.members |= back
+            main.adopt(parts, self.shape)
+            main.miss(next((b for b in range(main.cursor) if self.need[b] & back), NEVER))
+
     def _is_often_split(self, bit: int) -> bool:
         return self._n_splits.get(bit, 0) > MAX_SPLITS
 
     def _split_lossy(self, now_ps: int, out: list[Effect]) -> None:
         if not self._losses.is_due(now_ps):
             return
-        members = self.lanes[MAIN].members
-        lossy = self._losses.lossy() & members
+        lossy = self._losses.lossy(members := self.lanes[MAIN].members)
         if lossy and lossy.bit_count() * 2 <= members.bit_count():
             self._split(lossy, "lossy", out)
         self._losses.fade(now_ps)
 
     def _split(self, mask: int, reason: str, out: list[Effect]) -> None:
         main = self.lanes[MAIN]
+        parts = main.parts(mask, MAIN)
         self._leave_lanes(mask)
         is_silent = reason == "silent"
         for k in members_of(0 if is_silent else mask):
@@ -470,10 +473,10 @@ class FanSender:
         limit_bps = main.pace.limit_bps or self._losses.passed(mask, main.pace.rate_bps())
         main.pace.limit_bps = 0  # it was theirs
         limit_bps = max(limit_bps, MIN_RATE_BPS) if limit_bps else 0
-        self._to_own_lane(mask, limit_bps, is_silent=is_silent)
+        self._to_own_lane(mask, limit_bps, is_silent=is_silent).adopt(parts, self.shape)
         out.extend(ReceiverSplit(k, reason) for k in members_of(mask))
 
-    def _to_own_lane(self, mask: int, limit_bps: int = 0, *, is_silent: bool = False) -> None:
+    def _to_own_lane(self, mask: int, limit_bps: int = 0, *, is_silent: bool = False) -> Lane:
         """Those who are silent share a lane: what silenced them is often the same."""
         others = self.lanes[1:]
         alike = [lane for lane in others if lane.members and lane.is_silent and is_silent]
@@ -482,12 +485,13 @@ class FanSender:
             lane = (alike or self.lanes)[-1]
             lane.members |= mask
             lane.miss(0)
-            return
+            return lane
         if not free:
             free = [Lane(0, Pace(self.shape.block_bytes, self.cap_bps), self.shape.n_blocks)]
-            free[0].pace.window_bytes = self.shape.block_bytes
             self.lanes += free
         free[0].begin(mask, limit_bps, is_silent=is_silent)
+        free[0].pace.begin(self.lanes[MAIN].pace)
+        return free[0]
 
     def _reduce(self, lane: Lane, block: int, flight: Flight, mask: int) -> None:
         flight.need &= ~mask

@@ -1,6 +1,14 @@
 """Signs of life: when a receiver was heard or gained a block, which word is of this life."""
 
-from fanfold.core.flight import members_of
+from fanfold.core.flight import Lane, members_of
+
+BACK_PS = 100_000_000_000
+"""Who was heard within this time is not silent any more."""
+MAX_RETURNS = 4
+"""Who fell silent more often than this goes on at its own pace."""
+SLOW_PS = 400_000_000_000
+"""Who speaks again, takes longer for what was on its way to it, and has a full queue before
+it, is slow."""
 
 
 class Signs:
@@ -72,3 +80,35 @@ class Resting:
             del self._waiting[k]
             self.mask &= ~(1 << k)
         return over
+
+
+class Returns:
+    """Who of those split off for their silence speaks again, and whether it is slow."""
+
+    def __init__(self) -> None:
+        self._since_ps: dict[int, int] = {}
+        self._n_back: dict[int, int] = {}
+
+    def judge(self, now_ps: int, lane: Lane, signs: Signs, full: int) -> tuple[int, int]:
+        """Members of a silent lane that go on with all, and those that are slow.
+
+        full: whose way told of a queue that dropped. Where none did, what takes long is loss.
+        """
+        back = slow = 0
+        owing = 0
+        for flight in lane.flights.values():
+            owing |= flight.need
+        for k in members_of(lane.members):
+            if signs.silent_ps(now_ps, k, 0) >= BACK_PS and k not in self._since_ps:
+                continue
+            since_ps = self._since_ps.setdefault(k, now_ps)
+            is_over = int(now_ps - since_ps >= SLOW_PS) << k
+            back |= (1 << k) & ~owing | is_over & ~full
+            slow |= is_over & owing & full
+        for k in members_of(back | slow):
+            del self._since_ps[k]
+        for k in members_of(back):
+            self._n_back[k] = self._n_back.get(k, 0) + 1
+            if self._n_back[k] > MAX_RETURNS:
+                back, slow = back & ~(1 << k), slow | 1 << k
+        return back, slow

@@ -45,10 +45,10 @@ class TreeSender(FanSender):
 
     def _fresh_gaps(
         self, now_ps: int, lane: Lane, flight: Flight, feedback: Feedback
-    ) -> dict[int, int]:
+    ) -> tuple[dict[int, int], bool]:
         pause_ps = (now_ps - flight.first_ps) // PAUSE_SHARE
         if flight.n_queued == 0 and now_ps - flight.sent_ps < pause_ps:
-            return {}
+            return {}, False
         return super()._fresh_gaps(now_ps, lane, flight, feedback)
 
     def _repair(

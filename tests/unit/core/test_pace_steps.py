@@ -1,10 +1,16 @@
 """Each step of a window, a rate and a wait by itself, from both sides of its limit."""
 
+from collections.abc import Sequence
+
 import pytest
 
-from fanfold.core.flight import MAIN, Lane, Shape
+from fanfold.core.flight import MAIN, Flight, Lane, Shape
+from fanfold.core.held import Held
+from fanfold.core.losses import Losses
 from fanfold.core.pace import (
     CALM,
+    CREEP,
+    FULL,
     HEAVY_LOSS_PER_MILLE,
     HIGH,
     LOSS_FLOOR,
@@ -15,6 +21,7 @@ from fanfold.core.pace import (
     Pace,
 )
 from fanfold.core.sender import FanSender
+from fanfold.core.signs import SLOW_PS, Returns, Signs
 from fanfold.units import PS_PER_SECOND
 
 MS = PS_PER_SECOND // 1000
@@ -180,3 +187,85 @@ def test_under_a_cap_the_main_lane_uses_what_slow_ones_leave(
     sender.fill(MS, [])
     assert sender.lane_rate_bps(1) == min(slow_bps, cap // 2)
     assert sender.lane_rate_bps(MAIN) == main_bps
+
+
+def test_a_window_near_the_one_that_overflowed_a_queue_grows_slowly() -> None:
+    pace = grown(24)
+    pace.on_done(MS, FULL, BLOCK)
+    assert (pace.window_bytes, pace.full_bytes) == (16 * BLOCK, 24 * BLOCK)
+    pace.flying_bytes = pace.window_bytes
+    pace.on_done(3 * MS, 0, BLOCK)
+    assert pace.window_bytes == 16 * BLOCK + BLOCK // 16
+    near = grown(22)
+    near.full_bytes = 24 * BLOCK
+    near.on_done(MS, 0, BLOCK)
+    assert near.window_bytes == 22 * BLOCK + BLOCK * BLOCK // (22 * BLOCK) // CREEP
+    beyond = grown(24)
+    beyond.full_bytes = 24 * BLOCK
+    beyond.on_done(MS, 0, BLOCK)
+    assert beyond.window_bytes == 24 * BLOCK + BLOCK // 24
+
+
+def test_a_window_of_a_block_and_a_half_takes_one() -> None:
+    pace = Pace(BLOCK, 0)
+    pace.window_bytes = BLOCK * 3 // 2
+    assert pace.can_send()
+    pace.on_sent(BLOCK)
+    assert not pace.can_send()
+    pace.window_bytes = 2 * BLOCK
+    assert pace.can_send()
+
+
+def test_the_longest_way_lately_is_known_and_forgotten() -> None:
+    pace = Pace(BLOCK, 0)
+    for rtt_ms, worst_ms in ((8, 8), (80, 80), (8, 70), (5000, 1200)):
+        pace.on_rtt(rtt_ms * MS)
+        assert pace.worst_ps == worst_ms * MS
+
+
+def test_who_lacks_what_all_lack_is_not_lossy() -> None:
+    losses = Losses(0)
+    losses.offered = 100
+    gaps = dict.fromkeys(range(39), 15)
+    losses.lack(gaps, is_first=True)
+    assert losses.lossy(0b1111) == 0
+    losses.lack(dict.fromkeys(range(39, 79), 8), is_first=True)
+    assert losses.lossy(0b1111) == 0b1000
+    assert losses.lossy(0b0111) == 0
+
+
+def test_one_that_is_last_with_each_block_is_slow_and_those_who_are_it_by_turns_are_not() -> (
+    None
+):
+    def split_after(late: Sequence[int]) -> int:
+        found, now = Held(), 0
+        for block, k in enumerate(late):
+            lane = Lane(0b1111, grown(1), 9)
+            flight = Flight(now, 1 << k, 0)
+            flight.first_ps = now
+            lane.flights[block] = flight
+            for _ in range(20):
+                now += 10 * MS
+                found.charge(now, 10 * MS, lane, 0)
+                if bits := found.late(now, 0b1111):
+                    return bits
+        return 0
+
+    assert split_after([2, 2, 2]) == 0b100
+    assert split_after([2, 2]) == 0
+    assert split_after([0, 1, 2, 3] * 6) == 0
+
+
+def test_who_speaks_again_goes_on_with_all_unless_a_full_queue_is_before_it() -> None:
+    signs, returns = Signs(), Returns()
+    lane = Lane(0b11, grown(1), 9)
+    lane.flights[0] = Flight(0, 0b11, 0)
+    assert returns.judge(500 * MS, lane, signs, 0) == (0, 0)  # nothing heard
+    signs.hear(600 * MS, 0)
+    signs.hear(600 * MS, 1)
+    assert returns.judge(600 * MS, lane, signs, 0b10) == (0, 0)
+    assert returns.judge(600 * MS + SLOW_PS, lane, signs, 0b10) == (0b01, 0b10)
+    lane.flights.clear()
+    lane.members = 0b10
+    signs.hear(1200 * MS, 1)
+    assert returns.judge(1200 * MS, lane, signs, 0b10) == (0b10, 0)  # it has all it was sent
