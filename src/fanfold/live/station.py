@@ -11,7 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
-from fanfold.errors import WireError, WireReason
+from fanfold.errors import FanfoldError, MisuseError, WireError, WireReason
 from fanfold.kernels.codes import (
     CLASS_CONTROL,
     CLASS_FEEDBACK,
@@ -34,6 +34,10 @@ from fanfold.wire.packet import Packet, parse
 
 TURNS = 64
 MAX_WAIT_PS = PS_PER_SECOND // 4
+MAX_IN_A_ROW = 8
+"""Turns that fail one after the other before a node ends, with a line that says of what."""
+MEANT = (FanfoldError, OSError, MemoryError)
+"""What says itself why a node, or a push, cannot go on."""
 
 
 class Role(Protocol):
@@ -64,6 +68,7 @@ class Station:
         self._wake.setblocking(False)
         self._woken.setblocking(False)
         io.ints[s.WAKE_FD] = self._woken.fileno()
+        self._n_failed = 0  # turns, one after the other
         self.faults = Faults(sock.getsockname()[0], node.counters.drops)
 
     def run(self, is_over: Callable[[], bool]) -> None:
@@ -73,24 +78,57 @@ class Station:
             self.step()
 
     def step(self) -> int:
-        """Serve until a role is needed or its time has come, let it look; the pump's code."""
-        now = now_ps()
-        until = now + MAX_WAIT_PS
-        if self.role is not None:
-            until = min(until, self.role.deadline_ps(now))
-        code = p.serve(self.io, self.node, TURNS, until)
+        """Serve until a role is needed or its time has come, let it look; the pump's code.
+
+        Raises:
+            FanfoldError, OSError, MemoryError: what a role says on purpose, or its turns failed
+                again and again.
+        """
+        before = self._n_failed
+        code = p.serve(self.io, self.node, TURNS, self._until())
         if code == p.LOCAL:
             self._hand_over()
+        if code == p.IDLE:
+            self._drain_wakes()
+        try:
+            self._take_turn()
+            if self._n_failed == before:
+                self._n_failed = 0
+        except MEANT:
+            raise
+        except Exception as error:
+            self._on_failed("a turn failed", error)
+        return code
+
+    def _until(self) -> int:
+        now = now_ps()
+        if self.role is None:
+            return now + MAX_WAIT_PS
+        try:
+            return min(now + MAX_WAIT_PS, self.role.deadline_ps(now))
+        except MEANT:
+            raise
+        except Exception as error:
+            self._on_failed("no deadline", error)
+            return now
+
+    def _take_turn(self) -> None:
         if self.role is not None:
             now = now_ps()
             if self.node.collect.n_events[0]:
                 self._take_events(self.role, now)
             self.role.on_timer(now)
-        if code == p.IDLE:
-            self._drain_wakes()
         for hook in self.on_pump:
             hook()
-        return code
+
+    def _on_failed(self, what: str, error: Exception) -> None:
+        """Count and tell a fault of a node's own turn; the last of many in a row ends it."""
+        self.faults.note(what, error)
+        self._n_failed += 1
+        if self._n_failed >= MAX_IN_A_ROW:
+            name, said = type(error).__name__, " ".join(str(error).split())[:200]
+            text = f"node {self.faults.who} ends: {what} {self._n_failed} times in a row"
+            raise MisuseError(f"{text}: {name}: {said}") from error
 
     def _drain_wakes(self) -> None:
         try:
