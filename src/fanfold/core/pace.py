@@ -110,6 +110,10 @@ class Pace:
         self.worst_ps = max(min(rtt_ps, MAX_WAIT_PS), self.worst_ps - self.worst_ps // 8)
         self.srtt_ps += (rtt_ps - self.srtt_ps) // 8 if self.srtt_ps else rtt_ps
 
+    def known_ps(self) -> int:
+        """Round trip, 0 while all that is known of it are words that a slot held."""
+        return self.srtt_ps if self._is_known else 0
+
     def begin(self, other: "Pace") -> None:
         """For those who were slow in another lane: one block, and no second one soon."""
         self.window_bytes, self.full_bytes = self.block_bytes, 2 * self.block_bytes

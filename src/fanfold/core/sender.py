@@ -301,7 +301,7 @@ class FanSender:
             return
         lane.pace.on_pressure(now_ps, pressure)  # what overflowed is lost: it is not done yet
         gaps, is_on_way = self._fresh_gaps(now_ps, lane, flight, feedback)
-        if answers and not is_on_way and not (flight.clean and lane.pace.srtt_ps):
+        if answers and not is_on_way and not (flight.clean and (lane.pace.srtt_ps or not gaps)):
             # Of a first sending only while no better is known: the last packets may be lost.
             lane.pace.on_rtt(waited_ps, is_held=is_partial or flight.clean)
         if gaps:
@@ -309,7 +309,7 @@ class FanSender:
                 self._losses.note(now_ps, lane.pace, flight, gaps, answers, pressure == FULL)
             self._repair(now_ps, index, block, flight, gaps, out)
         if is_partial and flight.need & ~feedback.heard:
-            flight.hurry(now_ps, 2 * max(TICK_PS, lane.pace.srtt_ps))
+            flight.hurry(now_ps, 2 * max(TICK_PS, lane.pace.known_ps()))
 
     def _fresh_gaps(
         self, now_ps: int, lane: Lane, flight: Flight, feedback: Feedback
