@@ -170,8 +170,8 @@ PLANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         "src/fanfold/core/flight.py",
-        "bits = row.lacking & self.need",
-        "bits = self.need",
+        "lacks = bits = lacking.get(psn, 0) & self.need",
+        "lacks = bits = self.need",
         "tests/property/test_sender_machine.py::test_a_repair_goes_to_each_packets_own_receivers",
     ),
     (
