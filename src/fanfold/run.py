@@ -249,7 +249,8 @@ def build_job(scenario: Scenario, name: str, stage: Stage) -> Job:
     choice = choose(scenario.fidelity, stage.net, stage.routes, program, settings)
     if choice.rung != "flow":
         check_room(settings, program, stage.net.n_hosts, choice.segment_pkts)
-    if stage.work is not None and choice.rung != "flow" and program.chunks > 1:
+    is_compact = program.chunks > 1 or program.exchange is not None
+    if stage.work is not None and choice.rung != "flow" and is_compact:
         plain = _scheme(name).build(stage.work, SchemeOptions(), stage.site)
         program = with_feedback(plain, settings)
     return Job(name, program, choice, stand_ins)
@@ -420,7 +421,7 @@ def _keep(
         n_bytes=n_bytes,
         hosts=hosts,
         sources=sources,
-        n_messages=program.src.size,
+        n_messages=program.n_messages,
         fans=tuple((f.source, len(f.receivers), f.n_bytes) for f in program.fans),
         fidelity_why=job.choice.why,
         segment_pkts=job.choice.segment_pkts,

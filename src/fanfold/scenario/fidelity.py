@@ -89,6 +89,8 @@ def _by_work(work: "Work", n_hops: int, are_trains: bool) -> tuple[Rung, str]:
 
 def _lack(program: Program, net: Net) -> str:
     """What of a program no packet simulates, empty where they do."""
+    if program.exchange is not None:
+        return f"{program.n_messages:,} messages in rounds"
     if has_installed(program):
         return "connections between switches have no packets here"
     if program_has_no_room(program, net):
@@ -153,6 +155,7 @@ class Work:
         self.echo_links = self.tree_links[:, 1] * is_each
         heard = [1 if folds else len(fan.receivers) for fan in program.fans]
         self.words = int((self.blocks * np.array(heard, np.int64)).sum())
+        self.pair_hops = _hops_of_pairs(routes, program, settings)
         self.sum_hops = sum(
             2 * -(-one.n_bytes // settings.payload_bytes) * _links_of_sum(net, routes, one)
             for one in program.sums
@@ -166,7 +169,7 @@ class Work:
         data = _trains(self.sizes, n_chunks, settings, segment_pkts)
         total += int((data * self.echo_links).sum())
         total += int((np.column_stack([data, self.blocks]) * self.tree_links).sum())
-        return total + self.sum_hops
+        return total + self.sum_hops + self.pair_hops
 
     def segment(self, limit: int) -> int:
         """The shortest train, a power of two from 2 on, whose records are within a limit."""
@@ -215,6 +218,17 @@ def _links_of_sum(net: Net, routes: Routes, one: Sum) -> int:
     """Links of a sum's tree, at most: as those of a fan from rank 0."""
     members = Fan(one.hosts[0], one.hosts[1:], one.n_bytes)
     return _links_of(net, routes, members, True)[0]
+
+
+def _hops_of_pairs(routes: Routes, program: Program, settings: Settings) -> int:
+    """Links that packets of an exchange cross, and their acknowledgements, at most."""
+    if program.exchange is None:
+        return 0
+    n, longest = program.exchange.hosts.size, int(routes.hops[routes.hops < FAR].max()) + 1
+    pkts = sum(
+        int((-(-each // settings.payload_bytes)).sum()) for each in program.exchange.sizes
+    )
+    return pkts * (n - 1) * longest * (1 + _CONTROL[settings.transport])
 
 
 def _trains(n_bytes: I64, n_chunks: int, settings: Settings, segment_pkts: int) -> I64:

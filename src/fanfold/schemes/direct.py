@@ -2,16 +2,20 @@
 
 import numpy as np
 
-from fanfold.schemes.draft import Draft, Plan
+from fanfold.schemes.draft import I64, MAX_SPELLED, Draft, Plan, shard_bounds
 from fanfold.schemes.exchange import add_exchange, add_gather, add_scatter, peers
 from fanfold.schemes.options import SchemeOptions
+from fanfold.schemes.program import Exchange, build_program
 from fanfold.work.collective import Collective
 
 
 def plan(work: Collective, options: SchemeOptions) -> Plan:
     """A rank's sum goes out when all contributions to it are there (``wait_for_all``)."""
-    draft = Draft(work)
     n = len(work.hosts)
+    n_rounds = 2 if work.kind == "all_reduce" else 1
+    if options.compact and n_rounds * n * (n - 1) > MAX_SPELLED:
+        return _in_rounds(work)
+    draft = Draft(work)
     if work.kind == "all_reduce":
         scattered = add_scatter(draft, work.n_bytes, n)
         gathered = add_gather(draft, work.n_bytes, n)
@@ -21,3 +25,14 @@ def plan(work: Collective, options: SchemeOptions) -> Plan:
     else:
         add_exchange(draft, work)
     return draft.finish(options)
+
+
+def _in_rounds(work: Collective) -> Plan:
+    """The same without a message for each pair."""
+    hosts = np.array(work.hosts, np.int64)
+    sizes: I64 = np.diff(shard_bounds(work.n_bytes, hosts.size))
+    by_sender = {"all_reduce": (False, True), "all_gather": (True,)}.get(work.kind, (False,))
+    none = np.zeros((0, 4), np.int64)
+    program = build_program(none, none[:, :2])
+    exchange = Exchange(hosts, (sizes,) * len(by_sender), by_sender)
+    return Plan(program._replace(exchange=exchange), none[:, 0], none[:, 0] > 0)

@@ -22,6 +22,8 @@ MAX_EDGES = 2**22
 """Dependencies of one "all wait for all", or of several alike, that are spelled out."""
 MAX_ITEMS = 2**23
 """Messages of a program, and receivers of all its fans: some 2 GB while it is made."""
+MAX_SPELLED = 2**22
+"""Messages that the flow rung takes one by one where it can do with fewer: 700 bytes each."""
 _FAN = 2**40
 _SUM = 2**41
 """Ids of fans, and of sums, while the number of messages is open."""
@@ -113,7 +115,9 @@ class Draft:
             self.wait(before, after[0])
             self.wait(after[0], after[1:])
 
-    def finish(self, options: SchemeOptions, *, chunks: int = 1, folds: bool = False) -> Plan:
+    def finish(
+        self, options: SchemeOptions, *, chunks: int = 1, folds: bool = False, shift: int = 0
+    ) -> Plan:
         """The plan, in the compact form where the options say so."""
         rows = np.concatenate(self._rows) if self._rows else np.zeros((0, 5), np.int64)
         many: list[Fan | Sum] = [*self._fans, *self._sums]
@@ -133,7 +137,7 @@ class Draft:
             folds=folds,
             chunks=chunks,
             sums=tuple(self._sums),
-        )
+        )._replace(shift=shift)
         begins = np.array([*self._fan_begins, *self._sum_begins], np.int64)
         begin = np.concatenate([rows[:, 2], begins])
         adds = np.concatenate([rows[:, 4] > 0, np.zeros(len(many), np.bool_)])

@@ -11,7 +11,8 @@ of a host to different hosts share its port in turn, packet by packet.
 
 The compact form says of a pipeline only what one piece does: with ``chunks`` = C each item
 stands for C equal pieces, and piece j waits for piece j of each item that its item waits for.
-``expand`` spells it out.
+``expand`` spells it out. With ``shift`` = 1 piece j waits for piece j - 1 instead, so that
+items may stand in a ring: what came round in one step is sent on in the next.
 """
 
 from typing import NamedTuple
@@ -80,6 +81,24 @@ class Sum(NamedTuple):
     tree: int = NO_TREE
 
 
+class Exchange(NamedTuple):
+    """Every one of some hosts to every other, in rounds, said without a message for each pair.
+
+    A host begins a round when all of the round before has come to it.
+
+    hosts: (n,). sizes: of each round (n,) bytes, by receiver in a round of ``by_sender`` False.
+    """
+
+    hosts: I64
+    sizes: tuple[I64, ...]
+    by_sender: tuple[bool, ...]
+
+    @property
+    def n_messages(self) -> int:
+        """Of all rounds."""
+        return len(self.sizes) * self.hosts.size * (self.hosts.size - 1)
+
+
 class Phase(NamedTuple):
     """Links that a tree has from a time on, the source's own one among them.
 
@@ -127,7 +146,9 @@ class Program(NamedTuple):
     n_needs: (I,) items to wait for, I = F + M + A + P. first_dep, dep: (I + 1,), (D,): who
     waits for item i stands at dep[first_dep[i]:first_dep[i + 1]]. on: RECEIVED or ACKED, when
     an item counts as done for those who wait. chunks: 1, or pieces of each item in the compact
-    form, which only the flow rung takes; sums have none. pauses_ps: (P,) time of each pause.
+    form, which only the flow rung takes; sums have none. shift: 0, or 1 in the compact form.
+    pauses_ps: (P,) time of each pause.
+    exchange: in place of messages, which only the flow rung takes.
     protocol: of trees that the fans are to go by, empty for BIER. trees, setup: those trees,
     once they were laid on a net (tree_fans.py). reroutes: from when on unicast keeps off which
     links, all that are dead by then.
@@ -150,6 +171,13 @@ class Program(NamedTuple):
     reroutes: tuple[tuple[int, tuple[int, ...]], ...] = ()
     pauses_ps: I64 = NO_PAUSES
     sums: tuple[Sum, ...] = ()
+    shift: int = 0
+    exchange: Exchange | None = None
+
+    @property
+    def n_messages(self) -> int:
+        """From one host to one other."""
+        return self.src.size if self.exchange is None else self.exchange.n_messages
 
     @property
     def many(self) -> tuple[Fan | Sum, ...]:
@@ -256,9 +284,10 @@ def expand(program: Program) -> Program:
         for fan in program.fans
     )
     edges = edges_of(program)
-    pieces = np.where(
-        edges < n, edges + piece[:, None] * n, c * n + edges - n + piece[:, None] * m
-    )
+    piece = piece[program.shift :] - np.array(
+        [program.shift, 0]
+    )  # who is waited for, who waits
+    pieces = np.where(edges < n, edges + piece * n, c * n + edges - n + piece * m)
     return build_program(
         table.reshape(-1, 4),
         pieces.reshape(-1, 2),

@@ -2,15 +2,19 @@
 
 Patarasuk and Yuan, J. Parallel and Distributed Computing 69, 2009. In step t a rank sends on
 what it received in step t - 1. Broadcast and reduce run along the ring as a pipeline of n - 1
-stages.
+stages. Among many ranks the compact form says of each rank what it sends in all, a shard a
+step; its shards differ by a byte from those of the plain form where they do not divide.
 """
 
 import numpy as np
 
 from fanfold.schemes.chain import plan as chain_plan
-from fanfold.schemes.draft import I64, Draft, Plan, check_items, shard_bounds
+from fanfold.schemes.draft import I64, MAX_SPELLED, Draft, Plan, check_items, shard_bounds
 from fanfold.schemes.options import SchemeOptions
 from fanfold.work.collective import Collective
+
+ROUNDS = ((True, "all_gather"), (False, "reduce_scatter"))
+"""Whether a round adds, and the collective that does without it."""
 
 
 def plan(work: Collective, options: SchemeOptions) -> Plan:
@@ -19,13 +23,24 @@ def plan(work: Collective, options: SchemeOptions) -> Plan:
         return chain_plan(work, options)
     draft = Draft(work)
     n, bounds = len(work.hosts), shard_bounds(work.n_bytes, len(work.hosts))
-    check_items(n, 2 * n * (n - 1))
+    rounds = [adds for adds, other in ROUNDS if work.kind != other]
+    n_steps = len(rounds) * (n - 1)
+    if options.compact and n * n_steps > MAX_SPELLED:
+        _add_steps(draft, n, bounds, rounds)
+        return draft.finish(options, chunks=n_steps, shift=1)
+    check_items(n, n * n_steps)
     before = None
-    if work.kind != "all_gather":
-        before = _add_round(draft, n, bounds, before, adds=True)
-    if work.kind != "reduce_scatter":
-        _add_round(draft, n, bounds, before, adds=False)
+    for adds in rounds:
+        before = _add_round(draft, n, bounds, before, adds=adds)
     return draft.finish(options)
+
+
+def _add_steps(draft: Draft, n: int, bounds: I64, rounds: list[bool]) -> None:
+    """All steps of each rank as one item; each round leaves out one shard of a rank."""
+    rank, sizes = np.arange(n), np.diff(bounds)
+    n_bytes = sum(bounds[-1] - np.roll(sizes, 0 if adds else -1) for adds in rounds)
+    ids = draft.send(rank, (rank + 1) % n, 0, n_bytes)
+    draft.wait(np.roll(ids, 1), ids)
 
 
 def _add_round(draft: Draft, n: int, bounds: I64, before: I64 | None, *, adds: bool) -> I64:

@@ -23,6 +23,7 @@ from fanfold.schemes.program import ACKED, Program, with_entropy
 from fanfold.schemes.program_rules import check_program
 from fanfold.sim.fan_sizes import feedback_bytes
 from fanfold.sim.fluid_counts import count_links
+from fanfold.sim.fluid_exchange import run_exchange
 from fanfold.sim.fluid_flows import (
     Tree,
     Wires,
@@ -59,7 +60,7 @@ from fanfold.sim.loop.maxmin import (
     NONE,
     ON_ACKED,
 )
-from fanfold.sim.loop.pipeline import fill_all, flow_through
+from fanfold.sim.loop.pipeline import fill_all, flow_through, go_round
 from fanfold.topo.byte_time import byte_times
 from fanfold.topo.net import Net
 from fanfold.topo.placement import Placement, place_hosts
@@ -110,6 +111,8 @@ def run_fluid(
     Raises:
         ConfigError: no path to a receiver, or a program that cannot end.
     """
+    if program.exchange is not None:
+        return run_exchange(net, routes, program.exchange, settings, seed=seed)
     check_program(program, net.n_hosts)
     settings = with_width(settings, net.n_hosts)
     ways = build_ways(net, routes)
@@ -254,7 +257,11 @@ def _run(stage: Stage) -> I64:
     world = (h, lists, stage.links, stage.flows, stage.entries)
     if program.chunks > 1:
         fill_all(*world, ACK_TURNS, has_limits)
-        flow_through(stage.flows, items, program.dep, room[0], room[1], room[2], program.chunks)
+        if program.shift:
+            _go_round(stage)
+        else:
+            args = (program.dep, room[0], room[1], room[2], program.chunks)
+            flow_through(stage.flows, items, *args)
     else:
         full = stage.settings.payload_bytes + stage.settings.header_bytes
         sent = items["bytes"][: program.n_sent]
@@ -265,6 +272,34 @@ def _run(stage: Stage) -> I64:
     if h[ON_ACKED] and program.chunks > 1:
         items["rest_ps"] -= items["back_ps"]
     return h
+
+
+def _go_round(stage: Stage) -> None:
+    """Steps of a ring; its items stand in their order (schemes/ring.py)."""
+    program, items = stage.program, stage.items
+    n = items.size
+    assert (program.dep == (np.arange(n) + 1) % n).all()
+    rate = stage.flows["rate"][items["flow"]]
+    one_ps = np.rint(items["bytes"] / rate / program.chunks).astype(np.int64)
+    items["sent_ps"] = ring_ps(
+        items["start_ps"].copy(), one_ps, items["rest_ps"].copy(), program.chunks
+    )
+
+
+def ring_ps(start_ps: I64, one_ps: I64, rest_ps: I64, pieces: int) -> I64:
+    """When the last byte of each item of a ring leaves its sender, (I,).
+
+    With pieces of one time no piece waits for the one before it, and the last has come by the
+    last ``pieces`` - 1 ways. Args as of ``go_round``.
+    """
+    if (one_ps == one_ps[0]).all() and (start_ps == start_ps[0]).all():
+        rounds, steps = divmod(pieces - 1, rest_ps.size)
+        came = np.concatenate([[0], np.cumsum(np.tile(rest_ps, 2))])
+        at = np.arange(rest_ps.size) + rest_ps.size
+        ways = rounds * rest_ps.sum() + came[at] - came[at - steps]
+        return np.asarray(start_ps + pieces * one_ps + ways, np.int64)
+    go_round(start_ps, np.empty_like(start_ps), one_ps, rest_ps, pieces)
+    return start_ps
 
 
 def _outcome(stage: Stage, tally: I64, n_solves: int) -> Outcome:

@@ -67,3 +67,29 @@ def flow_through(
                 ready[n_ready] = i64(j)
                 n_ready += 1
     return n
+
+
+@kernel
+def go_round(sent_ps: I64, room: I64, one_ps: I64, rest_ps: I64, pieces: int) -> None:
+    """When the last byte of each item of a ring leaves its sender; item i waits for item i - 1.
+
+    Step by step, exact for these rates: a piece starts when the one before it has been sent and
+    the one that it passes on has come.
+
+    Args:
+        sent_ps: (I,) when each may start at the earliest; its last byte on return. room: (I,).
+            one_ps: (I,) time of a piece. rest_ps: (I,) from its last byte sent to its last
+            byte received.
+    """
+    n = sent_ps.size
+    for i in range(n):
+        sent_ps[i] += one_ps[i]
+    old, new = sent_ps, room
+    for _ in range(1, pieces):
+        new[0] = max(old[0], old[n - 1] + rest_ps[n - 1]) + one_ps[0]
+        for i in range(1, n):
+            new[i] = max(old[i], old[i - 1] + rest_ps[i - 1]) + one_ps[i]
+        old, new = new, old
+    if pieces % 2 == 0:
+        for i in range(n):
+            sent_ps[i] = room[i]

@@ -1,0 +1,195 @@
+"""Flow fidelity of an exchange: every host to every other, without a message for each pair.
+
+All messages of a round move at once and are of one size, but for a byte, so the most loaded
+link is full from the round's begin to its end and decides when that is: its bytes over its
+rate, acknowledgements of the other direction among them. Messages are spread evenly over all
+shortest paths; with one path each (``ecmp``) so many of them are, nearly.
+
+Letters: n = hosts that exchange, G = groups of hosts behind one router, L = links.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fanfold.errors import ConfigError
+from fanfold.results.outcome import ACK, DATA, N_LINK_CLASSES, Outcome
+from fanfold.scenario.settings import Settings
+from fanfold.schemes.program import Exchange
+from fanfold.sim.fluid_flows import build_ways, first_links, longest, paths_by
+from fanfold.sim.fluid_sizes import control_ps, last_packet_ps
+from fanfold.sim.loop.tally import FULL, N_SORTS, SHORT, SHORT_BYTES, Table, tally
+from fanfold.sim.loop.ways import NONE, Ways
+from fanfold.topo.byte_time import byte_times
+from fanfold.topo.net import Net
+from fanfold.topo.routes import FAR, Routes
+
+I64 = NDArray[np.int64]
+
+
+class Spans(NamedTuple):
+    """Of each group's farthest message, (G,): last byte sent to received, and its ACK home."""
+
+    rest_ps: I64
+    back_ps: I64
+
+
+def run_exchange(
+    net: Net, routes: Routes, exchange: Exchange, settings: Settings, *, seed: int
+) -> Outcome:
+    """Run all rounds.
+
+    Raises:
+        ConfigError: hosts with several links, or without a path to one another.
+    """
+    hosts = exchange.hosts
+    if (np.diff(net.first_out)[hosts] != 1).any():
+        got = f"{hosts.size} hosts with several links each"
+        raise ConfigError("workload.ranks", got, "fewer, so that each message has its own path")
+    ways = build_ways(net, routes)
+    group = routes.group.astype(np.int64)[hosts]
+    spans = _spans(net, routes, ways, hosts, group, settings, seed)
+    tally_of = np.zeros((net.n_links, N_LINK_CLASSES, 2), np.int64)
+    start_ps = round_ps = 0
+    for sizes, by_sender in zip(exchange.sizes, exchange.by_sender, strict=True):
+        start_ps += round_ps + (int(spans.rest_ps.max()) if round_ps else 0)
+        mine = _count_round(net, routes, ways, hosts, group, sizes, by_sender, settings)
+        round_ps = int(byte_times(net).all(mine[..., 1].sum(axis=1)).max())
+        tally_of += mine
+    due = np.zeros(net.n_hosts, np.int64)
+    heard = 0
+    for sizes, by_sender in zip(exchange.sizes, exchange.by_sender, strict=True):
+        due[hosts] += sizes.sum() - sizes if by_sender else sizes * (hosts.size - 1)
+    heard = int(tally_of[net.first_out[hosts], DATA, 0].sum())
+    host_ps = np.zeros(net.n_hosts, np.int64)
+    host_ps[hosts] = start_ps + round_ps + spans.rest_ps[group]
+    none = np.zeros(net.n_links, np.int64)
+    return Outcome(
+        fidelity="flow",
+        end_ps=start_ps + round_ps + int((spans.rest_ps + spans.back_ps).max()),
+        host_ps=host_ps,
+        item_ps=none[:0],
+        got_bytes=due,
+        due_bytes=due.copy(),
+        link_pkts=tally_of[..., 0].copy(),
+        link_bytes=tally_of[..., 1].copy(),
+        link_drops=none,
+        link_trims=none.copy(),
+        link_peak_bytes=none.copy(),
+        feedback_at_source=none[:0],
+        repairs=(0, 0),
+        n_folds=(0, 0, 0),
+        n_hops=int(tally_of[..., 0].sum()),
+        n_events=heard,
+        stuck=(),
+        reason=f"every item is done; {len(exchange.sizes)} rounds, each as its fullest link",
+    )
+
+
+def _spans(
+    net: Net,
+    routes: Routes,
+    ways: Ways,
+    hosts: I64,
+    group: I64,
+    settings: Settings,
+    seed: int,
+) -> Spans:
+    """Times of a message from the farthest group to each."""
+    some, at = np.unique(group, return_index=True)
+    router = net.dst[net.first_out[hosts[at]]] - net.n_hosts
+    hops = np.where(routes.hops < FAR, routes.hops, -1)[np.ix_(router, some)]
+    if (hops < 0).any():
+        a, b = np.argwhere(hops < 0)[0]
+        ends = f"{net.node_name(int(hosts[at[a]]))} to {net.node_name(int(hosts[at[b]]))}"
+        raise ConfigError("receiver", f"no path from {ends}", "hosts that are connected")
+    src, dst = hosts[at[np.argmax(hops, axis=0)]], hosts[at]
+    if some.size == 1:
+        src = hosts[at + 1]
+    nic = first_links(net, ways, src, dst, np.zeros_like(src))
+    path = paths_by(net, routes, ways, settings, seed, (src, dst, nic))
+    full = np.full(src.size, settings.payload_bytes + settings.header_bytes)
+    spans = Spans(*np.zeros((2, routes.n_groups), np.int64))
+    spans.rest_ps[some] = last_packet_ps(net, settings, path, full, settings.header_bytes)
+    spans.back_ps[some] = control_ps(net, settings, path, settings.ack_bytes)
+    return spans
+
+
+def _count_round(
+    net: Net,
+    routes: Routes,
+    ways: Ways,
+    hosts: I64,
+    group: I64,
+    sizes: I64,
+    by_sender: bool,
+    settings: Settings,
+) -> I64:
+    """(L, N_LINK_CLASSES, 2) packets and bytes: pairs of groups together, then hosts' links."""
+    sorts = _sorts(sizes, settings)
+    some, at, of, n_of = np.unique(
+        group, return_index=True, return_inverse=True, return_counts=True
+    )
+    per_group = np.zeros((some.size, N_SORTS), np.int64)
+    np.add.at(per_group, of, sorts)
+    # what goes from group g to group h: by the sizes of its senders, or of its receivers
+    n = some.size
+    g, h = np.repeat(np.arange(n), n), np.tile(np.arange(n), n)
+    order = np.argsort(h, kind="stable")
+    g, h = g[order], h[order]
+    g, h = g[g != h], h[g != h]
+    a, b = (g, h) if by_sender else (h, g)
+    flows = per_group[a] * n_of[b][:, None]
+    out = np.zeros((net.n_links, N_LINK_CLASSES, 2), np.int64)
+    first = net.first_out[hosts]
+    total = sorts.sum(axis=0)
+    sent = total - sorts if not by_sender else sorts * (hosts.size - 1)
+    came = total - sorts if by_sender else sorts * (hosts.size - 1)
+    full = settings.payload_bytes + settings.header_bytes
+    for kind, src, dst, what, up, down, size in (
+        (DATA, g, h, flows, sent, came, full),
+        (ACK, h, g, _acks(flows), _acks(came), _acks(sent), settings.ack_bytes),
+    ):
+        by_dst = np.argsort(dst, kind="stable")
+        links = _spread(
+            net, routes, ways, hosts[at[src[by_dst]]], hosts[at[dst[by_dst]]], what[by_dst]
+        )
+        links[: net.first_out[net.n_hosts]] = 0
+        links[net.reverse[: net.first_out[net.n_hosts]]] = 0
+        links[first], links[net.reverse[first]] = up, down
+        out[:, kind, 0] = links[:, FULL] + links[:, SHORT]
+        out[:, kind, 1] = links[:, FULL] * size + links[:, SHORT_BYTES]
+    return out
+
+
+def _sorts(sizes: I64, settings: Settings) -> I64:
+    """(n, N_SORTS) packets of messages of these sizes."""
+    full, rest = np.divmod(sizes, settings.payload_bytes)
+    is_short = rest > 0
+    bytes_of = is_short * (rest + settings.header_bytes)
+    return np.stack([full, is_short.astype(np.int64), bytes_of], axis=1)
+
+
+def _acks(sorts: I64) -> I64:
+    """One for each packet."""
+    acks = np.zeros_like(sorts)
+    acks[:, FULL] = sorts[:, FULL] + sorts[:, SHORT]
+    return acks
+
+
+def _spread(net: Net, routes: Routes, ways: Ways, src: I64, dst: I64, sorts: I64) -> I64:
+    """(L, N_SORTS) of what goes between representatives of groups, sorted by the second."""
+    n_routers = net.n_nodes - net.n_hosts
+    links = np.zeros((net.n_links, N_SORTS), np.int64)
+    table = Table(
+        np.full(longest(routes) + 1, NONE, np.int64),
+        np.full(n_routers, NONE, np.int64),
+        np.zeros(n_routers, np.int64),
+        np.zeros((n_routers, N_SORTS), np.int64),
+        np.zeros((net.n_hosts, N_SORTS), np.int64),
+        np.zeros(net.n_hosts, np.int64),
+        links,
+    )
+    tally(ways, table, src, dst, sorts)
+    return links
