@@ -21,6 +21,7 @@ class Paths:
         self._first = net.first_out.tolist()
         self._dst = net.dst.tolist()
         self._hops: dict[int, list[int]] = {}
+        self._next: dict[tuple[int, int], int] = {}
 
     def hops(self, node: int, target: int) -> int:
         """Links from a router to a router; FAR where there is no path."""
@@ -28,6 +29,12 @@ class Paths:
 
     def next_link(self, node: int, target: int) -> int:
         """The link a router takes toward another, NONE at the end or without a path."""
+        link = self._next.get((node, target))
+        if link is None:
+            link = self._next[node, target] = self._find_next(node, target)
+        return link
+
+    def _find_next(self, node: int, target: int) -> int:
         hops = self._to(target)
         if hops[node] in (0, FAR):
             return NONE

@@ -54,7 +54,9 @@ class PimDm(Machine):
 
     def at(self, node: int) -> _Router:
         """State of a router."""
-        return self.routers.setdefault(node, _Router())
+        if node not in self.routers:
+            self.routers[node] = _Router()
+        return self.routers[node]
 
     def on_member(self, node: int, out: int, *, is_joined: bool) -> None:
         """A local member is an oif; the first one grafts, the last one prunes."""

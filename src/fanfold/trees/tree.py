@@ -7,8 +7,6 @@ packet must come from and where its copies go, never back to where it came from.
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from fanfold.topo.net import Net
-
 ANY = -1
 """Taken from wherever it comes."""
 TUNNEL = -2
@@ -52,6 +50,14 @@ class Tree(NamedTuple):
     inner: tuple[int, ...] = ()
 
 
+class Ways(NamedTuple):
+    """Hosts, where each link leads, and the same cable the other way."""
+
+    n_hosts: int
+    ends: list[int]
+    back: list[int]
+
+
 def to_links(links: set[int]) -> tuple[Out, ...]:
     """A copy over each of these links."""
     return tuple(Out((link,)) for link in sorted(links))
@@ -67,7 +73,7 @@ def match(table: Table, keys: tuple[str, ...], in_link: int) -> Entry | None:
 
 
 def walk(
-    net: Net,
+    ways: Ways,
     start: int,
     find: Callable[[int, int], Entry | None],
     route: Callable[[Out], tuple[int, ...]],
@@ -78,9 +84,9 @@ def walk(
         find: entry of a router for a packet that came in over a link. route: links that a copy
             really takes, empty where it is lost.
     """
-    ends, back = net.dst, net.reverse
+    n_hosts, ends, back = ways
     links, inner, hosts = [start], list[int](), dict[int, int]()
-    todo, seen, n_repeats = [(int(ends[start]), start)], set[tuple[int, int]](), 0
+    todo, seen, n_repeats = [(ends[start], start)], set[tuple[int, int]](), 0
     while todo:
         at = todo.pop()
         if at in seen:
@@ -88,15 +94,17 @@ def walk(
             continue
         seen.add(at)
         entry = find(*at)
+        came = back[at[1]] if at[1] >= 0 else NOWHERE
         for out in entry.outs if entry else ():
-            if at[1] >= 0 and out.links[0] == back[at[1]]:
+            if out.links[0] == came:
                 continue
             path = route(out)
             links += path
-            inner += path[:-1]
+            if len(path) > 1:
+                inner += path[:-1]
             if path:
-                end = int(ends[path[-1]])
-                if end < net.n_hosts:
+                end = ends[path[-1]]
+                if end < n_hosts:
                     hosts[end] = hosts.get(end, 0) + 1
                 else:
                     todo.append((end, TUNNEL if out.is_tunnel else out.links[-1]))

@@ -16,7 +16,7 @@ from fanfold.trees.happenings import NOT_DONE, SETUP, SentRow
 from fanfold.trees.machine import Machine
 from fanfold.trees.paths import Paths
 from fanfold.trees.settings import REGISTER_BYTES, TreeSettings
-from fanfold.trees.tree import TUNNEL, Entry, Out, Tree, walk
+from fanfold.trees.tree import TUNNEL, Entry, Out, Tree, Ways, walk
 from fanfold.units import PS_PER_SECOND
 
 SETUP_PS = -60 * PS_PER_SECOND
@@ -55,7 +55,10 @@ class World:
         self.writes: dict[int, int] = {}
         self.n_entries = self.peak_entries = self.n_no_state = 0
         self.on_change: Call = lambda: None
-        self._back, self._end = net.reverse.tolist(), net.dst.tolist()
+        self._back: list[int] = net.reverse.tolist()
+        self._end: list[int] = net.dst.tolist()
+        self._ways = Ways(net.n_hosts, self._end, self._back)
+        self._first = net.first_out.tolist()
 
     # Time
 
@@ -91,11 +94,11 @@ class World:
 
     def back(self, link: int) -> int:
         """The same cable the other way."""
-        return int(self._back[link])
+        return self._back[link]
 
     def end(self, link: int) -> int:
         """Where a link leads."""
-        return int(self._end[link])
+        return self._end[link]
 
     def is_up(self, link: int) -> bool:
         """Nobody has noticed that it is dead."""
@@ -103,9 +106,9 @@ class World:
 
     def router_links(self, node: int) -> list[int]:
         """Links of a router to routers, dead ones left out once that is noticed."""
-        first = self.net.first_out
-        links = range(int(first[node]), int(first[node + 1]))
-        return [k for k in links if self.end(k) >= self.net.n_hosts and k not in self.noticed]
+        links = range(self._first[node], self._first[node + 1])
+        end, n_hosts, noticed = self._end, self.net.n_hosts, self.noticed
+        return [k for k in links if end[k] >= n_hosts and k not in noticed]
 
     def crossing_ps(self, link: int, n_bytes: int) -> int:
         """Serialisation, rounded up, and propagation."""
@@ -176,14 +179,14 @@ class World:
         """The tree of this instant."""
         if self.machine.source_link in self.down:
             return Tree((), {}, 0)
-        return walk(self.net, self.machine.source_link, self._find, self._route)
+        return walk(self._ways, self.machine.source_link, self._find, self._route)
 
     def _find(self, node: int, in_link: int) -> Entry | None:
         return self.machine.find(self.tables.get(node, {}), node, in_link)
 
     def _route(self, out: Out) -> tuple[int, ...]:
         """Links a copy really takes; a noticed failure moves what travels as unicast."""
-        dead = self.down.intersection(out.links)
+        dead = self.down and self.down.intersection(out.links)
         if not dead:
             return out.links
         end = self.end(out.links[-1])
