@@ -43,6 +43,7 @@ from fanfold.schemes.program_rules import check_program, planes_note
 from fanfold.schemes.traced import build_traced
 from fanfold.schemes.tree_fans import Site
 from fanfold.sim.fluid import run_fluid
+from fanfold.sim.fluid_exchange import run_exchange
 from fanfold.sim.simulate import FANS, MESSAGES, SUMS, Hop, Simulation, simulate
 from fanfold.sim.timeline import Step, bytes_of, record_of, start_of, text_of, timeline
 from fanfold.toml_table import write_table
@@ -262,6 +263,8 @@ def simulate_job(
     """Run one job."""
     net, routes, settings = stage.net, stage.routes, scenario.settings
     if job.choice.rung == "flow":
+        if job.program.exchange is not None:
+            return run_exchange(net, routes, job.program.exchange, settings, seed=scenario.seed)
         return run_fluid(net, routes, job.program, settings, seed=scenario.seed)
     tell = functools.partial(progress, job.scheme, job.choice) if progress else None
     return simulate(

@@ -23,7 +23,6 @@ from fanfold.schemes.program import ACKED, Program, with_entropy
 from fanfold.schemes.program_rules import check_program
 from fanfold.sim.fan_sizes import feedback_bytes
 from fanfold.sim.fluid_counts import count_links
-from fanfold.sim.fluid_exchange import run_exchange
 from fanfold.sim.fluid_flows import (
     Tree,
     Wires,
@@ -111,8 +110,6 @@ def run_fluid(
     Raises:
         ConfigError: no path to a receiver, or a program that cannot end.
     """
-    if program.exchange is not None:
-        return run_exchange(net, routes, program.exchange, settings, seed=seed)
     check_program(program, net.n_hosts)
     settings = with_width(settings, net.n_hosts)
     ways = build_ways(net, routes)

@@ -12,6 +12,7 @@ from fanfold.schemes.catalog import scheme_of
 from fanfold.schemes.options import SchemeOptions
 from fanfold.schemes.program import expand
 from fanfold.sim.fluid import ring_ps, run_fluid
+from fanfold.sim.fluid_exchange import run_exchange
 from fanfold.sim.loop.pipeline import go_round
 from fanfold.topo.nets import build_named_net
 from fanfold.topo.routes import build_routes
@@ -38,7 +39,14 @@ def both(name, kind, n_bytes, topology, n=0):
     work = Collective(kind, n_bytes, tuple(range(n or net.n_hosts)))
     scheme = scheme_of(name)
     made = scheme.plan(work, COMPACT).program, scheme.plan(work, SchemeOptions()).program
-    return net, made, [run_fluid(net, routes, each, PLAIN, seed=1) for each in made]
+    return net, made, [play(net, routes, each) for each in made]
+
+
+def play(net, routes, program):
+    """As a comparison does."""
+    if program.exchange is not None:
+        return run_exchange(net, routes, program.exchange, PLAIN, seed=1)
+    return run_fluid(net, routes, program, PLAIN, seed=1)
 
 
 @pytest.mark.parametrize("topology", ["fat-tree:k=4", "torus:dims=3x3", "star:hosts=9"])
@@ -133,4 +141,4 @@ def test_hosts_with_several_links_are_refused_by_name(short) -> None:
     work = Collective("all_gather", 4 * 4096, tuple(range(4)))
     program = scheme_of("direct").plan(work, COMPACT).program
     with pytest.raises(ConfigError, match="4 hosts with several links each"):
-        run_fluid(net, build_routes(net), program, PLAIN, seed=1)
+        play(net, build_routes(net), program)
