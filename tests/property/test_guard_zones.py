@@ -340,7 +340,8 @@ MODULES = (
     words_of_feedback,
 )
 ELSEWHERE = {"note_late", "leave_out", "plan_alike", "repeat_words", "clear_done_gaps"} | {
-    "make_room"
+    "make_room",
+    "end_silence",
 }
 """Need more than one packet of a kind in a row, patience, or no row left: tests of their own
 have them."""
