@@ -61,9 +61,9 @@ def rows_of(out):
 def run(name, argv, out, env, points, mark=""):
     """Seconds, digest of the study, lines of progress; kills one worker at a third."""
     began = time.monotonic()
-    process = subprocess.Popen(
-        argv, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    told, errors = (out.with_suffix(end) for end in (".json", ".err"))
+    with told.open("w") as into, errors.open("w") as log:  # a pipe that nobody reads would fill
+        process = subprocess.Popen(argv, env=env, stdout=into, stderr=log)
     killed, seen = 0, {}
     while process.poll() is None:
         seen = rows_of(out) | seen
@@ -72,17 +72,17 @@ def run(name, argv, out, env, points, mark=""):
                 os.kill(victim, signal.SIGKILL)
                 killed = victim
         time.sleep(0.2)
-    told, errors = process.communicate()
     took = time.monotonic() - began
-    assert not process.returncode, f"{name}: exit {process.returncode}\n{errors}"
+    assert not process.returncode, f"{name}: exit {process.returncode}\n{errors.read_text()}"
     assert killed or not mark, f"{name}: no worker was killed"
     rows = rows_of(out)
     if twice := [row for row, at in seen.items() if rows[row] != at]:
         raise SystemExit(f"{name}: {len(twice)} rows were written twice")
-    if len(json.loads(told)["rows"]) != points:
-        raise SystemExit(f"{name}: {len(json.loads(told)['rows'])} rows of {points}")
+    n_rows = len(json.loads(told.read_text())["rows"])
+    if n_rows != points:
+        raise SystemExit(f"{name}: {n_rows} rows of {points}")
     digest = (out / "studies" / "last").read_text()
-    lines = sum(" runs, " in line for line in errors.splitlines())
+    lines = sum(" runs, " in line for line in errors.read_text().splitlines())
     print(f"{name:22} {took:7.1f} s  {digest}  {lines} lines of progress", flush=True)
     return digest
 
