@@ -31,7 +31,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
     store = Store(tmp_path_factory.mktemp("results"))
     name = world.make_study(store)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gap_store, "build_gap", lambda **_: world.gap())
+        patch.setattr(gap_store, "build_main_rows", lambda _: world.gap())
         return write_report(store, name, tmp_path_factory.mktemp("report"), is_study=True)
 
 
