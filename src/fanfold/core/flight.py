@@ -42,6 +42,7 @@ class Flight:
         "first_ps",
         "first_round",
         "is_nudged",
+        "is_own",
         "is_told",
         "left_ps",
         "n_queued",
@@ -70,6 +71,7 @@ class Flight:
         self.tries = 0
         self.clean = True
         self.is_nudged = False  # since its last question
+        self.is_own = True  # sent by its lane; else it tells of the way before the split
         self.is_told = False  # by a slot that waited, and not for all
         self.repaired: dict[int, list[tuple[int, int]]] = {}
         """Latest round that each packet went to each receiver: psn -> (round, to whom)."""
@@ -100,7 +102,7 @@ class Flight:
         other = Flight(self.sent_ps, self.need & mask, self.wait_ps, self.first_round)
         for name in KEPT:
             setattr(other, name, getattr(self, name))
-        other.left_ps = dict(self.left_ps)
+        other.left_ps, other.is_own = dict(self.left_ps), False
         other.origin = lane if self.n_queued else NO_LANE
         other.repaired = {
             psn: [(r, bits & mask) for r, bits in rounds if bits & mask]

@@ -289,12 +289,12 @@ class FanSender:
         lane = self.lanes[index]
         flight.need &= self.need[block]
         pressure = max(feedback.queue, 255 - feedback.room)
-        waited_ps = now_ps - flight.sent_ps
         is_partial = bool(feedback.flags & FeedbackFlag.PARTIAL)  # a slot waited for others
+        is_held = is_partial or not flight.is_own
         answers = flight.n_queued == 0 and feedback.round == flight.round  # of this sending
         if flight.need == 0:
             if flight.clean and flight.n_queued == 0:
-                lane.pace.on_rtt(waited_ps, is_held=is_partial)
+                lane.pace.on_rtt(now_ps - flight.sent_ps, is_held=is_held)
             lane.pace.on_gone(self.shape.bytes(block))
             lane.pace.on_done(now_ps, pressure, self.shape.bytes(block))
             del lane.flights[block]
@@ -303,7 +303,7 @@ class FanSender:
         gaps, is_on_way = self._fresh_gaps(now_ps, lane, flight, feedback)
         if answers and not is_on_way and not (flight.clean and (lane.pace.srtt_ps or not gaps)):
             # Of a first sending only while no better is known: the last packets may be lost.
-            lane.pace.on_rtt(waited_ps, is_held=is_partial or flight.clean)
+            lane.pace.on_rtt(now_ps - flight.sent_ps, is_held=is_held or flight.clean)
         if gaps:
             if answers or pressure == FULL:
                 self._losses.note(now_ps, lane.pace, flight, gaps, answers, pressure == FULL)
