@@ -80,21 +80,32 @@ def _spread(
     full_bytes: int,
 ) -> I64:
     """(L, 2) packets and bytes of what connections carry."""
-    links = np.zeros((net.n_links, N_SORTS), np.int64)
     if settings.routing == "spray":
-        n_routers = net.n_nodes - net.n_hosts
-        table = Table(
-            np.full(longest(routes) + 1, NONE, np.int64),
-            np.full(n_routers, NONE, np.int64),
-            np.zeros(n_routers, np.int64),
-            np.zeros((n_routers, N_SORTS), np.int64),
-            np.zeros((net.n_hosts, N_SORTS), np.int64),
-            np.zeros(net.n_hosts, np.int64),
-            links,
-        )
-        order = np.argsort(routes.group[wires.dst], kind="stable")
-        tally(ways, table, wires.src[order], wires.dst[order], sorts[order])
+        links = spread_evenly(net, routes, ways, wires.src, wires.dst, sorts)
     else:
+        links = np.zeros((net.n_links, N_SORTS), np.int64)
         tally_paths(wires.path, np.arange(wires.src.size), sorts, links)
     pkts = links[:, FULL] + links[:, SHORT]
     return np.stack([pkts, links[:, FULL] * full_bytes + links[:, SHORT_BYTES]], axis=1)
+
+
+def spread_evenly(net: Net, routes: Routes, ways: Ways, src: I64, dst: I64, sorts: I64) -> I64:
+    """(L, N_SORTS) of messages over all shortest paths.
+
+    Args:
+        src, dst: (F,). sorts: (F, N_SORTS).
+    """
+    n_routers = net.n_nodes - net.n_hosts
+    links = np.zeros((net.n_links, N_SORTS), np.int64)
+    table = Table(
+        np.full(longest(routes) + 1, NONE, np.int64),
+        np.full(n_routers, NONE, np.int64),
+        np.zeros(n_routers, np.int64),
+        np.zeros((n_routers, N_SORTS), np.int64),
+        np.zeros((net.n_hosts, N_SORTS), np.int64),
+        np.zeros(net.n_hosts, np.int64),
+        links,
+    )
+    order = np.argsort(routes.group[dst], kind="stable")
+    tally(ways, table, src[order], dst[order], sorts[order])
+    return links

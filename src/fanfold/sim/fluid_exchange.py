@@ -17,10 +17,11 @@ from fanfold.errors import ConfigError
 from fanfold.results.outcome import ACK, DATA, N_LINK_CLASSES, Outcome
 from fanfold.scenario.settings import Settings
 from fanfold.schemes.program import Exchange
-from fanfold.sim.fluid_flows import build_ways, first_links, longest, paths_by
+from fanfold.sim.fluid_counts import spread_evenly
+from fanfold.sim.fluid_flows import build_ways, first_links, paths_by
 from fanfold.sim.fluid_sizes import control_ps, last_packet_ps
-from fanfold.sim.loop.tally import FULL, N_SORTS, SHORT, SHORT_BYTES, Table, tally
-from fanfold.sim.loop.ways import NONE, Ways
+from fanfold.sim.loop.tally import FULL, N_SORTS, SHORT, SHORT_BYTES
+from fanfold.sim.loop.ways import Ways
 from fanfold.topo.byte_time import byte_times
 from fanfold.topo.net import Net
 from fanfold.topo.routes import FAR, Routes
@@ -58,7 +59,6 @@ def run_exchange(
         round_ps = int(byte_times(net).all(mine[..., 1].sum(axis=1)).max())
         tally_of += mine
     due = np.zeros(net.n_hosts, np.int64)
-    heard = 0
     for sizes, by_sender in zip(exchange.sizes, exchange.by_sender, strict=True):
         due[hosts] += sizes.sum() - sizes if by_sender else sizes * (hosts.size - 1)
     heard = int(tally_of[net.first_out[hosts], DATA, 0].sum())
@@ -136,8 +136,6 @@ def _count_round(
     # what goes from group g to group h: by the sizes of its senders, or of its receivers
     n = some.size
     g, h = np.repeat(np.arange(n), n), np.tile(np.arange(n), n)
-    order = np.argsort(h, kind="stable")
-    g, h = g[order], h[order]
     g, h = g[g != h], h[g != h]
     a, b = (g, h) if by_sender else (h, g)
     flows = per_group[a] * n_of[b][:, None]
@@ -151,10 +149,7 @@ def _count_round(
         (DATA, g, h, flows, sent, came, full),
         (ACK, h, g, _acks(flows), _acks(came), _acks(sent), settings.ack_bytes),
     ):
-        by_dst = np.argsort(dst, kind="stable")
-        links = _spread(
-            net, routes, ways, hosts[at[src[by_dst]]], hosts[at[dst[by_dst]]], what[by_dst]
-        )
+        links = spread_evenly(net, routes, ways, hosts[at[src]], hosts[at[dst]], what)
         links[: net.first_out[net.n_hosts]] = 0
         links[net.reverse[: net.first_out[net.n_hosts]]] = 0
         links[first], links[net.reverse[first]] = up, down
@@ -176,20 +171,3 @@ def _acks(sorts: I64) -> I64:
     acks = np.zeros_like(sorts)
     acks[:, FULL] = sorts[:, FULL] + sorts[:, SHORT]
     return acks
-
-
-def _spread(net: Net, routes: Routes, ways: Ways, src: I64, dst: I64, sorts: I64) -> I64:
-    """(L, N_SORTS) of what goes between representatives of groups, sorted by the second."""
-    n_routers = net.n_nodes - net.n_hosts
-    links = np.zeros((net.n_links, N_SORTS), np.int64)
-    table = Table(
-        np.full(longest(routes) + 1, NONE, np.int64),
-        np.full(n_routers, NONE, np.int64),
-        np.zeros(n_routers, np.int64),
-        np.zeros((n_routers, N_SORTS), np.int64),
-        np.zeros((net.n_hosts, N_SORTS), np.int64),
-        np.zeros(net.n_hosts, np.int64),
-        links,
-    )
-    tally(ways, table, src, dst, sorts)
-    return links
