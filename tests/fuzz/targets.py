@@ -7,6 +7,7 @@ the same; no bytes upset a node, and every packet is planned, folded or counted.
 from collections.abc import Callable
 
 import numpy as np
+from hostile_packets import HostilePackets
 from kernel_nodes import BFIR, data, feedback, plain_node
 from naive import Word
 from vec_file import VECTORS, load
@@ -16,6 +17,7 @@ from fanfold.kernels import collect as c
 from fanfold.kernels.frame import seal_inner
 from fanfold.kernels.mishap import build_mishaps, impair, release
 from fanfold.push import manifest
+from fanfold.wire import bitstring as bs
 from fanfold.wire.catalog import CATALOG
 from fanfold.wire.packet import parse
 
@@ -145,8 +147,10 @@ def seeds(target: str) -> list[bytes]:
             return [manifest.encode(manifest.Manifest(*row)) for row in (file, tree)]
         case _:
             rows = []
+            maker = HostilePackets(1, bsl=bs.bsl_of_bits(64), own=BFIR, top=3)
+            named = [some for packet in sound for some in maker.every_id(packet)]
             for how in range(32):
-                for packet in sound:
+                for packet in named:
                     some = bytes([how, len(packet) // 2]) + packet.ljust(len(packet) | 1, b"\0")
                     rows += [some, some + some[2:]]
             return rows

@@ -129,7 +129,7 @@ def fix_values_f64(src: F64, codes: U16, out: I64, room: int, powers: U64) -> No
     """
     n = src.shape[0]
     for i in range(n):
-        shift = 62 - room + BIAS_64 - i64(codes[i])
+        shift = 62 - room + BIAS_64 - min(i64(codes[i]), _TOP_64)
         half = shift >> 1
         powers[i] = np.uint64((_ONE + half) << 52)
         powers[n + i] = np.uint64((_ONE + shift - half) << 52)
@@ -148,7 +148,7 @@ def unfix_values_f64(
     """Words of 64 bits to float64."""
     n = src.shape[0]
     for i in range(n):
-        shift = i64(codes[i]) - BIAS_64 - 62 + room
+        shift = min(i64(codes[i]), _TOP_64) - BIAS_64 - 62 + room
         half = shift >> 1
         powers[i] = np.uint64((_ONE + half) << 52)
         powers[n + i] = np.uint64((_ONE + shift - half) << 52)

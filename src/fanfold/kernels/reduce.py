@@ -53,6 +53,7 @@ POW2_ZERO = 1100
 _MAX_32 = 2**31 - 1
 _MAX_64 = 2**63 - 1
 _ALL_32 = 0xFFFFFFFF
+_TOP_32 = 0xFF
 _TOP_64 = 0x7FF
 _LEAST_CODE_64 = 123
 """Smaller exponent fields count as this one: 2**shift has to be a float64 as well."""
@@ -342,13 +343,16 @@ def _largest_64(bits: I64) -> int:
 
 @kernel
 def shift_of(kind: int, code: int, n_ranks: int) -> int:
-    """Power of two that values are multiplied by; n_ranks of them stay below the sign bit."""
+    """Power of two that values are multiplied by; n_ranks of them stay below the sign bit.
+
+    A code that no value has, as a peer may send one, counts as the largest.
+    """
     room = 0
     while 1 << room < n_ranks:
         room += 1
     if kind == KIND_F64:
-        return 62 - room - (max(code, _LEAST_CODE_64) - 1022)
-    return 30 - room - (code - 126)
+        return 62 - room - (min(max(code, _LEAST_CODE_64), _TOP_64) - 1022)
+    return 30 - room - (min(code, _TOP_32) - 126)
 
 
 @kernel
