@@ -12,6 +12,7 @@
 #   make readme  commands of README.md that the gate leaves out, some minutes
 #   make torch-suite  PyTorch's own tests of process groups at 4 and 8 ranks, gloo beside
 #   make clusters one sweep here, on a Slurm of this machine and on a Dask, with workers killed; needs Debian's Slurm
+#   make twins   200 scenarios of chance by the packet simulator and by a slow one in plain Python
 #   make plants  planted faults of the laws, each of which must turn a test red; part of make test
 
 PYTHON ?= python3
@@ -37,7 +38,7 @@ PYTEST := timeout --signal=INT --kill-after=60 $(STEP_S) $(BIN)/pytest
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test bench lint nojit jit fuzz figures hostile chaos plants torch-suite clusters readme lock clean
+.PHONY: help demo test bench lint nojit jit fuzz figures hostile chaos plants torch-suite clusters twins readme lock clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -83,6 +84,9 @@ torch-suite: $(VENV)/.dev
 
 clusters: $(VENV)/.dev
 	$(BIN)/python tests/cluster/sweep.py
+
+twins: $(VENV)/.dev
+	FANFOLD_TWINS=$${FANFOLD_TWINS:-200} $(PYTEST) tests/sim/test_slow_twin.py
 
 plants: $(VENV)/.dev
 	$(BIN)/python -u tests/style/plants.py

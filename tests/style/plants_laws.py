@@ -199,6 +199,12 @@ PLANTS: tuple[tuple[str, str, str, str], ...] = (
         "tests/property/test_sender_machine.py::test_everybody_has_everything_once_the_network_heals",
     ),
     (
+        "src/fanfold/sim/loop/ports.py",
+        "free = start_ps + occupy(link, pkt[\"bytes\"])\n",
+        "free = start_ps + occupy(link, pkt[\"bytes\"]) + 1\n",
+        "tests/sim/test_slow_twin.py::test_packets_are_where_the_twin_has_them[0]",
+    ),
+    (
         "src/fanfold/sim/loop/nic.py",
         '    before = streams[last]["back"]\n    st["ring"] = last\n',
         '    before = streams[last]["ring"]\n    st["ring"] = last\n',

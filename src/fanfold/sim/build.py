@@ -114,14 +114,16 @@ def lines(n: int, dtype: np.dtype[np.void]) -> Rows:
 def round_trip(net: Net, routes: Routes) -> int:
     """Longest round trip without queues, in ps, among hosts of up to SAMPLE racks.
 
-    The slowest host is one of them. A full packet out and its answer back, by the first of
-    equal paths.
+    The slowest host is one of them; of SAMPLE hosts or fewer all are. A full packet out and
+    its answer back, by the first of equal paths.
     """
     _, first = np.unique(net.rack, return_index=True)
     picked = np.unique(first[:: max(first.size // SAMPLE, 1)][:SAMPLE])
     best = np.maximum.reduceat(net.bps, net.first_out[: net.n_hosts])
     hosts = picked.tolist() if picked.size > 1 else [0, net.n_hosts - 1]
     hosts = sorted({*hosts, int(np.argmin(best))})
+    if net.n_hosts <= SAMPLE:
+        hosts = list(range(net.n_hosts))
     return max(_round(net, routes, a, b) for a in hosts for b in hosts)
 
 

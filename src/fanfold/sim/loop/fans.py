@@ -29,7 +29,7 @@ from fanfold.kernels.slots import NEVER_PS, NO_SLOT, expect, expire, set_deadlin
 from fanfold.kernels.state import DONE_BM, I64, U8, U64, Fold
 from fanfold.kernels.tables import NULL_NBR
 from fanfold.sim.loop.events import push
-from fanfold.sim.loop.ports import free_pkt, send, take_pkt
+from fanfold.sim.loop.ports import free_pkt, send, send_made, take_pkt
 from fanfold.sim.loop.rows import (
     AGAIN_PS,
     BIFT_BASE,
@@ -227,13 +227,13 @@ def on_slots(q: I64, links: Rows, nodes: Rows, pkts: Rows, bier: Bier, node: int
     r = node - q[N_HOSTS]
     fold = fold_of(q, bier, r)
     bier.bfrs[r]["next_ps"] = expire(fold, q[NOW])
-    send_up(q, links, pkts, bier, fold, r)
+    send_up(q, links, pkts, bier, fold, r, NONE)
     watch_slots(q, nodes, bier, node)
 
 
 @kernel
-def send_up(q: I64, links: Rows, pkts: Rows, bier: Bier, fold: Fold, r: int) -> None:
-    """Send up the word of every slot that is ready, and free it."""
+def send_up(q: I64, links: Rows, pkts: Rows, bier: Bier, fold: Fold, r: int, of: int) -> None:
+    """Send up the word of every slot that is ready, and free it; ``of``: who made it ready."""
     for i in range(fold.ready[0]):
         slot = fold.ready[1 + i]
         row = fold.rows[slot]
@@ -247,7 +247,7 @@ def send_up(q: I64, links: Rows, pkts: Rows, bier: Bier, fold: Fold, r: int) -> 
             )
             psn = coded % 128
             word_pkt(q, pkts, p, body, row["flow"] // 2, row["block"], coded // 128)
-            send(q, links, pkts, p, row["port"])
+            send_made(q, links, pkts, p, row["port"], of)
         row["armed"] = 0
     fold.ready[0] = 0
 
@@ -273,9 +273,9 @@ def on_word(
         if bier.bfrs[r]["folds"] != 0 and fold_in(
             body, 0, q[N_WORDS], q[NOW], row, fold, bier.scratch
         ):
-            free_pkt(q, pkts, p)
             if fold.ready[0] > 0:
-                send_up(q, links, pkts, bier, fold, r)
+                send_up(q, links, pkts, bier, fold, r, p)
+            free_pkt(q, pkts, p)
             watch_slots(q, nodes, bier, node)
             return
         body[3] -= 1  # TTL

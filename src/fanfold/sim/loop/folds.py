@@ -31,7 +31,7 @@ from fanfold.kernels.vat_packet import expire_arrays, take_fold
 from fanfold.sim.loop.blocks import fold_pkt
 from fanfold.sim.loop.events import push
 from fanfold.sim.loop.fans import Bier
-from fanfold.sim.loop.ports import free_pkt, send
+from fanfold.sim.loop.ports import free_pkt, send, send_made
 from fanfold.sim.loop.rows import (
     EV_ARRAYS,
     N_ECMP,
@@ -130,17 +130,17 @@ def do_all(
             send(q, world.links, world.pkts, p, out + port)
         elif what == DO_UP:
             copy = copy_of(q, world.pkts, bier, rows, vats.room[which], size)
-            send(q, world.links, world.pkts, copy, out + port)
+            send_made(q, world.links, world.pkts, copy, out + port, p)
             if vats.slots[which]["state"] == OPEN:
                 flush_slot(vats, which)
         elif what == DO_RESULT:
-            fan_result(q, world, bier, sums, rows, vats, k, node)
+            fan_result(q, world, bier, sums, rows, vats, k, node, p)
         elif what == DO_REPLY:
             copy = copy_of(q, world.pkts, bier, rows, vats.small[which], size)
-            send(q, world.links, world.pkts, copy, out + port)
+            send_made(q, world.links, world.pkts, copy, out + port, p)
         else:
             copy_words(sums.scratch[0], vats.todo_bits[k], q[N_WORDS])
-            fan_out(q, world, bier, sums, rows, vats.small[which], size, node)
+            fan_out(q, world, bier, sums, rows, vats.small[which], size, node, p)
     vats.n_todo[0] = 0
     return went_on
 
@@ -162,15 +162,26 @@ def walk(q: I64, world: World, bier: Bier, sums: Sums, rows: Rows, p: int, node:
     n_words = q[N_WORDS]
     body[TTL_AT] -= 1
     read_bits(body, BITS_AT, n_words, sums.scratch[0])
-    fan_out(q, world, bier, sums, rows, body, pkt["si"], node)
+    fan_out(q, world, bier, sums, rows, body, pkt["si"], node, p)
     free_pkt(q, world.pkts, p)
 
 
 @kernel
 def fan_out(
-    q: I64, world: World, bier: Bier, sums: Sums, rows: Rows, packet: U8, size: int, node: int
+    q: I64,
+    world: World,
+    bier: Bier,
+    sums: Sums,
+    rows: Rows,
+    packet: U8,
+    size: int,
+    node: int,
+    of: int,
 ) -> None:
-    """Copies of a packet to ``sums.scratch[0]``, consumed, along the BFR's table."""
+    """Copies of a packet to ``sums.scratch[0]``, consumed, along the BFR's table.
+
+    of: record that it was made of, NONE for none.
+    """
     n_words = q[N_WORDS]
     entropy = read_u32(packet, 4) & 0xFFFFF
     table = sums.bifts.first[0] + entropy % sums.bifts.n_ecmp[0]
@@ -193,12 +204,20 @@ def fan_out(
         copy_octets(body, 0, packet, 0, size)
         write_bits(body, BITS_AT, n_words, bier.copy_bits[c])
         copy = fold_pkt(q, world.pkts, rows, row, body, size)
-        send(q, world.links, world.pkts, copy, out + nbr)
+        send_made(q, world.links, world.pkts, copy, out + nbr, of)
 
 
 @kernel
 def fan_result(
-    q: I64, world: World, bier: Bier, sums: Sums, rows: Rows, vats: Vats, k: int, node: int
+    q: I64,
+    world: World,
+    bier: Bier,
+    sums: Sums,
+    rows: Rows,
+    vats: Vats,
+    k: int,
+    node: int,
+    of: int,
 ) -> None:
     """A result: its array to whom it is meant for, to others its headers."""
     which = vats.todo[k, 1]
@@ -208,7 +227,7 @@ def fan_result(
     scope, only = packet[fan + 18], read_u16(packet, fan + 16)
     if scope == SCOPE_ALL or vats.slots[which]["n_bytes"] == 0:
         copy_words(sums.scratch[0], vats.todo_bits[k], n_words)
-        fan_out(q, world, bier, sums, rows, packet, vats.todo[k, 3], node)
+        fan_out(q, world, bier, sums, rows, packet, vats.todo[k, 3], node, of)
         return
     rest = sums.scratch[1]
     at = (only - 1) % (64 * n_words)
@@ -224,11 +243,11 @@ def fan_result(
             continue
         copy_words(sums.scratch[0], rest, n_words)
         if part == 0:
-            fan_out(q, world, bier, sums, rows, packet, vats.todo[k, 3], node)
+            fan_out(q, world, bier, sums, rows, packet, vats.todo[k, 3], node, of)
             continue
         head = fan + FOLD_BYTES
         empty = vats.small[k]  # not in use beside a result
         copy_octets(empty, 0, packet, 0, head)
         empty[fan + 2] |= FLAG_EMPTY
         seal_inner(empty, 0, head, n_words)
-        fan_out(q, world, bier, sums, rows, empty, head, node)
+        fan_out(q, world, bier, sums, rows, empty, head, node, of)

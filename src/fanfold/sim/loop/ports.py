@@ -124,6 +124,17 @@ def send(q: I64, links: Rows, pkts: Rows, p: int, at: int) -> None:
 
 
 @kernel
+def send_made(q: I64, links: Rows, pkts: Rows, p: int, at: int, of: int) -> None:
+    """Put a record onto link ``at`` that was made of record ``of``, NONE for of none.
+
+    With cut-through the rest of that one may still be coming: no link is to overtake it.
+    """
+    if of != NONE:
+        pkts[p]["span_ps"], pkts[p]["link"] = pkts[of]["span_ps"], pkts[of]["link"]
+    send(q, links, pkts, p, at)
+
+
+@kernel
 def is_faster(link: Row, other: Row) -> bool:
     """Whether a link sends a byte in less time than another."""
     ours = i64(link["byte_num"]) * i64(other["byte_den"])
@@ -159,7 +170,7 @@ def launch(q: I64, links: Rows, pkts: Rows, p: int, at: int, start_ps: int) -> N
     pkt = pkts[p]
     if start_ps > link["free_ps"]:
         link["rest"] = 0
-    head = time_of(link, pkt["head"])
+    head = time_of(link, min(pkt["head"], pkt["bytes"]))  # a word may be shorter than a header
     left = start_ps + head
     free = start_ps + occupy(link, pkt["bytes"])
     if pkt["span_ps"] > 0:  # the rest of it is still coming in
