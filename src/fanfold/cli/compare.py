@@ -20,6 +20,7 @@ from fanfold.results.store import Store
 from fanfold.run import Run, run_scenario, scheme_names, trace_of
 from fanfold.scenario.scenario import Scenario
 from fanfold.schemes.catalog import CATALOG
+from fanfold.topo.nets import notes_of
 from fanfold.work.trace import Trace, has_collectives
 
 Out = Annotated[Path | None, typer.Option("--out", help="folder of results")]
@@ -117,6 +118,7 @@ def _check_heeded(scenario: Scenario, flags: Mapping[str, object]) -> None:
 def _run(scenario: Scenario, store: Store, *, use_cache: bool, as_json: bool) -> None:
     trace = trace_of(scenario)
     asked, notes = one_of_equals(scenario, trace)
+    notes += notes_of(scenario.topology)
     runs = run_all(asked, store, use_cache=use_cache, is_shown=not as_json, trace=trace)
     finish(runs, store, as_json=as_json, notes=notes)
 

@@ -8,6 +8,7 @@ import typer
 from fanfold.cli.console import print_json
 from fanfold.cli.encoding_tables import show_catalog, show_plan, show_rows, show_sweep
 from fanfold.cli.seed import checked_seed
+from fanfold.cli.told_net import told_net
 from fanfold.cli.verb import refuse, refuse_but
 from fanfold.encodings.catalog import ALL, CATALOG, offers_of
 from fanfold.encodings.encoder import MAX_BITS
@@ -18,7 +19,6 @@ from fanfold.errors import ConfigError
 from fanfold.ids import expand_nodes
 from fanfold.streams import stream
 from fanfold.topo.net import Net
-from fanfold.topo.nets import build_named_net
 from fanfold.topo.placement import KINDS
 from fanfold.topo.routes import build_routes
 from fanfold.units import parse_size
@@ -72,7 +72,7 @@ def encodings(
     names = _names(encoding)
     payload_bytes = int(parse_size(payload, "--payload"))
     mtu_bytes = int(parse_size(mtu, "--mtu"))
-    net = build_named_net(topology, seed)
+    net = told_net(topology, seed)
     start = _source(net, source)
     hosts = _members(net, _drawn(net, members, sweep=sweep), start, seed)
     options = Options(placement, ([start, *hosts],), limit_bits, mtu_bytes)

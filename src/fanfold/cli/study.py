@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from fanfold.cli.console import print_json
+from fanfold.cli.console import print_json, tell_warning
 from fanfold.cli.seed import checked_seed
 from fanfold.cli.study_flags import results_home
 from fanfold.cli.study_view import Line, show_key_rows
@@ -17,6 +17,7 @@ from fanfold.study.catalog import CATALOG
 from fanfold.study.clusters import CLUSTERS, on_cluster
 from fanfold.study.result import Study
 from fanfold.study.workers import Submit, cores, here
+from fanfold.topo.nets import notes_of
 
 KINDS = " | ".join([*(row.name for row in CATALOG), "all"])
 MICRO = 10**6
@@ -93,6 +94,7 @@ def study(
         seed=seed,
         prices=(micro_usd(price), pj_per_bit, watts),
     )
+    _tell_of_files([topology or ""], sweep or [])
     how = _how(submit, jobs)
     line = Line(is_shown=not as_json)
     try:
@@ -110,6 +112,14 @@ def study(
         more = "the same command goes on; report --last shows what is there"
         raise CheckFailed(f"{text}; {more}") from None
     _finish(made, as_json=as_json)
+
+
+def _tell_of_files(topologies: list[str], sweep: list[str]) -> None:
+    """What is to be told of topologies that files describe, on stderr."""
+    for name, values in read_sweep(sweep):
+        topologies += values if name == "topology" else ()
+    for note in dict.fromkeys(note for text in topologies for note in notes_of(text)):
+        tell_warning(note)
 
 
 def _how(submit: str | None, jobs: int | None) -> Submit:

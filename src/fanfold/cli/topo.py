@@ -70,6 +70,8 @@ def _print_catalog(as_json: bool) -> None:
 def _show(portrait: Portrait) -> None:
     console = screen()
     console.print(bold(portrait.name))
+    for note in portrait.notes:
+        console.print(note)
     for row in _facts(portrait):
         console.print(", ".join(f"{what} {n:,}" for what, n in row.items()))
     console.print()

@@ -9,11 +9,11 @@ from rich.table import Table
 
 from fanfold.cli.console import bold, print_json, screen
 from fanfold.cli.seed import checked_seed
+from fanfold.cli.told_net import told_net
 from fanfold.cli.verb import refuse, refuse_but
 from fanfold.errors import ConfigError
 from fanfold.ids import expand_nodes
 from fanfold.topo.net import Net
-from fanfold.topo.nets import build_named_net
 from fanfold.trees.catalog import CATALOG, protocol_of
 from fanfold.trees.happenings import Happening
 from fanfold.trees.settings import TreeSettings
@@ -60,7 +60,7 @@ def trees(
     protocol_of(protocol)
     if topology is None:
         raise ConfigError("--topology", "nothing", "such as fat-tree:k=8")
-    net = build_named_net(topology, seed)
+    net = told_net(topology, seed)
     names = {net.node_name(node): node for node in range(net.n_nodes)}
     start = _node(names, source, "--source", net.n_hosts) if source else 0
     happenings = [Happening(0, "join", host) for host in _members(net, names, members, start)]

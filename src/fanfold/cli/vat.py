@@ -10,11 +10,12 @@ from rich.tree import Tree
 
 from fanfold.cli.console import bold, print_json, printable, screen
 from fanfold.cli.seed import checked_seed
+from fanfold.cli.told_net import told_net
 from fanfold.cli.verb import refuse
 from fanfold.errors import ConfigError, ExitCode
 from fanfold.ids import expand_nodes
 from fanfold.topo.net import Net
-from fanfold.topo.nets import IMPORT, build_named_net
+from fanfold.topo.nets import IMPORT
 from fanfold.topo.vat import NONE, Vat, VatFigures, VatNode, Ways, edges, figures
 from fanfold.topo.vat_build import Job, build_vats
 from fanfold.topo.vat_file import MAX_SLOTS, VatFile, load_vat_file, texts_of, vats_of
@@ -66,7 +67,7 @@ def vat(
 ) -> None:
     """Lay aggregation trees over a topology, or check those of a file."""
     file, topology = _asked(ctx, check, topology)
-    net = build_named_net(topology, seed)
+    net = told_net(topology, seed)
     n_slots = slots if slots is not None else file.slots if file else DEFAULT_SLOTS
     if slots is not None or not file:
         _check_count("--slots", n_slots)

@@ -1,6 +1,5 @@
 """The runs of one `fanfold compare` as a study of one point."""
 
-import re
 import shlex
 from collections.abc import Sequence
 
@@ -16,6 +15,7 @@ from fanfold.scenario.settings import Settings
 from fanfold.schemes.catalog import CATALOG
 from fanfold.study.result import Default, Row, Study
 from fanfold.toml_table import write_table
+from fanfold.topo.nets import IMPORT, file_of
 from fanfold.trees.settings import TreeSettings
 from fanfold.units import format_duration, format_size
 
@@ -26,8 +26,6 @@ METRICS = (
     *("source_bytes", "busiest_bytes", "fabric_bytes"),
     *("feedback_pkts", "drops", "repair_bytes", "setup_ps", "control_msgs", "state_entries"),
 )
-IMPORT = "import:"
-_RATES = re.compile("(?=,(?:rate|delay)=)")
 _UNITS = {"_bytes": " bytes", "_ppb": " of 1,000,000,000", "_pkts": " packets"}
 _SAME = ("seed", "version", "topology", "workload", "n_ranks", "n_bytes")
 
@@ -78,7 +76,7 @@ def command_of(scenario: Scenario, schemes: Sequence[str]) -> str:
     )
     work = scenario.workload
     is_idle = scenario.fidelity == "flow" and plain != scenario.settings  # no flags beside it
-    is_file = work is None or scenario.topology.startswith(IMPORT) or is_idle
+    is_file = work is None or file_of(scenario.topology) is not None or is_idle
     if work is None or is_file or plain != Settings() or scenario.trees != TreeSettings():
         return "fanfold compare scenario.toml"
     words = ["fanfold", "compare", "--topology", scenario.topology]
@@ -121,10 +119,8 @@ def _bare(scenario: Scenario) -> Scenario:
 
 def named_of(topology: str) -> str:
     """The topology without the folders of an imported file."""
-    if not topology.startswith(IMPORT):
-        return topology
-    file, *rates = _RATES.split(topology.removeprefix(IMPORT), maxsplit=1)
-    return "".join([IMPORT, file.rpartition("/")[2], *rates])
+    named = file_of(topology)
+    return f"{IMPORT}:{named[0].name}{named[1]}" if named else topology
 
 
 def _row(row: query.Row) -> Row:

@@ -22,10 +22,12 @@ from msgspec import Meta
 
 from fanfold.errors import ConfigError
 from fanfold.input_file import read_input
+from fanfold.results.store import DIGESTS, SCENARIO
 from fanfold.scenario.settings import Settings
 from fanfold.scenario.width import AUTO, WIDTHS
 from fanfold.streams import MAX_SEED
 from fanfold.toml_table import read_table, write_table
+from fanfold.topo.nets import IMPORT, file_of
 from fanfold.trees.settings import TreeSettings
 from fanfold.work.collective import Kind
 from fanfold.work.trace_files import TraceForm, bundle_trace
@@ -39,9 +41,9 @@ ALL = "all"
 MATRIX_SCHEME = "matrix"
 """The one scheme of a scenario with a matrix file: its messages, as they stand there."""
 ID_DIGITS = 16
-_IMPORT = "import:"
-_MATRIX, _NET, _TRACE = "matrix.cm", "net", "trace"
-"""Names of a matrix, an imported net and a trace beside a scenario that is kept."""
+_MATRIX, _TRACE = "matrix.cm", "trace"
+"""Names of a matrix and a trace beside a scenario that is kept; an imported net has its own."""
+_OF_A_RUN = (DIGESTS, SCENARIO, _MATRIX)
 
 
 class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -105,8 +107,8 @@ def load_scenario(path: Path) -> Scenario:
     if scenario.trace is not None:
         at = str(path.parent / scenario.trace.path)
         changes["trace"] = msgspec.structs.replace(scenario.trace, path=at)
-    if (imported := _imported(scenario.topology)) is not None:
-        changes["topology"] = f"{_IMPORT}{path.parent / imported[0]}{imported[1]}"
+    if (imported := file_of(scenario.topology)) is not None:
+        changes["topology"] = f"{IMPORT}:{path.parent / imported[0]}{imported[1]}"
     return msgspec.structs.replace(scenario, **changes)
 
 
@@ -163,13 +165,21 @@ def bundle(scenario: Scenario, scheme: str) -> Bundle:
         name, held = bundle_trace(scenario.trace.form, Path(scenario.trace.path), _TRACE)
         changes["trace"] = msgspec.structs.replace(scenario.trace, path=name)
         files |= {file: read_input(at) for file, at in held.items()}
-    if (imported := _imported(scenario.topology)) is not None:
+    if (imported := file_of(scenario.topology)) is not None:
         path, tail = imported
-        changes["topology"] = f"{_IMPORT}{_NET}{path.suffix}{tail}"
-        files[f"{_NET}{path.suffix}"] = read_input(path)
+        name = _kept_name(path.name)
+        changes["topology"] = f"{IMPORT}:{name}{tail}"
+        files[name] = read_input(path)
     schemes = (ALL,) if scenario.matrix else (scheme,)
     alone = msgspec.structs.replace(scenario, name="", schemes=schemes, **changes)
     return Bundle(alone, files)
+
+
+def _kept_name(name: str) -> str:
+    """The name of a net's file beside a run: its own, unless that is one of the run's files."""
+    plain = re.sub(r"[^\w.-]", "_", name)
+    is_taken = plain in _OF_A_RUN or plain.startswith(_TRACE) or plain.endswith(".parquet")
+    return f"net-{plain}" if is_taken else plain
 
 
 def run_id(scenario: Scenario, scheme: str, version: str) -> str:
@@ -195,11 +205,3 @@ def _check_settings(settings: Settings, prefix: str) -> None:
     pause, resume = settings.pfc_pkts
     if resume > pause:
         raise ConfigError(f"{prefix}pfc_pkts", [pause, resume], "pause above, resume below it")
-
-
-def _imported(topology: str) -> tuple[Path, str] | None:
-    """The file of an imported net, and what follows it."""
-    if not topology.startswith(_IMPORT):
-        return None
-    file, *tail = re.split(r"(?=,(?:rate|delay)=)", topology.removeprefix(_IMPORT), maxsplit=1)
-    return Path(file), "".join(tail)

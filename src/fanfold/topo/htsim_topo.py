@@ -20,8 +20,10 @@ import numpy as np
 
 from fanfold.errors import ConfigError
 from fanfold.nearest import one_of
+from fanfold.topo.graph_net import short
 from fanfold.topo.net import Net
 from fanfold.topo.sketch import MAX_HOSTS, Line, Sketch, check_divides
+from fanfold.topo.text_lines import text_of
 
 _HEAD = ("nodes", "tiers", "podsize")
 _ROWS = {
@@ -93,10 +95,7 @@ def load_htsim_topo(path: Path, line: Line) -> Net:
 
 
 def _parsed(path: Path, line: Line) -> _File:
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as err:
-        raise ConfigError(str(path), str(err), "a text file that can be read") from err
+    lines = text_of(path).splitlines()
     head: dict[str, int] = {}
     tiers: dict[int, dict[str, int]] = {}
     at = -1
@@ -107,7 +106,7 @@ def _parsed(path: Path, line: Line) -> _File:
         key, where = words[0].lower(), f"{path}: line {n}"
         known = (*_HEAD, "tier") if at < 0 else ("tier", *_ROWS)
         if key not in known:
-            raise ConfigError(where, words[0], one_of(key, known))
+            raise ConfigError(where, short(words[0]), one_of(short(key), known))
         value = _number(words[1:], f"{where} {words[0]}")
         if key == "tier":
             at = value
@@ -121,9 +120,10 @@ def _parsed(path: Path, line: Line) -> _File:
 
 def _number(words: list[str], field: str) -> int:
     text = " ".join(words)
-    if len(words) != 1 or not (text.isascii() and text.isdigit()) or int(text) > MAX_VALUE:
-        raise ConfigError(field, text, f"one whole number, at most {MAX_VALUE}")
-    return int(words[0])
+    is_number = text.isascii() and text.isdigit() and len(text) <= len(str(MAX_VALUE))
+    if not is_number or int(text) > MAX_VALUE:
+        raise ConfigError(field, short(text), f"one whole number, at most {MAX_VALUE}")
+    return int(text)
 
 
 def _file_of(

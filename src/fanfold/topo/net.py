@@ -22,7 +22,7 @@ class Net(NamedTuple):
     (L,) propagation. reverse: (L,) the same link the other way. first_out: (N + 1,).
     tier: (N,) 0 for hosts, rising with distance from them. rack, pod: (H,) where a host stands,
     numbered from 0. plane: (L,) which plane a link belongs to, 0 where there is one.
-    node_name: index -> name for people.
+    node_name: index -> name for people. notes: what a file left open or had that is not used.
     """
 
     name: str
@@ -38,6 +38,7 @@ class Net(NamedTuple):
     pod: I64
     plane: I64
     node_name: Callable[[int], str]
+    notes: tuple[str, ...] = ()
 
     @property
     def n_nodes(self) -> int:

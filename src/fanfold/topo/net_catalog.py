@@ -7,11 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from fanfold.topo.astra_topo import load_astra_topo
 from fanfold.topo.clustered import clustered
 from fanfold.topo.dragonfly import dragonfly
 from fanfold.topo.fabric_net import load_fabric_net
 from fanfold.topo.fat_tree import MAX_K, fat_tree
 from fanfold.topo.full_mesh import full_mesh
+from fanfold.topo.gml_file import load_gml
 from fanfold.topo.graph_file import load_graphml, load_node_link
 from fanfold.topo.htsim_topo import load_htsim_topo
 from fanfold.topo.hypercube import hypercube
@@ -22,8 +24,10 @@ from fanfold.topo.rail import rail
 from fanfold.topo.random_regular import random_regular
 from fanfold.topo.ring import ring
 from fanfold.topo.sketch import MAX_HOSTS, Line
+from fanfold.topo.slurm_topo import load_slurm_topo
 from fanfold.topo.star import star
 from fanfold.topo.superpod import superpod
+from fanfold.topo.text_topo import load_text_topo
 from fanfold.topo.torus import torus
 from fanfold.topo.wan import wan
 
@@ -182,6 +186,12 @@ NET_CATALOG: tuple[NetRow, ...] = (
 FILE_CATALOG: tuple[FileRow, ...] = (
     FileRow(".json", load_node_link, "node-link JSON, as graph libraries write it"),
     FileRow(".graphml", load_graphml, "GraphML"),
+    FileRow(".gml", load_gml, "GML, as the Topology Zoo and graph libraries write it"),
+    FileRow(".yml", load_astra_topo, "network of ASTRA-sim's analytical backends"),
+    FileRow(
+        ".txt", load_text_topo, "ns-3's RDMA topology (HPCC, SimAI), or ibnetdiscover's output"
+    ),
+    FileRow(".conf", load_slurm_topo, "Slurm's topology.conf, topology/tree"),
     FileRow(".topo", load_htsim_topo, "fat tree or leaf-spine in csg-htsim's form"),
     FileRow(".toml", load_fabric_net, "fabric of a lab, as `fanfold lab up --config` takes it"),
 )

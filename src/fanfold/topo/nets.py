@@ -50,6 +50,24 @@ def build_named_net(text: str, seed: int = 0) -> Net:
         raise ConfigError(f"{FIELD} {name}.{error.field}", error.got, error.allowed) from error
 
 
+def notes_of(text: str) -> tuple[str, ...]:
+    """What is to be told of a topology that a file describes; nothing of others.
+
+    Raises:
+        ConfigError: as ``build_named_net``.
+    """
+    return build_named_net(text).notes if text.strip().startswith(f"{IMPORT}:") else ()
+
+
+def file_of(text: str) -> tuple[Path, str] | None:
+    """The file of ``import:`` and the values behind it with their comma; None of others."""
+    name, _, rest = text.strip().partition(":")
+    if name != IMPORT:
+        return None
+    file, *_ = _FILE_TAIL.split(rest)
+    return Path(file), rest[len(file) :]
+
+
 def _import_net(rest: str) -> Net:
     file, *extras = _FILE_TAIL.split(rest)
     params = (Param("rate", "rate", _FILE_RATE), Param("delay", "delay", DELAY))

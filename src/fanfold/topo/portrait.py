@@ -58,7 +58,10 @@ class PacketLine(msgspec.Struct, frozen=True):
 
 
 class Portrait(msgspec.Struct, frozen=True):
-    """One net; diameter: links between the two hosts farthest apart; n_planes: of links."""
+    """One net; diameter: links between the two hosts farthest apart; n_planes: of links.
+
+    notes: of a file, what it left open or had that is not used.
+    """
 
     name: str
     n_hosts: int
@@ -74,6 +77,7 @@ class Portrait(msgspec.Struct, frozen=True):
     tiers: tuple[TierLine, ...]
     cables: tuple[CableLine, ...]
     packets: tuple[PacketLine, ...]
+    notes: tuple[str, ...] = ()
 
 
 def build_portrait(net: Net, routes: Routes, n_jobs: int) -> Portrait:
@@ -94,6 +98,7 @@ def build_portrait(net: Net, routes: Routes, n_jobs: int) -> Portrait:
         tiers=tuple(_tier(net, int(t)) for t in np.unique(net.tier)),
         cables=_cables(net),
         packets=_packets(net, n_jobs),
+        notes=net.notes,
     )
 
 

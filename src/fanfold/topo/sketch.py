@@ -12,6 +12,8 @@ from fanfold.topo.net import Cables, Net, Stands, build_net
 I64 = NDArray[np.int64]
 MAX_HOSTS = 2**17
 MAX_CABLES = 2**22
+PS_PER_KM = 5_000_000
+"""Light in fibre."""
 
 
 class Line(NamedTuple):

@@ -10,10 +10,9 @@ import numpy as np
 
 from fanfold.streams import stream
 from fanfold.topo.net import Net
-from fanfold.topo.sketch import LINE, Line, Sketch, check_divides
+from fanfold.topo.sketch import LINE, PS_PER_KM, Line, Sketch, check_divides
 
 RATES_BPS = (100_000_000_000, 200_000_000_000, 400_000_000_000)
-PS_PER_KM = 5_000_000
 N_NEAR = 2
 
 

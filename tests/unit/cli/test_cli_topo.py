@@ -1,6 +1,7 @@
 import json
 
 import pytest
+from topo_samples import SAMPLES
 
 from fanfold.cli.main import run
 from fanfold.topo.net_catalog import NET_CATALOG
@@ -35,7 +36,7 @@ def test_without_a_name_all_are_listed(capsys):
     rows = json.loads(capsys.readouterr().out)
     assert [row["name"].partition(":")[0] for row in rows] == [
         *(row.name for row in NET_CATALOG),
-        *["import"] * 4,
+        *["import"] * 8,
     ]
     assert run(["topo"]) == 0
     assert "fat-tree:k=4" in capsys.readouterr().out
@@ -65,3 +66,17 @@ def test_the_seed_draws_another_graph(capsys):
         )
         told.append(capsys.readouterr().out)
     assert told[0] == told[1] != told[2]
+
+
+def test_what_a_file_leaves_open_is_a_line_and_a_note_of_json(capsys, tmp_path):
+    path = tmp_path / "places.graphml"
+    path.write_text(SAMPLES["places.graphml"])
+    assert run(["topo", f"import:{path}"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "delays by distance: 1 of 1 cables, great circle at 5 us a km of fibre" in out
+    assert run(["topo", f"import:{path}", "--json"]) == 0
+    loop, placed = json.loads(capsys.readouterr().out)["notes"]
+    assert loop.startswith("left out, from a node to itself")
+    assert placed in out
+    assert run(["encodings", "--topology", f"import:{path}", "--members", "1"]) == 0
+    assert f"note: {placed}" in " ".join(capsys.readouterr().err.split())

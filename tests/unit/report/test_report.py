@@ -245,9 +245,9 @@ def test_an_imported_file_is_named_without_folders(tmp_path: Path) -> None:
     (run, _) = run_scenario(asked, store)
     material = gather(store, run.run_id, is_study=False, has_gap=False)
     study = material.study
-    assert study.topology == "import:net.json,rate=10Gbit/s"
-    assert study.title.endswith(", import:net.json,rate=10Gbit/s")
-    assert "on import:net.json,rate=10Gbit/s" in study.verdict[0]
+    assert study.topology == "import:rack.json,rate=10Gbit/s"
+    assert study.title.endswith(", import:rack.json,rate=10Gbit/s")
+    assert "on import:rack.json,rate=10Gbit/s" in study.verdict[0]
     assert study.command == "fanfold compare scenario.toml"
     assert named_of("import:/a/b,c/d.json,delay=1us") == "import:d.json,delay=1us"
     write_report(store, run.run_id, tmp_path / "page", is_study=False, has_gap=False)

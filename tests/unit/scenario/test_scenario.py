@@ -180,7 +180,7 @@ def test_a_bundle_loads_anywhere(tmp_path: Path) -> None:
     net = f"import:{tmp_path}/b.graphml,rate=1Gbps,delay=1us"
     asked = Scenario(net, name="n", matrix=str(tmp_path / "a.cm"))
     kept, files = bundle(asked, "matrix")
-    assert files == {"matrix.cm": b"x", "net.graphml": b"y"}
+    assert files == {"matrix.cm": b"x", "b.graphml": b"y"}
     assert str(tmp_path) not in repr(kept)
     there = tmp_path / "there"
     there.mkdir()
@@ -189,7 +189,7 @@ def test_a_bundle_loads_anywhere(tmp_path: Path) -> None:
     save_scenario(kept, there / "scenario.toml")
     again = load_scenario(there / "scenario.toml")
     assert again.matrix == str(there / "matrix.cm")
-    assert again.topology == f"import:{there}/net.graphml,rate=1Gbps,delay=1us"
+    assert again.topology == f"import:{there}/b.graphml,rate=1Gbps,delay=1us"
     assert run_id(again, "matrix", "1") == run_id(asked, "matrix", "1")
 
 
@@ -202,3 +202,19 @@ def test_schema_and_reader_agree_on_what_a_field_may_hold() -> None:
     schema = msgspec.json.schema(Scenario)["$defs"]["Settings"]["properties"]
     assert schema["loss_ppb"]["exclusiveMaximum"] == 10**9
     assert schema.keys() == {f.name for f in msgspec.structs.fields(Settings)}
+
+
+def test_a_kept_net_has_its_file_s_name_and_never_that_of_a_file_of_the_run(
+    tmp_path: Path,
+) -> None:
+    for name, kept in (
+        ("zoo.gml", "zoo.gml"),
+        ("a,b c.json", "a_b_c.json"),
+        ("scenario.toml", "net-scenario.toml"),
+        ("trace.json", "net-trace.json"),
+        ("digests.json", "net-digests.json"),
+    ):
+        (tmp_path / name).write_text("y")
+        asked = Scenario(f"import:{tmp_path}/{name}", workload=SMALL.workload)
+        alone, files = bundle(asked, "ring")
+        assert (alone.topology, files) == (f"import:{kept}", {kept: b"y"})
