@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fanfold.kernels.codes import FOLD_MERGED, FOLD_UNFOLDED
 from fanfold.sim.loop import rows as r
-from fanfold.sim.loop.sum_rows import R_HERE, bytes_of_block
+from fanfold.sim.loop.sum_rows import R_HERE, values_of_block
 from fanfold.sim.loop.words import SIZE
 from fanfold.sim.simulate import Simulation
 
@@ -272,7 +272,7 @@ def _add_sums(sim: Simulation, got: I64) -> None:
             if ring[i % int(rank["window"]), R_HERE]
         ]
         n_agreed = int(one["n_agreed"])
-        got[rank["host"]] += sum(bytes_of_block(one, i) for i in blocks if i >= n_agreed)
+        got[rank["host"]] += sum(values_of_block(one, i) for i in blocks if i >= n_agreed)
 
 
 def _sum_by(keys: NDArray[np.int64], values: NDArray[np.int64], n: int) -> I64:

@@ -111,7 +111,7 @@ def simulated(fabric, kind, n, dtype):
     program = build_program(*none, sums=(one,), folds=True)
     settings = Settings(
         payload_bytes=block_bytes_of(fabric),
-        sum_exponents=dtype == np.float32,
+        sum_numbers="value" if dtype == np.float32 else "integer",
         bitstring_bits=fabric.bitstring_bits,
         n_ecmp=fabric.n_ecmp,
     )

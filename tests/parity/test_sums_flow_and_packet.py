@@ -34,6 +34,16 @@ def all_of(n, n_bytes, **more):
 CASES = {
     "8 ranks of a star": ("star:hosts=8", program(all_of(8, 4 * MIB)), Settings()),
     "a leaf and its neighbour": ("fat-tree:k=4", program(all_of(3, MIB)), Settings()),
+    "16 ranks, integers": (
+        "fat-tree:k=4",
+        program(all_of(16, 4 * MIB)),
+        Settings(sum_numbers="integer"),
+    ),
+    "32 slots, integers": (
+        "fat-tree:k=4",
+        program(all_of(16, 2 * MIB)),
+        Settings(array_slots=32, sum_numbers="integer"),
+    ),
     "16 ranks": ("fat-tree:k=4", program(all_of(16, 4 * MIB)), Settings()),
     "128 ranks": ("fat-tree:k=8", program(all_of(128, 2 * MIB)), Settings()),
     "for one": ("fat-tree:k=4", program(all_of(16, 2 * MIB, to_all=False)), Settings()),

@@ -29,9 +29,14 @@ def sums(*hosts, n_bytes, to_all=True, window=0, climb=MIDDLE):
     return build_program(np.zeros((0, 4), np.int64), NO_EDGES, sums=some, folds=True)
 
 
+def integers(**more):
+    """Settings in which 4,096 bytes of an array are a block."""
+    return Settings(sum_numbers="integer", **more)
+
+
 def simulation(name, program, settings=None, seed=1):
     """A run that has not begun."""
-    return Simulation(*fabric(name), program, settings or Settings(), seed=seed)
+    return Simulation(*fabric(name), program, settings or integers(), seed=seed)
 
 
 def played(sim):

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from sum_world import ASKED, BLOCK, HEAD, events, played, simulation, star_ps, sums
+from sum_world import ASKED, BLOCK, HEAD, events, integers, played, simulation, star_ps, sums
 from validation_world import BYTE_PS, fabric
 
 from fanfold.kernels.jit import JIT
@@ -45,7 +45,7 @@ def test_more_slots_up_to_a_round_trip_make_a_sum_faster():
 
 @pytest.mark.parametrize("n_values", [1, 816, 1024, 1025, 300 * 816 + 5])
 def test_exponents_go_a_window_ahead_of_their_words(n_values):
-    settings = Settings(sum_exponents=True)  # 816 values and as many exponents in 4,096 bytes
+    settings = Settings()  # 816 values and as many exponents in 4,096 bytes
     outcome = played(simulation(STAR, sums(range(16), n_bytes=4 * n_values), settings))
     n_blocks = -(-n_values // 816)
     first = max(min(n_values, 256 * 816) - 1024, 0)
@@ -57,6 +57,38 @@ def test_exponents_go_a_window_ahead_of_their_words(n_values):
         pair = outcome.link_pkts[at, DATA], outcome.link_bytes[at, DATA]
         assert pair == (1 + n_first + n_blocks, n_bytes)
     assert outcome.got_bytes[:16].tolist() == [4 * n_values] * 16
+
+
+@pytest.mark.parametrize("n_values", [1, 408, 409, 300 * 408 + 5])
+def test_more_than_64_ranks_send_words_of_eight_bytes_and_exponents_of_two(n_values):
+    sim = simulation("star:hosts=65", sums(range(65), n_bytes=4 * n_values), Settings())
+    outcome = whole(played(sim))
+    n_blocks = -(-n_values // 408)  # 408 values have 4,080 bytes
+    first = 2 * min(n_values, 256 * 408)  # none beside what is asked: a maximum of 16 bits
+    n_first = -(-first // BLOCK)
+    head = HEAD + 8  # 128 BFR-ids
+    agreed = head + ASKED + 4 * 256 + first + n_first * head
+    n_bytes = agreed + 8 * n_values + 2 * max(n_values - 256 * 408, 0) + n_blocks * head
+    for at in range(65):
+        pair = outcome.link_pkts[at, DATA], outcome.link_bytes[at, DATA]
+        assert pair == (1 + n_first + n_blocks, n_bytes)
+    assert outcome.got_bytes[:65].tolist() == [4 * n_values] * 65
+
+
+def test_an_exponent_a_block_costs_no_bytes_up_to_64_ranks():
+    ends = {}
+    for numbers in ("value", "block", "integer"):
+        runs = []
+        for n_ranks in (64, 65):
+            program = sums(range(n_ranks), n_bytes=40 * BLOCK)
+            outcome = played(
+                simulation("star:hosts=65", program, Settings(sum_numbers=numbers))
+            )
+            runs.append(int(outcome.link_bytes[0, DATA]))
+        ends[numbers] = runs
+    assert ends["block"][0] == ends["integer"][0] == ends["integer"][1]
+    assert ends["block"][1] == ends["value"][1] > 2.4 * ends["integer"][1]
+    assert 1.2 < ends["value"][0] / ends["block"][0] < 1.3
 
 
 @pytest.mark.parametrize("n_bytes", [1, BLOCK, 5 * BLOCK + 4])
@@ -101,7 +133,7 @@ def test_arm_and_close_go_once_over_the_tree():
 @pytest.mark.parametrize("loss_ppb", [1_000_000, 10_000_000, 50_000_000])
 def test_what_is_lost_is_repaired_and_nothing_counts_twice(loss_ppb):
     n = 400 if JIT else 40
-    settings = Settings(loss_ppb=loss_ppb)
+    settings = integers(loss_ppb=loss_ppb)
     runs = []
     for _ in range(2):
         sim = simulation("fat-tree:k=4", sums(range(16), n_bytes=n * BLOCK), settings, seed=7)
@@ -148,7 +180,7 @@ def test_two_jobs_share_the_slots_of_a_switch():
     alone = played(simulation(STAR, sums(range(8), n_bytes=40 * BLOCK))).end_ps
     roomy = whole(played(simulation(STAR, program)))
     assert roomy.end_ps == alone
-    sim = simulation(STAR, program, Settings(array_slots=512 + 8))
+    sim = simulation(STAR, program, integers(array_slots=512 + 8))
     outcome = whole(played(sim))
     first, second = outcome.item_ps.tolist()
     assert first == alone
@@ -156,7 +188,7 @@ def test_two_jobs_share_the_slots_of_a_switch():
     rows = sim.fans.ranks.rows
     assert rows["window"].tolist() == [256] * 8 + [4] * 8
     assert events(sim)["full"] == 6  # asked for 512, 256, ... 16
-    sim = simulation(STAR, program, Settings(group_slots=128))
+    sim = simulation(STAR, program, integers(group_slots=128))
     outcome = whole(played(sim))
     assert set(sim.fans.ranks.rows["window"].tolist()) == {64}
     assert events(sim)["quota"] == 2 * 2
@@ -172,7 +204,7 @@ def test_a_switch_without_slots_passes_arrays_on():
     net, _ = fabric(CLOS)
     runs = {}
     for slots in (512, 1024):
-        sim = simulation(CLOS, program, Settings(array_slots=slots))
+        sim = simulation(CLOS, program, integers(array_slots=slots))
         runs[slots] = whole(played(sim)), events(sim)
     crowded, said = runs[512]
     roomy, _ = runs[1024]
@@ -189,7 +221,7 @@ def test_a_switch_without_slots_passes_arrays_on():
 
 def test_no_slots_anywhere_is_said():
     outcome = played(
-        simulation(STAR, sums(range(16), n_bytes=BLOCK), Settings(array_slots=4, n_slots=1))
+        simulation(STAR, sums(range(16), n_bytes=BLOCK), integers(array_slots=4, n_slots=1))
     )
     assert outcome.stuck == ("sum 0: no BFR has slots for it",)
     assert outcome.item_ps.tolist() == [NOT_DONE]
@@ -198,7 +230,7 @@ def test_no_slots_anywhere_is_said():
 @heavy
 def test_a_dead_link_ends_the_run_with_who_waits():
     program = sums(range(8), n_bytes=100 * BLOCK)
-    settings = Settings(failures=(Failure(20_000_000, "h3", "leaf0"),))
+    settings = integers(failures=(Failure(20_000_000, "h3", "leaf0"),))
     outcome = played(simulation(CLOS, program, settings))
     (line,) = outcome.stuck
     assert "8 ranks wait" in line

@@ -5,12 +5,11 @@ w1 to w4 under s1 and s2; s5 above both, s7 on top, s6 the root. A-BMs, worker 1
 """
 
 import numpy as np
-from sum_world import BLOCK, events, sums, vats_at
+from sum_world import BLOCK, events, integers, sums, vats_at
 from vat_nodes import figure_one
 
 from fanfold.kernels.vat import HEARD_BM
 from fanfold.kernels.vat_rows import open_vat
-from fanfold.scenario.settings import Settings
 from fanfold.sim.simulate import Simulation
 from fanfold.topo.fabric_net import fabric_net
 from fanfold.topo.routes import build_routes
@@ -35,7 +34,7 @@ def configured():
     net = fabric_net(figure_one())
     index = {net.node_name(n): n for n in range(net.n_nodes)}
     program = sums([index[f"w{i}"] for i in range(1, 5)], n_bytes=BLOCK, window=4)
-    settings = Settings(bitstring_bits=64)
+    settings = integers(bitstring_bits=64)
     sim = Simulation(net, build_routes(net), program, settings, seed=1)
     for name, (up, a_bm) in A_BMS.items():
         node = index[name]

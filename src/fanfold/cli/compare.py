@@ -53,6 +53,9 @@ def compare(
     tree_repair: Annotated[
         str | None, typer.Option(help="along a tree: tree (to everybody) or unicast")
     ] = None,
+    sum_numbers: Annotated[
+        str | None, typer.Option(help="of fanfold's sums: value (as live), block or integer")
+    ] = None,
     skip_unknown: Annotated[
         bool, typer.Option("--skip-unknown", help="count what a trace has and none can model")
     ] = False,
@@ -77,6 +80,7 @@ def compare(
         "--feedback": feedback,
         "--tree-start": tree_start,
         "--tree-repair": tree_repair,
+        "--sum-numbers": sum_numbers,
         "--skip-unknown": skip_unknown or None,
         "--ops-rate": ops_rate,
     }
@@ -107,6 +111,7 @@ def _check_heeded(scenario: Scenario, flags: Mapping[str, object]) -> None:
     for flag, heed in (
         ("--tree-start", told),
         ("--tree-repair", trees),
+        ("--sum-numbers", {"fanfold"}),
         ("--feedback", spoken),
     ):
         if flags[flag] is not None and not any(row.name in heed for row in chosen):

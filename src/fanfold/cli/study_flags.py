@@ -29,6 +29,7 @@ _FLAG_OF = {
     "settings.feedback": "--feedback",
     "settings.tree_start": "--tree-start",
     "settings.tree_repair": "--tree-repair",
+    "settings.sum_numbers": "--sum-numbers",
 }
 
 results_home = store.results_home
@@ -87,6 +88,7 @@ def _table(flags: Mapping[str, str | int]) -> dict[str, Any]:
         ("--feedback", settings, "feedback"),
         ("--tree-start", settings, "tree_start"),
         ("--tree-repair", settings, "tree_repair"),
+        ("--sum-numbers", settings, "sum_numbers"),
     ):
         if flag in flags:
             where[key] = flags[flag]

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fanfold.group.values import MOST_NARROW
 from fanfold.kernels.fixed import room_of
+from fanfold.kernels.reduce import MOST_NARROW
 from fanfold.streams import stream
 
 EXACT = {"float32": 24, "float64": 53, "bfloat16": 8, "float16": 11}

@@ -30,8 +30,6 @@ WIDENED: dict[str, str] = {
     "uint32": "int64",
 }
 """Kinds that are joined as wider integers and cut back: they wrap as numpy's do."""
-MOST_NARROW = 64
-"""Ranks whose sums of float32 fit words of 32 bits (ADR 0033)."""
 KERNEL_OPS = {
     Op.SUM: r.OP_SUM,
     Op.PRODUCT: r.OP_PRODUCT,
@@ -140,7 +138,7 @@ def wide_of(name: str, op: Op, n_ranks: int) -> str:
     A sum of so many words of 32 bits leaves each too few for float32's precision.
     """
     is_narrow = name in ("float32", "bfloat16", "float16")
-    if is_narrow and KERNEL_OPS[op] == r.OP_SUM and n_ranks > MOST_NARROW:
+    if is_narrow and KERNEL_OPS[op] == r.OP_SUM and n_ranks > r.MOST_NARROW:
         return "float64"
     return WIDENED.get(name, name)
 

@@ -39,6 +39,8 @@ WORD_FIX64 = 5
 """Fixed-point with an exponent for each value before the words (fixed.py)."""
 WORD_BYTES_OF = (4, 8, 2, 1, 4, 8)
 CODE_BYTES_OF = (0, 0, 0, 0, 1, 2)
+MOST_NARROW = 64
+"""Ranks whose sums of float32 fit words of 32 bits (ADR 0033)."""
 
 KIND_F32 = 0
 KIND_F64 = 1

@@ -13,6 +13,7 @@ from fanfold.errors import ConfigError
 from fanfold.ids import MAX_BFR_ID
 from fanfold.scenario.scenario import Fidelity
 from fanfold.scenario.settings import Settings
+from fanfold.scenario.sum_words import n_blocks
 from fanfold.schemes.program import NO_TREE, Fan, Program, Sum
 from fanfold.topo.net import Net
 from fanfold.topo.routes import FAR, Routes
@@ -157,7 +158,7 @@ class Work:
         self.words = int((self.blocks * np.array(heard, np.int64)).sum())
         self.pair_hops = _hops_of_pairs(routes, program, settings)
         self.sum_hops = sum(
-            2 * -(-one.n_bytes // settings.payload_bytes) * _links_of_sum(net, routes, one)
+            2 * n_blocks(one, settings) * _links_of_sum(net, routes, one)
             for one in program.sums
         )
 

@@ -33,6 +33,10 @@ as fanfold, which trees cannot."""
 TreeRepair = Literal["tree", "unicast"]
 """What a tree's sender sends again: to everybody on the tree, or to those who lack it, one by
 one."""
+SumNumbers = Literal["value", "block", "integer"]
+"""What fanfold's sums are of, as live ranks send it (ADR 0033). value: float32 with an exponent
+of a byte for each, the default there; with more than 64 ranks words of 8 bytes and exponents of
+2. block: one exponent for a block, up to 64 ranks. integer: int32."""
 Routing = Literal["ecmp", "spray"]
 """ecmp: one path a message by its hash. spray: all paths in turn, packet by packet."""
 
@@ -56,7 +60,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cut_through: a router passes on after the header, where the next link is not faster.
     switch_ps: of a router. loss_ppb: of every packet on every link, hosts' links included.
     block_psns, n_slots, n_ecmp: of fans. sum_window: blocks of a sum that a rank has under way.
-    sum_exponents: a byte for each 4 of a sum, as float32 has live; integers have none.
+    sum_numbers: of what a sum adds up, values of 4 bytes; SumNumbers says how.
     array_slots: of a BFR for arrays. group_slots: of these for one sum at most, 0 = any.
     bitstring_bits: 0 = what suits the hosts, width.py. rto_ps: shortest retransmit time of
     messages, never below three idle round trips (sim/waits.py), which 0 stands for.
@@ -80,7 +84,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     n_slots: Positive = 1024
     n_ecmp: Positive = 4
     sum_window: Window = 256
-    sum_exponents: bool = False
+    sum_numbers: SumNumbers = "value"
     array_slots: Positive = 16384
     group_slots: Count = 0
     rto_ps: Delay = 0

@@ -199,7 +199,7 @@ def _fill_sums(
     """ITEM_ROW of each sum; it sends when it has been armed."""
     rows = items[program.first_sum : program.n_sent]
     rows["flow"] = flow + np.arange(len(sums))
-    rows["bytes"] = [tree.sizes.wire for tree in sums]
+    rows["bytes"] = [tree.sizes.flow for tree in sums]
     rows["start_ps"] = [one.start_ps for one in program.sums]
     rows["pause_ps"] = [one.ready_ps for one in times]
     rows["rest_ps"] = [one.rest_ps.max() for one in times]

@@ -16,6 +16,7 @@ from fanfold.schemes.program import NO_TREE, Program
 from fanfold.sim.fluid_sums import SumTree, build_sum_tree
 from fanfold.sim.loop.ranks import LEAST_WINDOW, MAX_CLIMB
 from fanfold.sim.loop.ways import Ways
+from fanfold.sim.sum_sizes import sum_sizes
 from fanfold.topo.net import Net
 from fanfold.topo.routes import Routes
 
@@ -72,7 +73,9 @@ def _granted(
             nodes = np.unique(net.src[tree.down])
             has_room = free[nodes] >= 2 * window
             free[nodes[has_room]] -= 2 * window
-            return tree._replace(window=window, passing=nodes[~has_room], n_arms=n_arms)
+            sizes = sum_sizes(program.sums[a], settings, window)
+            passing = nodes[~has_room]
+            return tree._replace(window=window, sizes=sizes, passing=passing, n_arms=n_arms)
     raise _refused(a, 2 * LEAST_WINDOW, settings)
 
 

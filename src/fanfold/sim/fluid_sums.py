@@ -194,43 +194,70 @@ def _trace(net: Net, links: I64, hosts: I64, most: int) -> I32:
 def sum_times(net: Net, settings: Settings, tree: SumTree) -> SumTimes:
     """Times of a sum over idle links."""
     sizes = tree.sizes
-    full = sizes.head + (settings.payload_bytes if sizes.n_blocks > 1 else sizes.last_bytes)
-    up, down = _up_ps(net, settings, tree, full), _down_ps(net, settings, tree, full)
-    used = tree.path[tree.path >= 0]
-    pace_ps = int(byte_times(net).at(np.concatenate([used, net.reverse[used]]), full).max())
-    span_ps = _span_ps(tree, pace_ps, int(up.max() + down.max()))
-    limit = np.inf
-    if span_ps > sizes.n_blocks * pace_ps:
-        limit = sizes.wire / span_ps
+    up, down = (of(net, settings, tree, sizes.full) for of in (_up_ps, _down_ps))
+    pace_ps = _pace_ps(net, tree, sizes.full)
+    most = tree.window
+    window = most if tree.is_installed else _grown(min(FIRST_CWND, most), most, sizes.n_agreed)
+    span_ps = _span_ps(sizes.n_blocks, window, most, (pace_ps, int(up.max() + down.max())))
+    ready_ps, waits_ps = _ready_ps(net, settings, tree)
+    waits_ps += span_ps - sizes.n_blocks * pace_ps
+    limit = sizes.flow / (waits_ps + _pace_ps(net, tree, sizes.flow)) if waits_ps else np.inf
     rest_ps = int(up.max()) - pace_ps + down
-    return SumTimes(_ready_ps(net, settings, tree), rest_ps, float(limit))
+    return SumTimes(ready_ps, rest_ps, float(limit))
 
 
-def _ready_ps(net: Net, settings: Settings, tree: SumTree) -> int:
-    """Until ranks send arrays: ARM up and down, then a round in which they agree."""
+def _pace_ps(net: Net, tree: SumTree, n_bytes: int) -> int:
+    """Time of so many bytes at the slowest link."""
+    used = tree.path[tree.path >= 0]
+    return int(byte_times(net).at(np.concatenate([used, net.reverse[used]]), n_bytes).max())
+
+
+def _ready_ps(net: Net, settings: Settings, tree: SumTree) -> tuple[int, int]:
+    """Until ranks send arrays: ARM up and down, then rounds in which they agree.
+
+    Returns:
+        Time without the sending of exponents in blocks of their own; how long ranks wait
+        meanwhile for their window.
+    """
     if tree.is_installed:
-        return 0
+        return 0, 0
     sizes = tree.sizes
     up_ps = _along_ps(net, settings, tree.arm, sizes.head)
     down_ps = _down_ps(net, settings, tree, sizes.head)
     ready_ps = (tree.n_arms - 1) * (up_ps + int(down_ps[0])) + up_ps + int(down_ps.max())
-    full = min(sizes.agreed, sizes.head + settings.payload_bytes)
-    ready_ps += int(_up_ps(net, settings, tree, full).max())
-    ready_ps += int(_down_ps(net, settings, tree, full).max())
-    if sizes.first:  # exponents after what is asked: a round of their own
-        full = sizes.head + min(sizes.first, settings.payload_bytes)
-        ready_ps += int(_up_ps(net, settings, tree, full).max())
-        ready_ps += int(_down_ps(net, settings, tree, full).max())
-    return ready_ps + int(
-        byte_times(net).at(tree.path[:, 0], max(sizes.agreed - full, 0)).max()
-    )
+    full = min(sizes.asked, sizes.head + settings.payload_bytes)
+    ready_ps += _trip_ps(net, settings, tree, full)
+    ready_ps += int(byte_times(net).at(tree.path[:, 0], sizes.asked - full).max())
+    if not sizes.n_first:
+        return ready_ps, 0
+    full = sizes.head + min(sizes.first, settings.payload_bytes)
+    trip_ps, pace_ps = _trip_ps(net, settings, tree, full), _pace_ps(net, tree, full)
+    window = _grown(min(FIRST_CWND, tree.window), tree.window, sizes.n_agreed - sizes.n_first)
+    first_ps = _span_ps(sizes.n_first, window, tree.window, (pace_ps, trip_ps))
+    return ready_ps + trip_ps - pace_ps, first_ps - sizes.n_first * pace_ps
 
 
-def _span_ps(tree: SumTree, pace_ps: int, round_ps: int) -> int:
-    """How long a rank that is alone sends, by windows that grow up to its own."""
-    most, left = tree.window, tree.sizes.n_blocks
-    window = most if tree.is_installed else min(FIRST_CWND, most)
-    at_ps = 0
+def _trip_ps(net: Net, settings: Settings, tree: SumTree, n_bytes: int) -> int:
+    """Time of a packet of all ranks to the root, and back to all."""
+    return sum(int(of(net, settings, tree, n_bytes).max()) for of in (_up_ps, _down_ps))
+
+
+def _grown(window: int, most: int, n_results: int) -> int:
+    """Window after so many results, without a loss."""
+    while n_results >= window < most:
+        n_results -= window
+        window = min(window + max(window // 2, 1), most)
+    return window
+
+
+def _span_ps(n_blocks: int, window: int, most: int, times: tuple[int, int]) -> int:
+    """How long a rank that is alone sends, by a window that grows.
+
+    Args:
+        times: of one block at the slowest link, and of a block and its result.
+    """
+    pace_ps, round_ps = times
+    left, at_ps = n_blocks, 0
     while left > window and window < most and window * pace_ps < round_ps:
         at_ps += round_ps
         left -= window
@@ -272,9 +299,10 @@ def sum_entries(net: Net, tree: SumTree, ack_bytes: int) -> Taken:
     weight = up.astype(np.float64)
     weight[tree.results] += 1
     whole = weight.copy()
-    weight[tree.empties] += sizes.n_blocks * sizes.head / sizes.wire
+    weight[np.setdiff1d(tree.down, tree.results)] += (sizes.flow - sizes.wire) / sizes.flow
+    weight[tree.empties] += sizes.empty / sizes.flow
     links = np.nonzero(weight)[0]
-    ack = sizes.n_blocks * ack_bytes / sizes.wire if tree.is_installed else 0.0
+    ack = sizes.n_blocks * ack_bytes / sizes.flow if tree.is_installed else 0.0
     return Taken(links, weight[links], whole[links], ack)
 
 
@@ -292,7 +320,7 @@ def count_sum(net: Net, settings: Settings, tree: SumTree, out: I64) -> None:
     copies, down = tree.up_copies(net), tree.results
     out[:, DATA] += copies[:, None] * array
     out[down, DATA] += array
-    out[tree.empties, DATA] += np.array([sizes.n_blocks, sizes.n_blocks * sizes.head])
+    out[tree.empties, DATA] += np.array([sizes.n_blocks, sizes.empty])
     if tree.is_installed:
         acks = np.array([sizes.n_blocks, sizes.n_blocks * settings.ack_bytes])
         out[tree.down, ACK] += acks

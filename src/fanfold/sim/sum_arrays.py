@@ -12,16 +12,18 @@ from numpy.typing import NDArray
 from fanfold.errors import ConfigError
 from fanfold.kernels.layout import BITS_AT, FOLD_BYTES, INNER_BYTES
 from fanfold.kernels.rank_timers import FIRST_CWND
+from fanfold.kernels.reduce import CODE_BYTES_OF, WORD_BYTES_OF
 from fanfold.kernels.slots import NEVER_PS
 from fanfold.kernels.tables import Bifts, build_unchecked
 from fanfold.kernels.vat import N_VAT_EVENTS, WAIT_PS, build_vats
 from fanfold.scenario.settings import Settings
+from fanfold.scenario.sum_words import VALUE_BYTES, sum_word, words_bytes
 from fanfold.schemes.program import MIDDLE, Program, Sum
 from fanfold.sim.loop import rows as r
 from fanfold.sim.loop import sum_rows as s
 from fanfold.sim.loop.fans import Bier
 from fanfold.sim.sum_links import sum_links
-from fanfold.sim.sum_sizes import sum_window, words_bytes
+from fanfold.sim.sum_sizes import sum_window
 from fanfold.topo.net import Net
 from fanfold.topo.routes import FAR, Routes
 from fanfold.units import PS_PER_SECOND
@@ -157,10 +159,12 @@ class SumBuilder:
             raise ConfigError("settings.bitstring_bits", got, "members in one set")
         (si,) = sis
         row["item"], row["n_ranks"] = self.program.first_sum + a, len(one.hosts)
-        row["n_open"], row["n_bytes"] = len(one.hosts), one.n_bytes
+        word = sum_word(one, self.settings)
+        width = WORD_BYTES_OF[word]
+        row["word_bytes"], row["code_bytes"] = width, CODE_BYTES_OF[word]
+        row["n_open"], row["n_bytes"] = len(one.hosts), one.n_bytes * width // VALUE_BYTES
         row["room_bytes"] = self.settings.payload_bytes
-        row["block_bytes"] = words_bytes(self.settings)
-        row["has_codes"] = self.settings.sum_exponents
+        row["block_bytes"] = words_bytes(one, self.settings)
         s.plan_sum(row, self.windows[a], self.windows[a])
         row["only"] = 0 if one.to_all else self.bfr_ids[one.hosts[0]]
         row["bift_id"] = bitstring.bift_id(bitstring.bsl_of_bits(self.n_bits), 0, si)

@@ -76,6 +76,14 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
             ["compare", *NET, *WORK, "--schemes", "fanfold", "--feedback", "packet"],
             "--feedback: got 'packet', allowed: none without one of bidir-pim, bier",
         ),
+        (
+            ["compare", *NET, *WORK, "--schemes", "ring", "--sum-numbers", "block"],
+            "--sum-numbers: got 'block', allowed: none without one of fanfold",
+        ),
+        (
+            ["compare", *NET, *WORK, "--sum-numbers", "float"],
+            "--sum-numbers: got 'float', allowed: ",
+        ),
     ],
     ids=lambda words: " ".join(words)[:40] if isinstance(words, list) else "",
 )

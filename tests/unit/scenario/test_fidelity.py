@@ -60,7 +60,7 @@ def test_a_fan_is_its_tree_and_a_word_for_each_block() -> None:
 
 
 def test_a_sum_is_its_tree_up_and_down() -> None:
-    one = Sum((0, 1, 2, 3), 4096 * 65)
+    one = Sum((0, 1, 2, 3), 816 * 4 * 65)  # with as many exponents 4,080 bytes a packet
     program = build_program(messages(), NO_EDGES, sums=(one,))
     # the links that a fan from rank 0 would take, its own among them, both ways
     assert Work(NET, ROUTES, program, SETTINGS).records(1) == 2 * 65 * (3 + 1 + 3)

@@ -17,7 +17,6 @@ from fanfold.sim.sum_links import sum_links
 from fanfold.topo.nets import build_named_net
 from fanfold.topo.routes import build_routes
 
-DEFAULT = Settings()
 US, FULL, HEAD = 1_000_000, 335_680, 8_000
 ROUND = 2 * (FULL + US)
 ARMED = 2 * (HEAD + US)
@@ -29,9 +28,14 @@ def sums(*rows, edges=()):
     return build_program(np.zeros((0, 4), np.int64), table, sums=rows)
 
 
-def run(program, settings=DEFAULT, net="star:hosts=4"):
+def integers(**more):
+    """4,096 bytes of an array are a block."""
+    return Settings(sum_numbers="integer", **more)
+
+
+def run(program, settings=None, net="star:hosts=4"):
     fabric = build_named_net(net)
-    return run_fluid(fabric, build_routes(fabric), program, settings, seed=0)
+    return run_fluid(fabric, build_routes(fabric), program, settings or integers(), seed=0)
 
 
 def test_arm_then_agreement_then_all_blocks_and_the_last_result():
@@ -68,7 +72,7 @@ def test_a_sum_for_one_goes_whole_to_it_and_as_headers_to_the_rest():
 
 
 def test_a_window_that_is_too_small_waits_for_each_round():
-    out = run(sums(Sum((0, 1), 10 * 4096)), Settings(sum_window=4))
+    out = run(sums(Sum((0, 1), 10 * 4096)), integers(sum_window=4))
     agreed = 2 * ((4 * 20 + 100) * 80 + US)
     # four and four blocks, then two
     assert out.end_ps == ARMED + agreed + 2 * ROUND + FULL + ROUND
@@ -90,28 +94,28 @@ def test_windows_grow_from_sixteen_blocks_by_half():
 def test_slots_are_granted_in_halves_down_to_eight():
     ten = Sum((0, 1, 2), 10 * 4096)
     # 512 are asked for, 256, 128, 64, 32, 16: a window of eight, 14 ns more than a round
-    few = run(sums(ten), Settings(array_slots=16))
+    few = run(sums(ten), integers(array_slots=16))
     assert few.end_ps == 6 * ARMED + AGREED + 10 * FULL + US + FULL + US
     assert few.link_pkts[0, ACK] == 6 + 2
     assert few.arrays == (3 * 11, 0, 0)
-    assert run(sums(ten), Settings(group_slots=31)).end_ps == few.end_ps
-    assert run(sums(ten), Settings(array_slots=8)).end_ps > few.end_ps
+    assert run(sums(ten), integers(group_slots=31)).end_ps == few.end_ps
+    assert run(sums(ten), integers(array_slots=8)).end_ps > few.end_ps
     with pytest.raises(ConfigError, match="sum 0, which no switch has slots left for"):
-        run(sums(ten), Settings(array_slots=7))
+        run(sums(ten), integers(array_slots=7))
     with pytest.raises(ConfigError, match=r"8 or more slots .*: raise settings\.array_slots"):
-        run(sums(ten), Settings(array_slots=7))
+        run(sums(ten), integers(array_slots=7))
     with pytest.raises(ConfigError, match=r"8 or more slots .*: raise settings\.group_slots"):
-        run(sums(ten), Settings(group_slots=7))
+        run(sums(ten), integers(group_slots=7))
 
 
 def test_sums_compete_for_slots_in_the_order_in_which_they_start():
     late, early = Sum((0, 1), 40960, start_ps=5), Sum((2, 3), 40960)
     # 32 of 48 go to the first, 16 to the other
-    out = run(sums(late, early), Settings(array_slots=48))
-    assert out.item_ps[1] == run(sums(early), Settings(array_slots=32)).end_ps
-    assert out.item_ps[0] == run(sums(late), Settings(array_slots=16)).end_ps
+    out = run(sums(late, early), integers(array_slots=48))
+    assert out.item_ps[1] == run(sums(early), integers(array_slots=32)).end_ps
+    assert out.item_ps[0] == run(sums(late), integers(array_slots=16)).end_ps
     with pytest.raises(ConfigError, match="sum 0, which no switch has slots left for"):
-        run(sums(late, early), Settings(array_slots=32))
+        run(sums(late, early), integers(array_slots=32))
 
 
 def test_a_bfr_without_slots_passes_on_what_comes():
@@ -119,7 +123,7 @@ def test_a_bfr_without_slots_passes_on_what_comes():
     net = build_named_net("fat-tree:k=4")
     crowd = [Sum((2, 3), 10 * 4096) for _ in range(2)]
     wide = Sum((0, 1, 2, 3), 10 * 4096)
-    out = run(sums(*crowd, wide), Settings(array_slots=1024), "fat-tree:k=4")
+    out = run(sums(*crowd, wide), integers(array_slots=1024), "fat-tree:k=4")
     up = int(net.first_out[net.n_hosts + 1])
     links = [k for k in range(net.n_links) if net.node_name(int(net.src[k])) == "edge1"]
     ups = [k for k in links if net.node_name(int(net.dst[k])).startswith("agg")]
@@ -167,16 +171,16 @@ def test_an_installed_tree_acknowledges_each_hop_and_says_nothing_else():
 def test_installed_trees_take_a_slot_for_each_block_under_way():
     net = build_named_net("star:hosts=4")
     program = install(sums(*(Sum((0, 1, 2), 40960) for _ in range(2))), net, waits=False)
-    out = run(program, Settings(array_slots=10, sum_window=8))
+    out = run(program, integers(array_slots=10, sum_window=8))
     assert out.sum_slots == (8, 2)
-    alone = run(install(sums(Sum((0, 1), 40960)), net, waits=False), Settings(array_slots=2))
+    alone = run(install(sums(Sum((0, 1), 40960)), net, waits=False), integers(array_slots=2))
     full = 4160 * 80
     # two blocks a round of 2 x (full + 1 us), the last two without waiting
     assert alone.end_ps == 4 * 2 * (full + US) + full + 2 * (full + US)
     with pytest.raises(ConfigError, match="sum 1, which no switch has slots left for"):
-        run(program, Settings(array_slots=8))
+        run(program, integers(array_slots=8))
     with pytest.raises(ConfigError, match="allowed: 1 or more slots for each sum: raise"):
-        run(program, Settings(array_slots=8))
+        run(program, integers(array_slots=8))
 
 
 def test_a_sum_for_one_comes_back_to_it_alone_in_an_installed_tree():

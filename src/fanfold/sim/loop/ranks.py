@@ -66,11 +66,11 @@ from fanfold.sim.loop.sum_rows import (
     R_SENT,
     R_TRIES,
     STAND_IN,
-    bytes_of_block,
     clock_of,
     low_bits,
     plan_sum,
     time_of,
+    values_of_block,
 )
 
 LEAST_WINDOW = 4
@@ -225,7 +225,7 @@ def place_result(q: I64, nodes: Rows, ranks: Ranks, m: int, body: U8, when: int)
         if one["wrong_rank"] == NONE:
             one["wrong_rank"], one["wrong_block"] = m, i
     elif rank["keeps"] != 0 and i >= one["n_agreed"]:
-        nodes[rank["host"]]["got_bytes"] += bytes_of_block(one, i)
+        nodes[rank["host"]]["got_bytes"] += values_of_block(one, i)
         nodes[rank["host"]]["done_ps"] = q[NOW]
     ranks.ring[rank["ring_at"] + i % rank["window"], R_HERE] = 1
     rank["n_done"] += 1

@@ -11,6 +11,7 @@ from fanfold.kernels.jit import kernel
 from fanfold.kernels.state import I64, U64, Ports
 from fanfold.kernels.tables import Bifts
 from fanfold.kernels.vat import Vats
+from fanfold.scenario.sum_words import VALUE_BYTES
 from fanfold.sim.loop.rows import N_VAT_ROWS, N_VAT_SLOTS, NOW, SINCE, SPEED
 
 SUM_ROW = np.dtype(
@@ -26,7 +27,8 @@ SUM_ROW = np.dtype(
         ("first_bytes", np.int64),  # of exponents in blocks of their own
         ("room_bytes", np.int64),  # of a packet for words and exponents
         ("window", np.int64),
-        ("has_codes", np.int64),  # each word has an exponent of a byte
+        ("word_bytes", np.int64),  # of one value
+        ("code_bytes", np.int64),  # of its exponent, 0: it has none
         ("block_bytes", np.int64),  # words of a full block
         ("n_bytes", np.int64),  # words of all blocks
         ("last_bytes", np.int64),
@@ -158,12 +160,18 @@ def bytes_of_block(one: np.void, i: int) -> int:
 
 
 @kernel
+def values_of_block(one: np.void, i: int) -> int:
+    """Bytes of the array in block i."""
+    return bytes_of_block(one, i) * VALUE_BYTES // one["word_bytes"]
+
+
+@kernel
 def codes_of_block(one: np.void, i: int) -> int:
     """Bytes of exponents in a packet of block i: those of the block a window ahead."""
     ahead = i + one["window"]
-    if one["has_codes"] == 0 or i < one["n_agreed"] or ahead >= one["n_blocks"]:
+    if i < one["n_agreed"] or ahead >= one["n_blocks"]:
         return 0
-    return bytes_of_block(one, ahead) // 4
+    return bytes_of_block(one, ahead) // one["word_bytes"] * one["code_bytes"]
 
 
 @kernel
@@ -172,10 +180,8 @@ def plan_sum(one: np.void, most: int, window: int) -> None:
     room, block = one["room_bytes"], one["block_bytes"]
     one["window"] = window
     one["asked_bytes"] = 4 * (AGREED_WORDS + most)
-    one["first_bytes"] = 0
-    if one["has_codes"] != 0:
-        near = min(one["n_bytes"], window * block) // 4
-        one["first_bytes"] = max(near - 4 * most, 0)
+    near = min(one["n_bytes"], window * block) // one["word_bytes"] * one["code_bytes"]
+    one["first_bytes"] = max(near - 4 * most, 0) if one["code_bytes"] == 1 else near
     one["n_asked"] = -(-one["asked_bytes"] // room)
     one["n_agreed"] = one["n_asked"] - (-one["first_bytes"] // room)
     n_data = -(-one["n_bytes"] // block)
