@@ -23,6 +23,12 @@ from fanfold.schemes.catalog import CATALOG
 from fanfold.topo.nets import notes_of
 from fanfold.work.trace import Trace, has_collectives
 
+TreeRepair = Annotated[
+    str | None, typer.Option(help="along a tree: tree (to everybody) or unicast")
+]
+SumNumbers = Annotated[
+    str | None, typer.Option(help="of fanfold's sums: value (as live), block or integer")
+]
 Out = Annotated[Path | None, typer.Option("--out", help="folder of results")]
 MAX_STUCK = 10
 """Stuck items that are named on the line of the error; the rest is counted."""
@@ -50,12 +56,8 @@ def compare(
     tree_start: Annotated[
         str | None, typer.Option(help="before a tree is up: wait, standing or lost")
     ] = None,
-    tree_repair: Annotated[
-        str | None, typer.Option(help="along a tree: tree (to everybody) or unicast")
-    ] = None,
-    sum_numbers: Annotated[
-        str | None, typer.Option(help="of fanfold's sums: value (as live), block or integer")
-    ] = None,
+    tree_repair: TreeRepair = None,
+    sum_numbers: SumNumbers = None,
     skip_unknown: Annotated[
         bool, typer.Option("--skip-unknown", help="count what a trace has and none can model")
     ] = False,

@@ -31,8 +31,8 @@ def rows(made: Study) -> dict[str, Row]:
 def test_the_network_halves_what_hosts_send(tmp_path: Path) -> None:
     made = rows(study(tmp_path, ("ring", "sharp", "fanfold"), tp="1"))
     ring, sharp, ours = (made[name].values for name in ("ring", "sharp", "fanfold"))
-    # 2 (n - 1) / n of the vector against once; headers of 64 bytes, and of 100. 816 values and as
-    # many exponents are 4,080 bytes
+    # 2 (n - 1) / n of the vector against once; headers of 64 bytes, and of 100; 816 values
+    # and as many exponents are 4,080 bytes
     assert ring["source_bytes"] / sharp["source_bytes"] == pytest.approx(2 * 15 / 16, rel=0.02)
     assert ours["source_bytes"] / sharp["source_bytes"] == pytest.approx(
         (4180 / 3264) / ((4160 + 64) / 4096), rel=1e-4
