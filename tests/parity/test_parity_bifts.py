@@ -11,6 +11,7 @@ from fanfold.kernels.jit import JIT
 from fanfold.kernels.tables import NULL_NBR
 from fanfold.scenario.settings import Settings
 from fanfold.schemes.program import Fan, build_program
+from fanfold.sim.loop.tables import look_up
 from fanfold.sim.simulate import Simulation
 from fanfold.topo.bift import build_bifts
 from fanfold.topo.clos import leaf_spine
@@ -50,7 +51,8 @@ def check(fabric):
     sim, net = build(fabric)
     paths = Paths(fabric)
     bsl = bsl_of_bits(fabric.bitstring_bits)
-    n_si, n_ecmp, bier = sim.fans.n_si, fabric.n_ecmp, sim.fans.bier
+    n_si, n_ecmp, tables = sim.fans.n_si, fabric.n_ecmp, sim.fans.bier.tables
+    links, nodes = sim.world.links, sim.world.nodes
     hosts = {i for i, node in fabric.by_bfr_id.items() if node.role == "host"}
     for r in range(net.n_nodes - net.n_hosts):
         name = net.node_name(net.n_hosts + r)
@@ -59,14 +61,14 @@ def check(fabric):
         for si in range(n_si):
             known = np.flatnonzero(live.ids == bift_id(bsl, fabric.sub_domain, si))
             for table in range(n_ecmp):
-                mine = (r * n_si + si) * n_ecmp + table
+                mine = look_up(sim.q, links, nodes, tables, r, si, table)
                 if known.size == 0:  # no BFER of this SI
-                    assert (bier.nbr_of[mine] == NULL_NBR).all()
+                    assert (tables.nbr_of[mine] == NULL_NBR).all()
                     continue
                 theirs = int(live.first[known[0]]) + table
-                assert bier.nbr_of[mine].tolist() == live.nbr_of[theirs].tolist(), name
-                assert np.array_equal(bier.f_bm[mine, :n_rows], live.f_bm[theirs]), name
-                assert not bier.f_bm[mine, n_rows:].any()
+                assert tables.nbr_of[mine].tolist() == live.nbr_of[theirs].tolist(), name
+                assert np.array_equal(tables.f_bm[mine, :n_rows], live.f_bm[theirs]), name
+                assert not tables.f_bm[mine, n_rows:].any()
     assert hosts == set(sim.fans.bfr_ids.tolist())
 
 

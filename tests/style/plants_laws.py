@@ -103,8 +103,8 @@ PLANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         "src/fanfold/sim/loop/tables.py",
-        "f_bm[table, nbr + 1, k // 64]",
-        "f_bm[table, nbr, k // 64]",
+        "f_bm[nbr + 1, k // 64]",
+        "f_bm[nbr, k // 64]",
         "tests/parity/test_parity_bifts.py::test_each_bit_of_each_table_leads_out_of_the_same_port",
     ),
     (

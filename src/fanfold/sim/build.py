@@ -341,6 +341,11 @@ def push_starts(q: I64, items: Rows, streams: Streams) -> None:
     push_all(q, when, order * r.N_KINDS + r.EV_START)
 
 
+def is_queued(settings: Settings) -> bool:
+    """Routers hold their packets: ports can be paused, or cut packets to headers."""
+    return settings.pfc_pkts[0] > 0 or settings.transport == "ndp"
+
+
 def set_scalars(
     q: I64, net: Net, program: Program, settings: Settings, n_sets: int, rtt_ps: int
 ) -> None:
@@ -354,7 +359,7 @@ def set_scalars(
     high, low = settings.pfc_pkts
     q[r.PFC_HIGH], q[r.PFC_LOW] = high * settings.payload_bytes, low * settings.payload_bytes
     q[r.TRIM] = int(settings.transport == "ndp")
-    q[r.QUEUED] = int(high > 0 or settings.transport == "ndp")
+    q[r.QUEUED] = int(is_queued(settings))
     is_lossy = settings.loss_ppb or settings.failures
     q[r.LOSSY] = int(bool(is_lossy or (settings.queue_bytes and not q[r.TRIM])))
     q[r.RTO_PS] = message_wait_ps(rtt_ps, settings.rto_ps)

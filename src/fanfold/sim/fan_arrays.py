@@ -29,7 +29,8 @@ from fanfold.sim.fan_trees import phase_at, write_tree, write_words
 from fanfold.sim.loop import rows as r
 from fanfold.sim.loop.fans import Bier, Receivers
 from fanfold.sim.loop.sum_rows import IDLE, OVER
-from fanfold.sim.loop.tables import fill_bifts
+from fanfold.sim.loop.tables import Tables
+from fanfold.sim.sparse import sparse
 from fanfold.sim.sum_arrays import SumBuilder, body_bytes_of
 from fanfold.sim.waits import slot_wait_ps
 from fanfold.topo.byte_time import byte_times
@@ -119,7 +120,8 @@ class FanArrays:
         """Fill in what fans need; the senders of all hosts."""
         fans = self._build_fans(world)
         q[r.N_WORDS], q[r.N_SI], q[r.N_ECMP] = self.n_words, self.n_si, self.n_tables
-        q[r.N_BITS] = self.n_bits
+        q[r.N_BITS], q[r.N_DEALT] = self.n_bits, self.n_ecmp
+        q[r.IS_FLAT] = int(self.net.tier.max() <= 1)
         q[r.BIFT_BASE] = bitstring.bift_id(self.bsl, 0, 0)
         q[r.N_SLOTS] = self.n_slots
         q[r.AGAIN_PS] = AGAIN_PS // self.speed
@@ -153,7 +155,7 @@ class FanArrays:
             np.zeros(max(n_jobs, 1), r.JOB_ROW),
             np.zeros((max(n_jobs, 1), self.n_si * self.n_words), np.uint64),
             fans,
-            np.zeros((world.pkts.size if n_fans else 1, self.n_words + 1), np.uint64),
+            self._pkt_bits(world.pkts.size if n_fans else 1),
             made.ranks,
         )
 
@@ -269,10 +271,8 @@ class FanArrays:
         wide = bool(self.program.many)
         n_routers = net.n_nodes - net.n_hosts if wide else 1
         ports = int(np.diff(net.first_out)[net.n_hosts :].max(initial=1)) if wide else 1
-        n_tables = n_routers * self.n_si * self.n_tables
-        small = np.full((n_tables if wide else 1, self.n_bits), -1, np.int16)
-        nbr_of = cast("I64", small)  # the same kernels on a quarter of the memory
-        f_bm = np.zeros((n_tables if wide else 1, ports + 2, w), np.uint64)
+        n_tables = n_routers * self.n_si * self.n_tables if wide else 1
+        tables = self._build_tables(world, n_tables, ports)
         n_heads = n_tables if self.program.trees else 1
         self.labels = np.zeros((n_heads, ports + 2), np.int16)
         bfrs = np.zeros(n_routers, NODE_ROW)
@@ -281,40 +281,36 @@ class FanArrays:
         bfrs["fold_ps"], bfrs["depth"] = slot_wait_ps(self.rtt_ps), self.n_levels
         bfrs["queue_ps"] = self.crowd_ps
         bfrs["mtu"], bfrs["next_ps"] = mtu, NEVER_PS
-        if wide:
-            host_of = np.full(self.n_si * self.n_bits, r.NONE, np.int64)
-            host_of[self.bfr_ids[self.bfr_ids > 0] - 1] = np.nonzero(self.bfr_ids > 0)[0]
-            fill_bifts(
-                world.way,
-                cast("I64", self.routes.hops),
-                world.sets,
-                self.routes.first.size - 1,
-                world.links,
-                world.nodes,
-                host_of,
-                net.n_hosts,
-                self.n_si,
-                self.n_ecmp,
-                self.n_tables,
-                bool(net.tier.max() <= 1),
-                nbr_of,
-                f_bm,
-            )
         keeps = n_routers if self.program.folds and self.parts else 1
         return Bier(
-            nbr_of,
-            f_bm,
+            tables,
             cast("I64", self.labels),
             bfrs,
             np.zeros(keeps * n_slots, SLOT_ROW),
-            np.zeros((keeps * n_slots, SLOT_PLANES, w), np.uint64),
+            sparse((keeps * n_slots, SLOT_PLANES, w), np.uint64),
             np.zeros((n_routers, N_FOLDS), np.int64),
             np.zeros((n_routers, n_slots + 1), np.int64),
             np.zeros(N_DROPS, np.int64),
             np.zeros((4, w), np.uint64),
             np.zeros(ports + 2, np.int64),
             np.zeros((ports + 2, w), np.uint64),
-            np.zeros((r.MAX_BODIES if wide else 1, body_bytes), np.uint8),
+            sparse((r.MAX_BODIES if wide else 1, body_bytes), np.uint8),
+        )
+
+    def _build_tables(self, world: r.World, n_tables: int, ports: int) -> Tables:
+        """Tables that are still empty; those of trees are written as the trees change."""
+        host_of = np.full(self.n_si * self.n_bits, r.NONE, np.int64)
+        if self.program.many:
+            host_of[self.bfr_ids[self.bfr_ids > 0] - 1] = np.nonzero(self.bfr_ids > 0)[0]
+        small = sparse((n_tables, self.n_bits), np.int16)
+        return Tables(
+            cast("I64", small),  # the same kernels on a quarter of the memory
+            sparse((n_tables, ports + 2, self.n_words), np.uint64),
+            np.zeros(n_tables, np.uint8),
+            world.way,
+            cast("I64", self.routes.hops),
+            world.sets,
+            host_of,
         )
 
     def write_trees(self, now_ps: int) -> int:
@@ -333,7 +329,7 @@ class FanArrays:
             mine = {host: bits[host] for host in self.heads_of[number]}
             write_tree(
                 *(self.net, phase, mine, tables),
-                *(cast("I16", self.bier.nbr_of), self.bier.f_bm, self.labels),
+                *(cast("I16", self.bier.tables.nbr_of), self.bier.tables.f_bm, self.labels),
             )
         return following
 
@@ -344,9 +340,11 @@ class FanArrays:
             self.n_reroutes = len(due)
             n_routers = self.net.n_nodes - self.net.n_hosts
             bits = {host: int(self.bfr_ids[host]) - 1 for host in range(self.net.n_hosts)}
+            tables = np.arange(n_routers) * self.n_tables
+            self.bier.tables.is_filled[tables] = 1
             write_words(
-                *(self.net, frozenset(due[-1]), bits, np.arange(n_routers) * self.n_tables),
-                *(cast("I16", self.bier.nbr_of), self.bier.f_bm),
+                *(self.net, frozenset(due[-1]), bits, tables),
+                *(cast("I16", self.bier.tables.nbr_of), self.bier.tables.f_bm),
             )
         return min((at for at, _ in self.program.reroutes if at > now_ps), default=int(NEVER))
 
@@ -371,10 +369,13 @@ class FanArrays:
         most = sum(min(-(-part.fan.n_bytes // block), MAX_BLOCKS) for part in self.parts)
         return min(self.settings.n_slots, 1 << (2 * most + PROBES).bit_length())
 
+    def _pkt_bits(self, n_pkts: int) -> NDArray[np.uint64]:
+        return sparse((n_pkts, self.n_words + 1), np.uint64)
+
     def enlarge(self, senders: r.Senders, n_pkts: int) -> r.Senders:
         """Room for BitStrings and FEEDBACK of ``n_pkts`` packets."""
         if self.program.fans:
-            bits = np.zeros((n_pkts, self.n_words + 1), np.uint64)
+            bits = self._pkt_bits(n_pkts)
             bits[: senders.pkt_bits.shape[0]] = senders.pkt_bits
             senders = senders._replace(pkt_bits=bits)
         return senders

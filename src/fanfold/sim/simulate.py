@@ -28,6 +28,8 @@ MESSAGES, FANS, SUMS = 0, 1, 2
 """What the compiled loop can do; each takes longer to compile than the one before."""
 MAX_LOG = 4096
 MAX_STUCK = 20
+EVENTS_OF_QUEUED = 3
+"""That a copy adds at a queued port: its arrival, the port is free, a pause."""
 WHY = {
     r.DONE: "every item is done",
     r.EMPTY: "no event left",
@@ -84,7 +86,7 @@ class Simulation:
         items = b.build_items(program, streams)
         ports = int(np.diff(net.first_out).max(initial=1))
         deps = int(np.diff(program.first_dep).max(initial=1))
-        self.margin = ports + deps + 64
+        self.margin = ports * (EVENTS_OF_QUEUED if b.is_queued(settings) else 1) + deps + 64
         room = max(4096, 2 * net.n_links + items.size, 4 * self.margin)
         self.fans = Fans(net, routes, program, settings, bfr_ids)
         self.margin += self.fans.margin
@@ -311,8 +313,8 @@ def check(settings: Settings, segment_pkts: int, program: Program) -> None:
         raise ConfigError("segment_pkts", segment_pkts, "1..64")
     if settings.n_slots & (settings.n_slots - 1):
         raise ConfigError("settings.n_slots", settings.n_slots, "a power of two")
-    special = settings.transport == "ndp" or settings.pfc_pkts[0] > 0
-    if segment_pkts > 1 and (settings.loss_ppb or special or settings.queue_bytes):
+    is_held = b.is_queued(settings)
+    if segment_pkts > 1 and (settings.loss_ppb or is_held or settings.queue_bytes):
         raise ConfigError(
             "fidelity", "train", "packet where packets may be lost, trimmed or paused"
         )
@@ -320,8 +322,8 @@ def check(settings: Settings, segment_pkts: int, program: Program) -> None:
         raise ConfigError("fidelity", "sums in installed trees, packet by packet", "flow")
     if program.protocol and program.fans and not program.trees:
         raise ConfigError("program", f"fans of {program.protocol}", "trees laid on a net")
-    if special and program.many:
-        allowed = "plain or roce with fans and sums"
+    if settings.transport == "ndp" and program.many:
+        allowed = "plain or roce with fans and sums: no header of theirs tells what was cut"
         raise ConfigError("settings.transport", settings.transport, allowed)
 
 

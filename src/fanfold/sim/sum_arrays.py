@@ -223,8 +223,8 @@ class SumBuilder:
             n_words=one.copy(),
             n_ecmp=np.array([self.n_ecmp], np.int64),
             first=one.copy(),
-            nbr_of=bier.nbr_of,
-            f_bm=bier.f_bm,
+            nbr_of=bier.tables.nbr_of,
+            f_bm=bier.tables.f_bm,
             behind=build_unchecked(),
         )
         scratch = np.zeros((4, w), np.uint64)

@@ -35,6 +35,7 @@ class BidirPim(Machine):
     """One group with one rendezvous point, and any source."""
 
     keys: ClassVar[tuple[str, ...]] = (STAR,)
+    keeps_steps: ClassVar[bool] = False
 
     def on_start(self) -> None:
         """Elect a forwarder on every link."""

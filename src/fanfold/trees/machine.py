@@ -27,6 +27,9 @@ class Machine:
     """
 
     keys: ClassVar[tuple[str, ...]] = ()
+    keeps_steps: ClassVar[bool] = True
+    """``find`` depends on tables, paths and dead links alone, or the machine tells the world to
+    ``forget`` what it knew of a router."""
 
     def __init__(self, world: "World", source: int, centre: int) -> None:
         self.world, self.source, self.centre = world, source, centre

@@ -102,6 +102,7 @@ class PimDm(Machine):
         """A dead interface is no oif."""
         if node in self.routers:
             self.at(node).members.discard(out)
+            self.world.forget(node)
             self.world.process(node, lambda: self.update(node))
 
     def on_paths(self, node: int) -> None:
@@ -132,6 +133,7 @@ class PimDm(Machine):
     def update(self, node: int) -> None:
         """Install the olist; prune upstream when it is empty, graft when it no longer is."""
         r = self.at(node)
+        self.world.forget(node)
         if not r.is_made:
             self.world.on_change()
             return

@@ -41,6 +41,7 @@ class PimSm(Machine):
     """One group with one rendezvous point and one source."""
 
     keys: ClassVar[tuple[str, ...]] = (SOURCE, RPT, STAR)
+    keeps_steps: ClassVar[bool] = False
 
     def on_start(self) -> None:
         """No router knows the group."""

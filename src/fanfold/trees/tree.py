@@ -72,40 +72,79 @@ def match(table: Table, keys: tuple[str, ...], in_link: int) -> Entry | None:
     return None
 
 
+class Step(NamedTuple):
+    """What becomes of a packet at one router: links that copies take, those to routers.
+
+    following: router, and the link that a copy comes in by there. hosts: reached at once.
+    """
+
+    links: tuple[int, ...]
+    inner: tuple[int, ...]
+    following: tuple[tuple[int, int], ...]
+    hosts: tuple[int, ...]
+
+
+NOTHING = Step((), (), (), ())
+Steps = dict[int, dict[int, Step]]
+"""By router, then by the link that the packet came in by."""
+
+
 def walk(
     ways: Ways,
     start: int,
     find: Callable[[int, int], Entry | None],
     route: Callable[[Out], tuple[int, ...]],
+    kept: Steps,
 ) -> Tree:
     """Follow a packet from the source's link to all hosts.
 
     Args:
         find: entry of a router for a packet that came in over a link. route: links that a copy
-            really takes, empty where it is lost.
+            really takes, empty where it is lost. kept: steps that are known from walks before,
+            and from now on those of this one; a router that has changed is to be left out.
     """
-    n_hosts, ends, back = ways
     links, inner, hosts = [start], list[int](), dict[int, int]()
-    todo, seen, n_repeats = [(ends[start], start)], set[tuple[int, int]](), 0
+    todo, seen, n_repeats = [(ways.ends[start], start)], set[tuple[int, int]](), 0
     while todo:
         at = todo.pop()
         if at in seen:
             n_repeats += 1
             continue
         seen.add(at)
-        entry = find(*at)
-        came = back[at[1]] if at[1] >= 0 else NOWHERE
-        for out in entry.outs if entry else ():
-            if out.links[0] == came:
-                continue
-            path = route(out)
-            links += path
-            if len(path) > 1:
-                inner += path[:-1]
-            if path:
-                end = ends[path[-1]]
-                if end < n_hosts:
-                    hosts[end] = hosts.get(end, 0) + 1
-                else:
-                    todo.append((end, TUNNEL if out.is_tunnel else out.links[-1]))
+        node, in_link = at
+        mine = kept.get(node)
+        if mine is None:
+            mine = kept[node] = {}
+        step = mine.get(in_link)
+        if step is None:
+            step = mine[in_link] = _step(ways, in_link, find(node, in_link), route)
+        if step is not NOTHING:
+            links += step.links
+            inner += step.inner
+            todo += step.following
+            for host in step.hosts:
+                hosts[host] = hosts.get(host, 0) + 1
     return Tree(tuple(sorted(links)), hosts, n_repeats, tuple(sorted(inner)))
+
+
+def _step(
+    ways: Ways, in_link: int, entry: Entry | None, route: Callable[[Out], tuple[int, ...]]
+) -> Step:
+    if entry is None:
+        return NOTHING
+    n_hosts, ends, back = ways
+    came = back[in_link] if in_link >= 0 else NOWHERE
+    links, inner, hosts = list[int](), list[int](), list[int]()
+    following = list[tuple[int, int]]()
+    for out in entry.outs:
+        path = route(out) if out.links[0] != came else ()
+        if not path:
+            continue
+        links += path
+        inner += path[:-1]
+        end = ends[path[-1]]
+        if end < n_hosts:
+            hosts.append(end)
+        else:
+            following.append((end, TUNNEL if out.is_tunnel else out.links[-1]))
+    return Step(tuple(links), tuple(inner), tuple(following), tuple(hosts))

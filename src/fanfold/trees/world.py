@@ -16,7 +16,7 @@ from fanfold.trees.happenings import NOT_DONE, SETUP, SentRow
 from fanfold.trees.machine import Machine
 from fanfold.trees.paths import Paths
 from fanfold.trees.settings import REGISTER_BYTES, TreeSettings
-from fanfold.trees.tree import TUNNEL, Entry, Out, Tree, Ways, walk
+from fanfold.trees.tree import TUNNEL, Entry, Out, Steps, Tree, Ways, walk
 from fanfold.units import PS_PER_SECOND
 
 SETUP_PS = -60 * PS_PER_SECOND
@@ -59,6 +59,7 @@ class World:
         self._end: list[int] = net.dst.tolist()
         self._ways = Ways(net.n_hosts, self._end, self._back)
         self._first = net.first_out.tolist()
+        self._kept: Steps = {}
 
     # Time
 
@@ -167,10 +168,12 @@ class World:
         self.n_entries += (entry.n_entries if entry else 0) - (old.n_entries if old else 0)
         self.peak_entries = max(self.peak_entries, self.n_entries)
         _put(mine, key, entry)
+        self.forget(node)
         self.writes[self.cause] = self.writes.get(self.cause, 0) + 1
 
         def apply() -> None:
             _put(self.tables.setdefault(node, {}), key, entry)
+            self.forget(node)
             self.on_change()
 
         self.after(self.settings.install_ps, apply)
@@ -179,7 +182,12 @@ class World:
         """The tree of this instant."""
         if self.machine.source_link in self.down:
             return Tree((), {}, 0)
-        return walk(self._ways, self.machine.source_link, self._find, self._route)
+        kept = self._kept if self.machine.keeps_steps else {}
+        return walk(self._ways, self.machine.source_link, self._find, self._route, kept)
+
+    def forget(self, node: int) -> None:
+        """What a router does with packets may be new from now on."""
+        self._kept.pop(node, None)
 
     def _find(self, node: int, in_link: int) -> Entry | None:
         return self.machine.find(self.tables.get(node, {}), node, in_link)
@@ -204,12 +212,14 @@ class World:
     def lose(self, links: frozenset[int]) -> None:
         """Cables go down; noticed at both ends later, and everywhere after that."""
         self.down |= links
+        self._kept.clear()
         self.on_change()
         self.after(self.settings.detect_ps, lambda: self._notice(links))
 
     def _notice(self, links: frozenset[int]) -> None:
         self.noticed |= links
         self._detour = None
+        self._kept.clear()
         self.on_change()
         if not self.machine.has_bypass:
             self._drop(links)
@@ -225,6 +235,7 @@ class World:
         if self.machine.has_bypass:
             self._drop(links)
         self.paths = Paths(self.net, self.noticed, self.settings.group)
+        self._kept.clear()
         self.machine.on_reroute()
 
     # Data

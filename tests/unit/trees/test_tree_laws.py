@@ -14,7 +14,9 @@ from fanfold.trees.catalog import CATALOG
 from fanfold.trees.happenings import NOT_DONE, Happening
 from fanfold.trees.paths import FAR, Paths
 from fanfold.trees.settings import TreeSettings
+from fanfold.trees.tree import Tree, walk
 from fanfold.trees.tree_run import TreeRun, build_tree
+from fanfold.trees.world import World
 
 SECOND = 10**12
 TOPOLOGIES = (
@@ -371,3 +373,39 @@ def test_an_install_that_is_lost_with_a_cable_is_sent_again():
             n_more += sum(row.kind == "install" for row in run.sent) > len(times)
             assert run.trees[-1].hosts == dict.fromkeys(members, 1)
     assert n_more > 0
+
+
+@by_every_protocol
+@pytest.mark.parametrize(
+    "topology", ["fat-tree:k=4", "torus:dims=4x3x2", "wan:sites=4,hosts=2"]
+)
+def test_steps_that_are_kept_give_the_tree_of_a_walk_from_the_start(
+    protocol, topology, monkeypatch
+):
+    net = net_of(topology)
+    told = World.tree
+    n_looks = 0
+
+    def twice(self: World) -> Tree:
+        nonlocal n_looks
+        n_looks += 1
+        tree = told(self)
+        if self.machine.source_link not in self.down:
+            ways = (self._ways, self.machine.source_link, self._find, self._route)
+            assert tree == walk(*ways, {})
+        return tree
+
+    monkeypatch.setattr(World, "tree", twice)
+    plain = grown.__wrapped__(topology, protocol)
+    between = [k for k in plain.trees[0].links if net.src[k] >= net.n_hosts]
+    cable = next(k for k in between if net.dst[k] >= net.n_hosts)
+    members = range(1, net.n_hosts, 2)
+    happenings = [
+        *(Happening(SECOND, "join", host) for host in members),
+        Happening(3 * SECOND, "send", n=20, gap_ps=SECOND // 1000),
+        Happening(5 * SECOND, "fail", nodes=(int(net.src[cable]), int(net.dst[cable]))),
+        Happening(8 * SECOND, "send", n=5, gap_ps=SECOND // 10),
+        Happening(12 * SECOND, "leave", 1),
+    ]
+    build_tree(protocol, net, 0, happenings, TreeSettings(), keeps_changes=True)
+    assert n_looks > 20

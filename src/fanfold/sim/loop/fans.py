@@ -29,7 +29,7 @@ from fanfold.kernels.slots import NEVER_PS, NO_SLOT, expect, expire, set_deadlin
 from fanfold.kernels.state import DONE_BM, I64, U8, U64, Fold
 from fanfold.kernels.tables import NULL_NBR
 from fanfold.sim.loop.events import push
-from fanfold.sim.loop.ports import free_pkt, send, send_made, take_pkt
+from fanfold.sim.loop.ports import free_pkt, pass_on, send_made, take_pkt
 from fanfold.sim.loop.rows import (
     AGAIN_PS,
     BIFT_BASE,
@@ -38,19 +38,19 @@ from fanfold.sim.loop.rows import (
     EV_SLOTS,
     FEEDBACK_MTU,
     N_BITS,
-    N_ECMP,
     N_HOSTS,
     N_KINDS,
-    N_SI,
     N_SLOTS,
     N_WORDS,
     NONE,
     NOW,
     PER_LOSS,
+    PFC_HIGH,
     PK_FEEDBACK,
     Row,
     Rows,
 )
+from fanfold.sim.loop.tables import Tables, look_up
 from fanfold.sim.loop.words import SIZE, shrink, take_body, word_pkt
 
 PAUSE_SHARE = 8
@@ -62,15 +62,14 @@ MARKED = 200
 class Bier(NamedTuple):
     """What BFRs know and keep. R = routers, T = R * n_si * all tables, B = rows of bytes.
 
-    nbr_of: (T, bits), f_bm: (T, P + 2, W): kernels/tables.py. heads: (T, P + 2) bytes of labels
-    by table and neighbour + 1, where there are trees. bfrs: (R,) NODE_ROW of the kernels.
+    tables: filled as they are looked at. heads: (T, P + 2) bytes of labels by table and
+    neighbour + 1, where there are trees. bfrs: (R,) NODE_ROW of the kernels.
     slots, words, events, ready: slot tables of all BFRs side by side, (R * S, ...), (R, ...).
     drops: (N_DROPS,) bad FEEDBACK. scratch: (4, W). copy_nbr, copy_bits: of one packet. bodies:
     (B, bytes) of FEEDBACK packets under way.
     """
 
-    nbr_of: I64
-    f_bm: U64
+    tables: Tables
     heads: I64
     bfrs: Rows
     slots: Rows
@@ -125,12 +124,12 @@ def on_fan(
     if bier.bfrs[r]["folds"] != 0:
         arm_fan(q, links, nodes, pkts, pkt_bits, fans, bier, p, node)
     pkt["ttl"] -= 1
-    table = (r * q[N_SI] + si) * q[N_ECMP] + pkt["path"]
+    table = look_up(q, links, nodes, bier.tables, r, si, pkt["path"])
     n = replicate(
         pkt_bits[p],
         n_words,
-        bier.nbr_of[table],
-        bier.f_bm[table],
+        bier.tables.nbr_of[table],
+        bier.tables.f_bm[table],
         bier.copy_nbr,
         bier.copy_bits,
     )
@@ -151,12 +150,33 @@ def on_fan(
         if fan["is_tree"] != 0:
             relabel(q, pkts[copy], bier.heads[table, nbr + 1])
         bier.copy_nbr[c] = copy * SIZE + nbr
+    if q[PFC_HIGH] > 0:
+        hold_once(links, pkts, bier.copy_nbr, n, out)
     for c in range(n):
         if bier.copy_nbr[c] > 0:
-            send(q, links, pkts, bier.copy_nbr[c] // SIZE, out + bier.copy_nbr[c] % SIZE)
+            pass_on(q, links, pkts, bier.copy_nbr[c] // SIZE, out + bier.copy_nbr[c] % SIZE)
     if not used:
         nodes[node]["n_dead"] += pkt["n"]
         free_pkt(q, pkts, p)
+
+
+@kernel
+def hold_once(links: Rows, pkts: Rows, copies: I64, n: int, out: int) -> None:
+    """PFC: copies of one packet count once for the link it came by: that in the longest queue.
+
+    Args:
+        copies: packet * SIZE + neighbour of each, 0 and less for none. out: before port 1.
+    """
+    most, last = -1, NONE
+    for c in range(n):
+        if copies[c] > 0:
+            port = links[out + copies[c] % SIZE]
+            waits = port["queued"] + (port["paused"] << 40)
+            if waits > most:
+                most, last = waits, c
+    for c in range(n):
+        if copies[c] > 0 and c != last:
+            pkts[copies[c] // SIZE]["link"] = NONE
 
 
 @kernel
@@ -280,13 +300,13 @@ def on_word(
             return
         body[3] -= 1  # TTL
     bfir = fans[pkt["stream"]]["bfir_id"] - 1
-    table = (r * q[N_SI] + bfir // q[N_BITS]) * q[N_ECMP]
-    nbr = bier.nbr_of[table, bfir % q[N_BITS]]
+    table = look_up(q, links, nodes, bier.tables, r, bfir // q[N_BITS], 0)
+    nbr = bier.tables.nbr_of[table, bfir % q[N_BITS]]
     if nbr == NULL_NBR:
         nodes[node]["n_dead"] += 1
         free_pkt(q, pkts, p)
         return
-    send(q, links, pkts, p, nodes[node]["first_out"] + nbr - 1)
+    pass_on(q, links, pkts, p, nodes[node]["first_out"] + nbr - 1)
 
 
 @kernel

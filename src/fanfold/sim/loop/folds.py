@@ -30,21 +30,23 @@ from fanfold.kernels.vat import (
 from fanfold.kernels.vat_packet import expire_arrays, take_fold
 from fanfold.sim.loop.blocks import fold_pkt
 from fanfold.sim.loop.events import push
-from fanfold.sim.loop.fans import Bier
-from fanfold.sim.loop.ports import free_pkt, send, send_made
+from fanfold.sim.loop.fans import Bier, hold_once
+from fanfold.sim.loop.ports import follow, free_pkt, pass_on, send_made
 from fanfold.sim.loop.rows import (
     EV_ARRAYS,
-    N_ECMP,
+    N_DEALT,
     N_HOSTS,
     N_KINDS,
     N_OPEN,
-    N_SI,
     N_WORDS,
+    NONE,
     NOW,
+    PFC_HIGH,
     World,
 )
 from fanfold.sim.loop.sum_rows import Sums, clock_of, ports_of, time_of, vats_of
-from fanfold.sim.loop.words import take_body
+from fanfold.sim.loop.tables import look_up
+from fanfold.sim.loop.words import SIZE, take_body
 
 REST_PS = 1_000_000_000
 """Between two looks at all slots of a BFR."""
@@ -66,7 +68,9 @@ def on_fold(
     body = bier.bodies[pkt["path"]]
     one = rows[pkt["stream"]]
     sums.bifts.ids[0] = one["bift_id"]
-    sums.bifts.first[0] = (r * q[N_SI] + one["si"]) * q[N_ECMP]
+    sums.bifts.first[0] = look_up(q, links, world.nodes, bier.tables, r, one["si"], 0)
+    for e in range(1, q[N_DEALT]):
+        look_up(q, links, world.nodes, bier.tables, r, one["si"], e)
     if not is_for_slots(body, fold_at(n_words)):
         walk(q, world, bier, sums, rows, p, node)
         return
@@ -127,7 +131,7 @@ def do_all(
         port, size = vats.todo[k, 2], vats.todo[k, 3]
         if what == DO_PASS:
             went_on = True
-            send(q, world.links, world.pkts, p, out + port)
+            pass_on(q, world.links, world.pkts, p, out + port)
         elif what == DO_UP:
             copy = copy_of(q, world.pkts, bier, rows, vats.room[which], size)
             send_made(q, world.links, world.pkts, copy, out + port, p)
@@ -140,7 +144,7 @@ def do_all(
             send_made(q, world.links, world.pkts, copy, out + port, p)
         else:
             copy_words(sums.scratch[0], vats.todo_bits[k], q[N_WORDS])
-            fan_out(q, world, bier, sums, rows, vats.small[which], size, node, p)
+            fan_out(q, world, bier, sums, rows, vats.small[which], size, node, p, NONE)
     vats.n_todo[0] = 0
     return went_on
 
@@ -162,7 +166,7 @@ def walk(q: I64, world: World, bier: Bier, sums: Sums, rows: Rows, p: int, node:
     n_words = q[N_WORDS]
     body[TTL_AT] -= 1
     read_bits(body, BITS_AT, n_words, sums.scratch[0])
-    fan_out(q, world, bier, sums, rows, body, pkt["si"], node, p)
+    fan_out(q, world, bier, sums, rows, body, pkt["si"], node, p, pkt["link"])
     free_pkt(q, world.pkts, p)
 
 
@@ -177,10 +181,13 @@ def fan_out(
     size: int,
     node: int,
     of: int,
+    came: int,
 ) -> None:
     """Copies of a packet to ``sums.scratch[0]``, consumed, along the BFR's table.
 
-    of: record that it was made of, NONE for none.
+    Args:
+        of: record that it was made of, NONE for none. came: link that PFC counts it for, NONE
+            where this BFR made it.
     """
     n_words = q[N_WORDS]
     entropy = read_u32(packet, 4) & 0xFFFFF
@@ -188,8 +195,8 @@ def fan_out(
     n = replicate(
         sums.scratch[0],
         n_words,
-        bier.nbr_of[table],
-        bier.f_bm[table],
+        bier.tables.nbr_of[table],
+        bier.tables.f_bm[table],
         bier.copy_nbr,
         bier.copy_bits,
     )
@@ -204,7 +211,16 @@ def fan_out(
         copy_octets(body, 0, packet, 0, size)
         write_bits(body, BITS_AT, n_words, bier.copy_bits[c])
         copy = fold_pkt(q, world.pkts, rows, row, body, size)
-        send_made(q, world.links, world.pkts, copy, out + nbr, of)
+        follow(q, world.pkts, copy, of)
+        if q[PFC_HIGH] > 0:
+            world.pkts[copy]["link"] = came
+        bier.copy_nbr[c] = copy * SIZE + nbr
+    if q[PFC_HIGH] > 0:
+        hold_once(world.links, world.pkts, bier.copy_nbr, n, out)
+    for c in range(n):
+        if bier.copy_nbr[c] > 0:
+            copy = bier.copy_nbr[c] // SIZE
+            pass_on(q, world.links, world.pkts, copy, out + bier.copy_nbr[c] % SIZE)
 
 
 @kernel
@@ -227,7 +243,7 @@ def fan_result(
     scope, only = packet[fan + 18], read_u16(packet, fan + 16)
     if scope == SCOPE_ALL or vats.slots[which]["n_bytes"] == 0:
         copy_words(sums.scratch[0], vats.todo_bits[k], n_words)
-        fan_out(q, world, bier, sums, rows, packet, vats.todo[k, 3], node, of)
+        fan_out(q, world, bier, sums, rows, packet, vats.todo[k, 3], node, of, NONE)
         return
     rest = sums.scratch[1]
     at = (only - 1) % (64 * n_words)
@@ -243,11 +259,11 @@ def fan_result(
             continue
         copy_words(sums.scratch[0], rest, n_words)
         if part == 0:
-            fan_out(q, world, bier, sums, rows, packet, vats.todo[k, 3], node, of)
+            fan_out(q, world, bier, sums, rows, packet, vats.todo[k, 3], node, of, NONE)
             continue
         head = fan + FOLD_BYTES
         empty = vats.small[k]  # not in use beside a result
         copy_octets(empty, 0, packet, 0, head)
         empty[fan + 2] |= FLAG_EMPTY
         seal_inner(empty, 0, head, n_words)
-        fan_out(q, world, bier, sums, rows, empty, head, node, of)
+        fan_out(q, world, bier, sums, rows, empty, head, node, of, NONE)

@@ -37,6 +37,7 @@ from fanfold.sim.loop.rows import (
     PK_FAN,
     PK_FEEDBACK,
     PK_FOLD_WORD,
+    QUEUED,
     SWITCH_PS,
     TRIM,
     Row,
@@ -124,14 +125,30 @@ def send(q: I64, links: Rows, pkts: Rows, p: int, at: int) -> None:
 
 
 @kernel
-def send_made(q: I64, links: Rows, pkts: Rows, p: int, at: int, of: int) -> None:
-    """Put a record onto link ``at`` that was made of record ``of``, NONE for of none.
+def pass_on(q: I64, links: Rows, pkts: Rows, p: int, at: int) -> None:
+    """Give a record to a router's port, fused or queued."""
+    if q[QUEUED] != 0:
+        enqueue(q, links, pkts, p, at)
+    else:
+        send(q, links, pkts, p, at)
 
-    With cut-through the rest of that one may still be coming: no link is to overtake it.
+
+@kernel
+def send_made(q: I64, links: Rows, pkts: Rows, p: int, at: int, of: int) -> None:
+    """Put a record onto link ``at`` that was made of record ``of``, NONE for of none."""
+    follow(q, pkts, p, of)
+    pass_on(q, links, pkts, p, at)
+
+
+@kernel
+def follow(q: I64, pkts: Rows, p: int, of: int) -> None:
+    """Let a record not overtake what it was made of: with cut-through that may still come in.
+
+    In a queued port it counts for no link.
     """
     if of != NONE:
-        pkts[p]["span_ps"], pkts[p]["link"] = pkts[of]["span_ps"], pkts[of]["link"]
-    send(q, links, pkts, p, at)
+        pkts[p]["span_ps"] = pkts[of]["span_ps"]
+        pkts[p]["link"] = pkts[of]["link"] if q[QUEUED] == 0 else NONE
 
 
 @kernel
@@ -197,7 +214,7 @@ def enqueue(q: I64, links: Rows, pkts: Rows, p: int, at: int) -> None:
         link["drops"] += pkt["n"]
         free_pkt(q, pkts, p)
         return
-    is_data = pkt["kind"] == PK_DATA and pkt["trimmed"] == 0
+    is_data = traffic_class(pkt) < 2 and pkt["trimmed"] == 0
     if is_data and q[LIMIT_BYTES] > 0 and link["queued"] + pkt["bytes"] > q[LIMIT_BYTES]:
         if q[TRIM] == 0:
             link["drops"] += pkt["n"]

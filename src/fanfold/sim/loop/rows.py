@@ -400,8 +400,10 @@ class World(NamedTuple):
     AT_MAIL,
     AT_BODIES,
     N_BODIES,
+    N_DEALT,
+    IS_FLAT,
     HEAD_FIELDS,
-) = range(72)
+) = range(74)
 
 # What the slow plane is told: kind, and two numbers.
 MAIL_SENT = 0  # fan, job: its last packet left

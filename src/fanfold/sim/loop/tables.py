@@ -1,66 +1,90 @@
 """BIFTs of all routers from the routes: the tables that ``replicate`` reads (RFC 8279 6.4).
 
-One path for each BFER and table, as ``fanfold.topo.bift.pick_nbr`` deals them out.
+One path for each BFER and table, as ``fanfold.topo.bift.pick_nbr`` deals them out. A table is
+filled when it is first looked at: a fan passes few of the BFRs of a large net.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 
 from fanfold.kernels.jit import kernel
 from fanfold.kernels.octets import ONE
 from fanfold.kernels.tables import NULL_NBR
-from fanfold.sim.loop.rows import HERE, I32, I64, U64, Rows
+from fanfold.sim.loop.rows import (
+    HERE,
+    I32,
+    I64,
+    IS_FLAT,
+    N_DEALT,
+    N_ECMP,
+    N_HOSTS,
+    N_SETS,
+    N_SI,
+    U8,
+    U64,
+    Rows,
+)
+
+
+class Tables(NamedTuple):
+    """R = routers, T = R * n_si * all tables, G = groups of hosts, P = ports, W = words.
+
+    nbr_of: (T, bits), f_bm: (T, P + 2, W): kernels/tables.py. is_filled: (T,). way, hops:
+    (R, G) and sets: of the routes. host_of: (n_si * bits,) host of each BFR-id - 1, or -1.
+    """
+
+    nbr_of: I64
+    f_bm: U64
+    is_filled: U8
+    way: I32
+    hops: I64
+    sets: I32
+    host_of: I64
 
 
 @kernel
-def fill_bifts(
-    way: I32,
-    hops: I64,
-    sets: I32,
-    n_sets: int,
-    links: Rows,
-    nodes: Rows,
-    host_of: I64,
-    n_hosts: int,
-    n_si: int,
-    n_ecmp: int,
-    stride: int,
-    is_flat: bool,
-    nbr_of: I64,
-    f_bm: U64,
-) -> None:
-    """Fill nbr_of (T, bits) and f_bm (T, P + 2, W) of every router.
+def look_up(q: I64, links: Rows, nodes: Rows, tables: Tables, r: int, si: int, e: int) -> int:
+    """Table e of router r and one SI: those that ECMP deals out first, trees after them."""
+    table = (r * q[N_SI] + si) * q[N_ECMP] + e
+    if tables.is_filled[table] == 0:
+        tables.is_filled[table] = 1
+        if e < q[N_DEALT]:
+            fill_bift(q, links, nodes, tables, r, si, e)
+    return table
 
-    way, hops: (R, G). host_of: (n_si * bits,) host of each BFR-id - 1, or -1. stride: tables
-    of a router and SI; those beyond ``n_ecmp`` are trees.
-    """
-    n_bits = nbr_of.shape[1]
-    for r in range(way.shape[0]):
-        out = nodes[n_hosts + r]["first_out"]
-        for b in range(host_of.shape[0]):
-            host = host_of[b]
-            si, k = b // n_bits, b % n_bits
-            for e in range(n_ecmp):
-                table = (r * n_si + si) * stride + e
-                nbr = NULL_NBR
-                if host >= 0:
-                    nbr = port_to(
-                        way,
-                        hops,
-                        sets,
-                        n_sets,
-                        links,
-                        nodes,
-                        host,
-                        r,
-                        n_hosts,
-                        e,
-                        n_ecmp,
-                        is_flat,
-                    )
-                    if nbr > 0:
-                        nbr -= out
-                nbr_of[table, k] = nbr
-                f_bm[table, nbr + 1, k // 64] |= ONE << np.uint64(k % 64)
+
+@kernel
+def fill_bift(
+    q: I64, links: Rows, nodes: Rows, tables: Tables, r: int, si: int, e: int
+) -> None:
+    """Fill one table that is all zero."""
+    table = (r * q[N_SI] + si) * q[N_ECMP] + e
+    nbr_of, f_bm = tables.nbr_of[table], tables.f_bm[table]
+    n_bits = nbr_of.shape[0]
+    out = nodes[q[N_HOSTS] + r]["first_out"]
+    for k in range(n_bits):
+        host = tables.host_of[si * n_bits + k]
+        nbr = NULL_NBR
+        if host >= 0:
+            nbr = port_to(
+                tables.way,
+                tables.hops,
+                tables.sets,
+                q[N_SETS],
+                links,
+                nodes,
+                host,
+                r,
+                q[N_HOSTS],
+                e,
+                q[N_DEALT],
+                q[IS_FLAT] != 0,
+            )
+            if nbr > 0:
+                nbr -= out
+        nbr_of[k] = nbr
+        f_bm[nbr + 1, k // 64] |= ONE << np.uint64(k % 64)
 
 
 @kernel
