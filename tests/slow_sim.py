@@ -20,7 +20,7 @@ class Slow(Fans):
         self.now = self.n_caused = 0
         self.events, self.letters = [], deque()
         self.free, self.period, self.wake = defaultdict(int), {}, {}
-        self.control, self.ring = defaultdict(deque), defaultdict(deque)
+        self.control, self.ring, self.being_sent = defaultdict(deque), defaultdict(deque), set()
         self.carried = [[0, 0] for _ in net.src]
         self.item_ps, self.host_ps = [-1] * len(items), [0] * net.n_hosts
         self.slots, self.connections = {}, defaultdict(deque)
@@ -87,13 +87,14 @@ class Slow(Fans):
     # A host's port: control first, then streams in turn, one packet each (section 4).
 
     def join(self, one):
-        """Who was served last has its next turn after a new one."""
+        """After all that wait; who is being sent waits again when its packet has left."""
         ring = self.ring[one.nic]
         if all(other is not one for other in ring):
-            ring.insert(len(ring) - 1 if ring else 0, one)
+            ring.insert(len(ring) - (one.nic in self.being_sent), one)
 
     def leave(self, one):
-        assert self.ring[one.nic].pop() is one  # it was served just now
+        self.ring[one.nic].pop()  # it was served just now
+        self.being_sent.discard(one.nic)
 
     def look(self, nic):
         """A port looks for work when it is free."""
@@ -116,6 +117,7 @@ class Slow(Fans):
             self.launch(control.popleft(), nic, self.now)
         elif ring:
             ring.rotate(-1)
+            self.being_sent.add(nic)
             one = ring[-1]
             packet = self.next_of_fan(one) if one.is_fan else self.next_of(one)
             self.launch(packet, nic, self.now)

@@ -206,8 +206,8 @@ PLANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         "src/fanfold/sim/loop/nic.py",
-        '    before = streams[last]["back"]\n    st["ring"] = last\n',
-        '    before = streams[last]["ring"]\n    st["ring"] = last\n',
+        '    before = streams[last]["back"]\n    if link["waits"] != 0:\n',
+        '    before = streams[last]["ring"]\n    if link["waits"] != 0:\n',
         "tests/sim/test_validation_ports.py::test_equal_times_keep_the_order_of_items",
     ),
     (

@@ -46,7 +46,7 @@ def _sift(q: I64, at: int, n: int, row: tuple[int, int, int]) -> None:
 
 
 def join(links: Rows, streams: Rows, s: int) -> None:
-    """As ``sim.loop.nic.join``: a stream is served last in the round of its port."""
+    """As ``sim.loop.nic.join``: a stream takes its turn after all that wait."""
     st = streams[s]
     if st["active"]:
         return
@@ -55,8 +55,12 @@ def join(links: Rows, streams: Rows, s: int) -> None:
     last = int(link["ring"])
     if last == r.NONE:
         st["ring"] = st["back"] = link["ring"] = s
+        link["waits"] = 1
         return
     before = int(streams[last]["back"])
+    if link["waits"]:
+        before, last = last, int(streams[last]["ring"])
+        link["ring"] = s
     st["ring"], st["back"] = last, before
     streams[before]["ring"] = streams[last]["back"] = s
 

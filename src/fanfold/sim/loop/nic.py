@@ -46,7 +46,10 @@ from fanfold.sim.loop.rows import (
 
 @kernel
 def join(links: Rows, streams: Rows, s: int) -> None:
-    """Let a stream take its turn at its port."""
+    """Let a stream take its turn at its port: after all that wait there.
+
+    The one that is being sent waits again only when its packet has left.
+    """
     st = streams[s]
     if st["active"] != 0:
         return
@@ -57,8 +60,13 @@ def join(links: Rows, streams: Rows, s: int) -> None:
         st["ring"] = s
         st["back"] = s
         link["ring"] = s
+        link["waits"] = 1
         return
     before = streams[last]["back"]
+    if link["waits"] != 0:
+        before = last
+        last = streams[last]["ring"]
+        link["ring"] = s
     st["ring"] = last
     st["back"] = before
     streams[before]["ring"] = s
@@ -78,6 +86,7 @@ def part(links: Rows, streams: Rows, s: int) -> None:
     streams[st["ring"]]["back"] = st["back"]
     if link["ring"] == s:
         link["ring"] = st["back"]
+        link["waits"] = 1
 
 
 @kernel
@@ -152,6 +161,7 @@ def pick(q: I64, links: Rows, streams: Rows, at: int) -> int:
         when = streams[s]["next_ps"]
         if when <= now:
             link["ring"] = s
+            link["waits"] = 0
             return s
         nearest = min(nearest, when)
         if s == last:

@@ -77,7 +77,8 @@ LINK_ROW = np.dtype(
         ("loss_ppb", np.int32),
         ("up", np.int32),
         # A host's port.
-        ("ring", np.int64),  # stream served last, NONE
+        ("ring", np.int64),  # stream whose turn comes last, NONE
+        ("waits", np.int64),  # that one is not the one being sent
         ("first_ctl", np.int64),  # queue served first
         ("last_ctl", np.int64),
         ("wake_ps", np.int64),

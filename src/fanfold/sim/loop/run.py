@@ -88,6 +88,9 @@ from fanfold.sim.loop.unicast import (
 )
 from fanfold.sim.loop.words import echo, on_word_home
 
+FEW = 64
+"""Records of a sprayed message that spread by themselves."""
+
 
 @kernel
 def run(
@@ -272,8 +275,10 @@ def next_link(world: World, q: I64, streams: Rows, p: int, node: int) -> int:
         at = q[N_SETS] + 1 + first
         if n > 1:
             path = pkt["path"]
-            at += path % n
             pkt["path"] = path // n
+            if pkt["n"] > 1 and st["path_step"] != 0 and st["n_recs"] < FEW:
+                return idlest(q, world, at, n, path % n)
+            at += path % n
         return i64(world.sets[at])
     if k == HERE:
         last = st["dst_link"] if down else st["src_link"]
@@ -285,6 +290,22 @@ def next_link(world: World, q: I64, streams: Rows, p: int, node: int) -> int:
             if world.links[u]["dst"] == node:
                 return i64(world.links[u]["reverse"])
     return NONE
+
+
+@kernel
+def idlest(q: I64, world: World, first: int, n: int, turn: int) -> int:
+    """Of n equal links the one that is free first, from the one whose turn it is on.
+
+    Packets of a message spread evenly over all of them. A message of few records cannot: each
+    goes where it disturbs least.
+    """
+    best, when = i64(world.sets[first + turn]), NEVER_PS
+    for k in range(n):
+        at = i64(world.sets[first + (turn + k) % n])
+        free = max(i64(world.links[at]["free_ps"]), q[NOW])
+        if free < when:
+            best, when = at, free
+    return best
 
 
 @kernel
