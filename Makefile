@@ -13,6 +13,7 @@
 #   make torch-suite  PyTorch's own tests of process groups at 4 and 8 ranks, gloo beside
 #   make clusters one sweep here, on a Slurm of this machine and on a Dask, with workers killed; needs Debian's Slurm
 #   make twins   200 scenarios of chance by the packet simulator and by a slow one in plain Python
+#   make rungs   how far trains and flow are off packets, measured anew; 4 minutes
 #   make plants  planted faults of the laws, each of which must turn a test red; part of make test
 
 PYTHON ?= python3
@@ -38,7 +39,7 @@ PYTEST := timeout --signal=INT --kill-after=60 $(STEP_S) $(BIN)/pytest
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test bench lint nojit jit fuzz figures hostile chaos plants torch-suite clusters twins readme lock clean
+.PHONY: help demo test bench lint nojit jit fuzz figures hostile chaos plants torch-suite clusters twins rungs readme lock clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -86,7 +87,10 @@ clusters: $(VENV)/.dev
 	$(BIN)/python tests/cluster/sweep.py
 
 twins: $(VENV)/.dev
-	FANFOLD_TWINS=$${FANFOLD_TWINS:-200} $(PYTEST) tests/sim/test_slow_twin.py
+	FANFOLD_TWINS=$${FANFOLD_TWINS:-200} $(PYTEST) tests/sim/test_slow_twin.py tests/unit/scenario/test_rung_bounds.py
+
+rungs: $(VENV)/.dev
+	$(BIN)/python tests/rung_errors.py
 
 plants: $(VENV)/.dev
 	$(BIN)/python -u tests/style/plants.py

@@ -431,6 +431,7 @@ def _keep(
         transport=scenario.settings.transport,
         loss_ppb=scenario.settings.loss_ppb,
         left_out=left_out(outcome.fidelity, scenario.settings),
+        error_ppm=job.choice.error_ppm,
         planes=planes_note(program, int(stage.net.plane.max(initial=0)) + 1),
         setup=program.setup,
         n_sums=len(program.sums),

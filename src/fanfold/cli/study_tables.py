@@ -14,6 +14,7 @@ from fanfold.live.clock import now_ps
 from fanfold.results.query import Row
 from fanfold.run import Run
 from fanfold.scenario.fidelity import Choice
+from fanfold.scenario.rung_bounds import bound_text
 from fanfold.units import PS_PER_SECOND, format_duration, format_size
 
 _COLUMNS = (
@@ -181,6 +182,8 @@ def _why(row: Row) -> str:
         "flow": "shares of links",
     }
     told = [f"{labels[row['fidelity']]}: {row['fidelity_why']}"]
+    if row["fidelity"] != "packet" and not row["left_out"]:
+        told.append(bound_text(row["error_ppm"]))
     if row["left_out"]:
         told.append(f"not ranked: {row['left_out']}")
     if row["planes"]:

@@ -10,6 +10,7 @@ from fanfold.report.amounts import format_times, format_value
 from fanfold.report.ranking import best_first
 from fanfold.results import query
 from fanfold.results.store import DIGESTS, SCENARIO, Store
+from fanfold.scenario.rung_bounds import bound_text
 from fanfold.scenario.scenario import MATRIX_SCHEME, Scenario, load_scenario
 from fanfold.scenario.settings import Settings
 from fanfold.schemes.catalog import CATALOG
@@ -143,13 +144,14 @@ def _row(row: query.Row) -> Row:
     train = f"train of {row['segment_pkts']}"
     fidelity = train if row["fidelity"] == "train" else row["fidelity"]
     lacks = row["left_out"]
+    bound = "" if lacks or row["fidelity"] == "packet" else bound_text(row["error_ppm"])
     return Row(
         row["scheme"],
         {},
         fidelity=fidelity,
         run_id=row["run_id"],
         values=values,
-        note="; ".join(filter(None, (lacks, row["planes"]))),
+        note="; ".join(filter(None, (lacks, bound, row["planes"]))),
         unranked=lacks,
     )
 

@@ -36,7 +36,7 @@ class Task(NamedTuple):
 
     fans: source, number of receivers and bytes of each. setup: time, messages, bytes, entries
     and most entries of a router, of the trees that had to be there first. left_out: of the
-    settings, by the rung that ran.
+    settings, by the rung that ran. error_ppm: of that rung at most.
     """
 
     scheme: str
@@ -52,6 +52,7 @@ class Task(NamedTuple):
     transport: str
     loss_ppb: int
     left_out: str = ""
+    error_ppm: int = NONE
     planes: str = ""
     setup: tuple[int, int, int, int, int] = (0, 0, 0, 0, 0)
     busy_ps: int = 0
@@ -83,6 +84,7 @@ def _runs(place: Place, task: Task, outcome: Outcome) -> Mapping[str, Values]:
         "fidelity": outcome.fidelity,
         "fidelity_why": task.fidelity_why,
         "segment_pkts": task.segment_pkts,
+        "error_ppm": task.error_ppm,
         "left_out": task.left_out,
         "planes": task.planes,
         "transport": task.transport,

@@ -56,6 +56,7 @@ RUNS = Table(
         _text("fidelity", "packet, train or flow"),
         _text("fidelity_why", "asked for, or the work that decided it"),
         _int("segment_pkts", "packets", "moved as one record, at most; 0 at flow fidelity"),
+        _int("error_ppm", "ppm", "off packets at most, as measured; -1: nothing alike was"),
         _text("left_out", "what was asked for and this rung has not; then it is not ranked"),
         _text("planes", "where fans and sums use one plane of several"),
         _text("transport", "of unicast messages: roce, ndp or plain"),

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from fanfold.errors import ConfigError
 from fanfold.ids import MAX_BFR_ID
+from fanfold.scenario.rung_bounds import UNKNOWN, bound_ppm, bound_text
 from fanfold.scenario.scenario import Fidelity
 from fanfold.scenario.settings import Settings
 from fanfold.scenario.sum_words import n_blocks
@@ -41,19 +42,22 @@ _CONTROL = {"plain": 1, "roce": 1, "ndp": 2}
 class Choice(NamedTuple):
     """A rung, the packets of a train (1 at packet, 0 at flow), why, and what it would be.
 
-    n_hops: packets times links, without loss.
+    n_hops: packets times links, without loss. error_ppm: how far the rung is off packets at
+    most, as measured where both were run; UNKNOWN where nothing alike was, or where it leaves
+    out what packets have.
     """
 
     rung: Rung
     segment_pkts: int
     why: str
     n_hops: int
+    error_ppm: int = UNKNOWN
 
 
 def choose(
     asked: Fidelity, net: Net, routes: Routes, program: Program, settings: Settings
 ) -> Choice:
-    """The finest rung whose work is within MAX_RECORDS, or the one that was asked for.
+    """Packets, or of what is within MAX_RECORDS the rung with the least error; or as asked.
 
     Raises:
         ConfigError: packets asked for of sums in installed trees.
@@ -68,7 +72,10 @@ def choose(
     else:
         rung, why = asked, "asked for"
     segments: dict[Rung, int] = {"packet": 1, "train": work.segment(MAX_RECORDS), "flow": 0}
-    return Choice(rung, segments[rung], why, n_hops)
+    error = UNKNOWN
+    if left_out(rung, settings) == "":
+        error = bound_ppm(net, program, settings, segments[rung])
+    return Choice(rung, segments[rung], why, n_hops, error)
 
 
 def _by_work(work: "Work", n_hops: int, are_trains: bool) -> tuple[Rung, str]:
@@ -82,10 +89,16 @@ def _by_work(work: "Work", n_hops: int, are_trains: bool) -> tuple[Rung, str]:
         return "packet", f"{hops}, at most {limit:,}"
     if not are_trains:
         return "flow", f"{hops}, over {limit:,}; loss and full queues are not in it"
-    n_records = work.records(work.segment(limit))
-    if n_records <= limit:
-        return "train", f"{hops}, {n_records:,} as trains, at most {limit:,}"
-    return "flow", f"{hops}, {n_records:,} even as trains, over {limit:,}"
+    segment = work.segment(limit)
+    n_records = work.records(segment)
+    if n_records > limit:
+        return "flow", f"{hops}, {n_records:,} even as trains, over {limit:,}"
+    held = work.net, work.program, work.settings
+    train, flow = (bound_ppm(*held, n) for n in (segment, 0))
+    bounds = f"trains of {segment} {bound_text(train)}, flow {bound_text(flow)}"
+    is_flow = flow != UNKNOWN and (flow < train or train == UNKNOWN)
+    why = f"{hops}, over {limit:,}; {bounds}"
+    return ("flow" if is_flow else "train"), why
 
 
 def _lack(program: Program, net: Net) -> str:

@@ -12,6 +12,7 @@ from fanfold.errors import ConfigError
 from fanfold.results.outcome import Outcome
 from fanfold.run import Job, Stage, simulate_job
 from fanfold.scenario.fidelity import Choice, choose
+from fanfold.scenario.rung_bounds import bound_ppm
 from fanfold.scenario.scenario import Fidelity, Scenario
 from fanfold.scenario.settings import Settings
 from fanfold.scenario.width import WIDTHS
@@ -159,7 +160,8 @@ def _choose(asked: Fidelity, stage: Stage, program: Program, settings: Settings)
     if asked != "auto" or not is_long or settings.loss_ppb:
         return choice
     why = f"about {choice.n_hops:,} packet hops, over {MOST_HOPS:,} of a study"
-    return Choice("flow", 0, why, choice.n_hops)
+    error = bound_ppm(stage.net, program, settings, 0)
+    return Choice("flow", 0, why, choice.n_hops, error)
 
 
 def settings_of(

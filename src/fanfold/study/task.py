@@ -238,6 +238,7 @@ def _keep(
         transport="plain",
         loss_ppb=settings.loss_ppb,
         left_out=left_out(most.outcome.fidelity, settings),
+        error_ppm=most.choice.error_ppm,
         setup=program.setup,
         n_sums=len(program.sums),
     )

@@ -7,6 +7,7 @@ from fanfold.errors import ConfigError
 from fanfold.scenario import fidelity
 from fanfold.scenario.fidelity import Work, are_trains_exact, choose, distances
 from fanfold.scenario.ranks import place_ranks, sources_of
+from fanfold.scenario.rung_bounds import UNKNOWN, bound_text
 from fanfold.scenario.scenario import Workload
 from fanfold.scenario.settings import Settings
 from fanfold.schemes.catalog import CATALOG, scheme_of
@@ -117,6 +118,8 @@ def test_the_finest_fidelity_within_the_limit(
     limit: int, rung: str, segment: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fidelity, "MAX_RECORDS", limit)
+    # trains better than flow, whatever was measured
+    monkeypatch.setattr(fidelity, "bound_ppm", lambda *of: 2 if of[3] == 0 else 1)
     program = build_program(messages((0, 15, 4096 * 100)), NO_EDGES)
     choice = choose("auto", NET, ROUTES, program, SETTINGS)
     assert (choice.rung, choice.segment_pkts) == (rung, segment)
@@ -124,6 +127,23 @@ def test_the_finest_fidelity_within_the_limit(
     for asked in ("packet", "train", "flow"):
         told = choose(asked, NET, ROUTES, program, SETTINGS)
         assert (told.rung, told.why) == (asked, "asked for")
+
+
+@pytest.mark.parametrize(
+    ("train", "flow", "rung"),
+    [(20, 10, "flow"), (10, 20, "train"), (10, 10, "train"), (UNKNOWN, 10, "flow"),
+     (10, UNKNOWN, "train"), (UNKNOWN, UNKNOWN, "train")],
+)  # fmt: skip
+def test_of_trains_and_flow_the_one_with_the_smaller_bound(
+    train: int, flow: int, rung: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fidelity, "MAX_RECORDS", 2 * 6 * 49)
+    bounds = {1: 0, 4: train, 0: flow}
+    monkeypatch.setattr(fidelity, "bound_ppm", lambda *of: bounds[of[3]])
+    program = build_program(messages((0, 15, 4096 * 100)), NO_EDGES)
+    choice = choose("auto", NET, ROUTES, program, SETTINGS)
+    assert (choice.rung, choice.error_ppm) == (rung, train if rung == "train" else flow)
+    assert f"trains of 4 {bound_text(train)}, flow {bound_text(flow)}" in choice.why
 
 
 @pytest.mark.parametrize(
