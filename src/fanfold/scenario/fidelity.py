@@ -73,7 +73,7 @@ def choose(
         rung, why = asked, "asked for"
     segments: dict[Rung, int] = {"packet": 1, "train": work.segment(MAX_RECORDS), "flow": 0}
     error = UNKNOWN
-    if left_out(rung, settings) == "":
+    if left_out(rung, settings) == "" and not has_installed(program):
         error = bound_ppm(net, program, settings, segments[rung])
     return Choice(rung, segments[rung], why, n_hops, error)
 

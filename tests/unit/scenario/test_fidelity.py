@@ -7,7 +7,7 @@ from fanfold.errors import ConfigError
 from fanfold.scenario import fidelity
 from fanfold.scenario.fidelity import Work, are_trains_exact, choose, distances
 from fanfold.scenario.ranks import place_ranks, sources_of
-from fanfold.scenario.rung_bounds import UNKNOWN, bound_text
+from fanfold.scenario.rung_bounds import UNKNOWN, bound_ppm, bound_text
 from fanfold.scenario.scenario import Workload
 from fanfold.scenario.settings import Settings
 from fanfold.schemes.catalog import CATALOG, scheme_of
@@ -72,7 +72,8 @@ def test_sums_of_installed_trees_go_by_flow_only() -> None:
     work = Collective("all_reduce", 4096, (0, 1, 2, 3))
     program = scheme_of("sharp").build(work, site=Site(NET, TreeSettings()))
     for asked in ("auto", "flow"):
-        assert choose(asked, NET, ROUTES, program, SETTINGS).rung == "flow"
+        choice = choose(asked, NET, ROUTES, program, SETTINGS)
+        assert (choice.rung, choice.error_ppm) == ("flow", UNKNOWN)
     for asked in ("packet", "train"):
         with pytest.raises(ConfigError, match=f"workload.kind: got .*{asked}"):
             choose(asked, NET, ROUTES, program, SETTINGS)
@@ -172,7 +173,8 @@ def test_a_dozen_schemes_at_the_limit_end_within_a_minute() -> None:
     assert 12 * fidelity.MAX_RECORDS * 2 <= 60 * 4_000_000  # two events a record
 
 
-def test_of_a_thousand_hosts_and_64_mib_only_unfolded_words_need_flow() -> None:
+def test_a_thousand_hosts_and_64_mib_go_by_the_rung_that_is_off_least() -> None:
+    """Flow for messages, whose trains meet at ports; trains of a few packets for a fan."""
     net = build_named_net("fat-tree:k=16")
     routes = build_routes(net)
     work = Collective("broadcast", 64 << 20, tuple(range(1024)))
@@ -181,9 +183,10 @@ def test_of_a_thousand_hosts_and_64_mib_only_unfolded_words_need_flow() -> None:
             options = SchemeOptions(compact=True)
             program = scheme.build(work, options, Site(net, TreeSettings()))
             choice = choose("auto", net, routes, program, SETTINGS)
-            is_flooded = bool(program.fans) and not program.folds
-            assert choice.rung == ("flow" if is_flooded else "train"), scheme.name
+            assert choice.rung == ("train" if program.folds else "flow"), scheme.name
             assert choice.segment_pkts <= 32
+            train, flow = (bound_ppm(net, program, SETTINGS, n) for n in (8, 0))
+            assert choice.error_ppm == (train if program.folds else flow)
 
 
 def test_ranks_stand_as_asked() -> None:

@@ -60,7 +60,6 @@ def test_cells_of_the_table_hold(row: tuple[str, str]) -> None:
 @for_compiled
 @pytest.mark.parametrize("first", range(0, N_CASES, 10))
 def test_scenarios_of_chance_lie_within_their_bound(first: int) -> None:
-    """Others than the table was made of."""
     for seed in range(first, first + 10):
         one = case(seed)
         net, program, settings = one.net, one.program(), one.settings
