@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -55,6 +56,9 @@ def up(
     config: Annotated[
         Path | None, typer.Option(help="fabric TOML instead of a leaf-spine")
     ] = None,
+    rings: Annotated[
+        bool, typer.Option(help="arrays between ranks and BFRs by shared memory")
+    ] = True,
     as_json: Json = False,
 ) -> None:
     """Start a leaf-spine lab, or the fabric of a TOML file, on loopback addresses."""
@@ -71,7 +75,7 @@ def up(
     geometry_of(fabric.mtu, fabric.bitstring_bits)
     require_mtu(fabric)
     with telling(PATIENCE_S) as say:
-        told = lab.up(fabric, make_lab_host, say)
+        told = lab.up(fabric, partial(make_lab_host, has_rings=rings), say)
     if as_json:
         up_now = {"lab": name, "nodes": len(fabric.nodes), "log": str(lab.log)}
         print(json.dumps(up_now | told))

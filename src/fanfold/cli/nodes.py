@@ -36,10 +36,12 @@ def make_host(
     fsync: bool = False,
     tell: Tell | None = None,
     max_bytes: int | None = None,
+    has_rings: bool = True,
 ) -> Host:
     """A node with the role its description names; ``tell`` hears of each push and failure."""
     if fabric.by_name[name].role == "bfr":
-        return _watched(Host(fabric, name, Limits(), None, door), fabric, tell)
+        host = Host(fabric, name, Limits(), None, door, has_rings=has_rings)
+        return _watched(host, fabric, tell)
     stride, n_psn = geometry_of(fabric.mtu, fabric.bitstring_bits)
     limits = Limits(
         blocks=N_BLOCKS, block_bytes=stride * n_psn, follows=N_FOLLOWS, chunks=N_CHUNKS
@@ -60,10 +62,14 @@ def _watched(host: Host, fabric: Fabric, tell: Tell | None) -> Host:
     return host
 
 
-def make_lab_host(fabric: Fabric, name: str, door: Path, folder: Path) -> Host:
+def make_lab_host(
+    fabric: Fabric, name: str, door: Path, folder: Path, *, has_rings: bool = True
+) -> Host:
     """A node of a lab on this machine; in the lab's log, its stderr, it says who it is."""
 
     def tell(line: str) -> None:
         log_line(f"{name}: {line}")
 
-    return make_host(fabric, name, door, folder, max_bytes=LAB_BYTES, tell=tell)
+    return make_host(
+        fabric, name, door, folder, max_bytes=LAB_BYTES, tell=tell, has_rings=has_rings
+    )

@@ -24,7 +24,7 @@ from fanfold.kernels.words import unmark_block
 from fanfold.live import rank_loop as loop
 from fanfold.live import rank_state as st
 from fanfold.live.clock import now_ps
-from fanfold.live.rank import Batch, RankEnd
+from fanfold.live.rank import Batch, RankEnd, Room
 from fanfold.live.rank_late import HAVE_LATE, LEFT_OUT, NO_MEMBER, OVERTAKEN
 from fanfold.live.rank_state import NOTHING
 from fanfold.units import PS_PER_SECOND
@@ -127,6 +127,7 @@ class Session:
         self.n_shrunk = 0
         self.n_partial = 0
         self.n_flushed = 0
+        self._first = Room()
 
     def do(
         self,
@@ -281,9 +282,9 @@ class Session:
         if len(own) <= room:
             return batch._replace(first=near[: len(own)]), late
         kind = KIND_BYTES if form.code_bytes == 1 else KIND_F16
-        first = np.concatenate(
-            [near[:room], self._largest(ask.name, own[room:], kind, until_ps)]
-        )
+        first = self._first.of(len(own))
+        first[:room] = near[:room]
+        self._largest(ask.name, own[room:], kind, until_ps, first[room:])
         return batch._replace(first=first), {*late, *self._inside().missing}
 
     def _agree_asked(
@@ -350,14 +351,20 @@ class Session:
         return out if is_over else None
 
     def _largest(
-        self, name: str, src: NDArray[np.uint8], kind: int, until_ps: int
+        self,
+        name: str,
+        src: NDArray[np.uint8],
+        kind: int,
+        until_ps: int,
+        out: NDArray[np.uint8] | None = None,
     ) -> NDArray[np.uint8]:
         """Bytes of the largest of each value over all ranks.
 
         Args:
             kind: what the bytes are; KIND_F16 for positive 16-bit integers, of the same order.
+            out: where they go, fresh memory where it is None.
         """
-        out = np.zeros_like(src)
+        out = np.zeros_like(src) if out is None else out
         blocks = build_blocks([Segment(0, 0, src.nbytes)], self.end.block_bytes)
         none = np.zeros(0, np.int64)
         self._run(name, Batch(kind, OP_MAX, blocks, src, out, none), until_ps)
@@ -442,12 +449,14 @@ class Session:
         marks = self.end.state.marks
         rows = batch.blocks[bad]
         late = self.end.state.have[bad] & HAVE_LATE != 0
+        unmarked = self.end.state.codes[bad] & st.MARKED == 0
         width = form.value_bytes
         counts = rows[:, st.B_BYTES] // width
         starts = np.cumsum(counts) - counts
         srcs = [NOTHING if at == NOTHING else int(at) // width for at in rows[:, st.B_SRC]]
-        for at, n in zip(rows[late, st.B_SRC], counts[late], strict=True):
-            marks[int(at) // width : int(at) // width + n] = 0  # its values are not inside
+        empty = (late | unmarked) & (rows[:, st.B_SRC] != NOTHING)
+        for at, n in zip(rows[empty, st.B_SRC], counts[empty], strict=True):
+            marks[int(at) // width : int(at) // width + n] = 0  # finite, or not inside
         triples = zip(srcs, starts, counts, strict=True)
         segments = [Segment(src, int(at), int(n)) for src, at, n in triples]
         found = np.zeros(int(counts.sum()), np.uint8)

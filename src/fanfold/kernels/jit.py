@@ -7,6 +7,7 @@ versions of numba and Python and whether bounds are checked: a changed callee is
 stale, and a change in one package compiles nothing again in another.
 """
 
+import ctypes
 import functools
 import hashlib
 import sys
@@ -34,6 +35,7 @@ _COMPILED: dict[str, tuple[str, ...]] = {
         "kernels/*.py",
         "live/syscalls.py",
         "live/sock.py",
+        "live/rings.py",
         "live/exits.py",
         "live/arrays.py",
         "live/pump.py",
@@ -138,3 +140,56 @@ def _none(address: np.uint64) -> None:
 
 prefetch = cast("Callable[[np.uint64], None]", intrinsic(_prefetch) if JIT else _none)
 """Bring the line of an address to the cache, inside kernels; without JIT nothing."""
+
+
+def _load_word(typing: Any, address: Any) -> Any:
+    """A load that is made once, and nothing that follows before it."""
+
+    def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        place = builder.inttoptr(args[0], ir.IntType(64).as_pointer())
+        return builder.load_atomic(place, "acquire", 8)
+
+    return types.int64(types.uint64), lower
+
+
+def _store_word(typing: Any, address: Any, value: Any) -> Any:
+    """A store that is made once, and nothing that precedes after it."""
+
+    def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        place = builder.inttoptr(args[0], ir.IntType(64).as_pointer())
+        builder.store_atomic(args[1], place, "release", 8)
+        return context.get_dummy_value()
+
+    return types.void(types.uint64, types.int64), lower
+
+
+def _fence(typing: Any) -> Any:
+    """Stores before it are seen by others before loads after it are made."""
+
+    def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        builder.fence("seq_cst")
+        return context.get_dummy_value()
+
+    return types.void(), lower
+
+
+def _load_plain(address: np.uint64) -> int:
+    return ctypes.c_int64.from_address(int(address)).value
+
+
+def _store_plain(address: np.uint64, value: int) -> None:
+    ctypes.c_int64.from_address(int(address)).value = int(value)
+
+
+def _no_fence() -> None:
+    """The interpreter is slower than any store buffer."""
+
+
+load_word = cast("Callable[[np.uint64], int]", intrinsic(_load_word) if JIT else _load_plain)
+"""64-bit word at an address of memory that other processes write; inside kernels."""
+store_word = cast(
+    "Callable[[np.uint64, int], None]", intrinsic(_store_word) if JIT else _store_plain
+)
+"""Write such a word: who reads it sees all that was written before; inside kernels."""
+fence: Callable[[], None] = cast("Any", intrinsic(_fence) if JIT else _no_fence)
+"""Between a store and a load of what another process stores; inside kernels."""

@@ -40,6 +40,7 @@ from fanfold.kernels.vat import (
 )
 from fanfold.kernels.vat_packet import expire_arrays, take_fold
 from fanfold.live.exits import FULL, KEPT, aim, count_sent, send_iov
+from fanfold.live.rings import channel_to, put
 from fanfold.live.sock import (
     END,
     GSO,
@@ -205,6 +206,11 @@ def send_many(
     sock: Sock, n: int, size: int, port: int, dport: int, ports: Ports, counters: Counters
 ) -> None:
     """Send ``n`` packets of ``size`` bytes, one to an entry of ``iov_out``, and count them."""
+    c = channel_to(sock, port, dport)
+    if c >= 0 and put(sock, c, n, size):
+        for _ in range(n):
+            count_sent(counters, port, CLASS_FOLD, -1, size)
+        return
     aim(sock, ports.addr[port], dport)
     if sock.ints[GSO] != 0:
         code = send_iov(sock, port, n, n, size)

@@ -10,10 +10,12 @@ sockaddr_in, packets and bytes as one word, bytes of a packet), then its packets
 
 import numpy as np
 
+from fanfold.kernels.codes import CLASS_FOLD
 from fanfold.kernels.jit import i64, kernel
 from fanfold.kernels.layout import UNDERLAY_BYTES
 from fanfold.kernels.octets import copy_octets
 from fanfold.kernels.state import U8, Counters, Plan
+from fanfold.live.rings import channel_to, put
 from fanfold.live.sock import GSO, ROOM_CAME, WAITING, Sock, now
 from fanfold.live.syscalls import (
     EAGAIN,
@@ -271,6 +273,58 @@ def post(sock: Sock, port: int, addr: int, dport: int, packet: U8) -> bool:
 
 
 @kernel
+def point_run(
+    sock: Sock, buf: U8, port: int, lo: int, hi: int, first: int, seg: int, n: int, plan: Plan
+) -> int:
+    """Let the iovecs be copies ``lo`` to ``hi`` of a port; how many iovecs."""
+    starts = plan.pkt[port]
+    base = np.uint64(buf.ctypes.data)
+    n_iov = 0
+    i = lo
+    while i < hi:
+        at = first + starts[i] * seg
+        n_pkts = min(plan.run[starts[i]], hi - i)
+        size = np.uint64(min(n_pkts * seg, n - at))
+        if i > lo and starts[i] == starts[i - 1] + 1:
+            sock.iov_out[2 * n_iov - 1] += size
+        else:
+            sock.iov_out[2 * n_iov] = base + np.uint64(at)
+            sock.iov_out[2 * n_iov + 1] = size
+            n_iov += 1
+        i += n_pkts
+    return n_iov
+
+
+@kernel
+def put_run(
+    sock: Sock,
+    buf: U8,
+    port: int,
+    lo: int,
+    hi: int,
+    first: int,
+    seg: int,
+    n: int,
+    plan: Plan,
+    counters: Counters,
+) -> bool:
+    """Put copies of results into a neighbour's ring and count them; False where none takes it.
+
+    Only arrays travel by rings: what regulates a push is the fill of sockets.
+    """
+    if plan.kind[plan.pkt[port, lo]] != CLASS_FOLD:
+        return False
+    c = channel_to(sock, port, plan.dport[port, lo])
+    if c < 0:
+        return False
+    n_iov = point_run(sock, buf, port, lo, hi, first, seg, n, plan)
+    if not put(sock, c, n_iov, seg):
+        return False
+    count_run(counters, port, plan, lo, hi, seg, n - first)
+    return True
+
+
+@kernel
 def send_run(
     sock: Sock,
     buf: U8,
@@ -293,19 +347,7 @@ def send_run(
     starts = plan.pkt[port]
     base = np.uint64(buf.ctypes.data)
     if sock.ints[GSO] != 0:
-        n_iov = 0
-        i = lo
-        while i < hi:
-            at = first + starts[i] * seg
-            n_pkts = min(plan.run[starts[i]], hi - i)
-            size = np.uint64(min(n_pkts * seg, n - at))
-            if i > lo and starts[i] == starts[i - 1] + 1:
-                sock.iov_out[2 * n_iov - 1] += size
-            else:
-                sock.iov_out[2 * n_iov] = base + np.uint64(at)
-                sock.iov_out[2 * n_iov + 1] = size
-                n_iov += 1
-            i += n_pkts
+        n_iov = point_run(sock, buf, port, lo, hi, first, seg, n, plan)
         code = send_iov(sock, port, n_iov, hi - lo, seg)
         if code <= KEPT:
             count_run(counters, port, plan, lo, hi, seg, n - first)

@@ -11,6 +11,7 @@ from fanfold.errors import ConfigError
 from fanfold.impair import Impairment, apply
 from fanfold.kernels.vat_rows import open_vat
 from fanfold.live.capture import WHOLE, Capture
+from fanfold.live.channels import is_near
 from fanfold.live.clock import now_ps
 from fanfold.live.control import Commands, Handler, open_local, open_tcp
 from fanfold.live.ports import (
@@ -22,11 +23,14 @@ from fanfold.live.ports import (
     open_socket,
     time_arrivals,
 )
+from fanfold.live.ring_door import RingDoor
 from fanfold.live.station import Role, Station
 from fanfold.live.status import status_of
 from fanfold.topo.fabric import Fabric
 from fanfold.wire import bitstring
 
+MOST_CHANNELS = 64
+"""Of a BFR; whom it has none for sends to its socket."""
 MakeRole = Callable[[Fabric, str, Station], Role]
 
 
@@ -36,6 +40,7 @@ class Host:
     Args:
         fabric, name: which node. limits: its memory. make_role: what it does beyond forwarding,
         None for a BFR. door: Unix socket for every command; None: TCP at its own address.
+        has_rings: a BFR on a loopback address takes channels of shared memory.
     """
 
     def __init__(
@@ -45,6 +50,8 @@ class Host:
         limits: Limits,
         make_role: MakeRole | None,
         door: Path | None,
+        *,
+        has_rings: bool = True,
     ) -> None:
         if name not in fabric.by_name:
             raise ConfigError("node", name, ", ".join(fabric.by_name))
@@ -53,7 +60,12 @@ class Host:
         check_mtu(fabric, name)
         sock = open_socket(node.address, fabric.port, name)
         state = build_node_state(fabric, name, limits)
-        self.station = Station(sock, build_sock(sock, len(state.ports.addr)), state, None)
+        has_rings = has_rings and node.role == "bfr" and is_near(node.address)
+        io = build_sock(
+            sock, len(state.ports.addr), n_channels=MOST_CHANNELS if has_rings else 0
+        )
+        self.station = Station(sock, io, state, None)
+        self.rings: RingDoor | None = None
         if make_role is not None:
             self.station.role = make_role(fabric, name, self.station)
         self.capture: Capture | None = None
@@ -67,6 +79,8 @@ class Host:
             "vat": self._vat,
         }
         self.commands = Commands(handlers, self.station.wake)
+        if has_rings:
+            self.rings = RingDoor(fabric, name, io, self.station.wake, self._is_sound)
         self.station.on_pump.append(self._after_pump)
         self._close_door = (
             open_local(door, self.commands)
@@ -91,6 +105,8 @@ class Host:
         """Give sockets and files back."""
         self._end_capture()
         self._close_door()
+        if self.rings is not None:
+            self.rings.close()
         self.station.close()
 
     def _stop(self, number: int, frame: object) -> None:
@@ -100,8 +116,14 @@ class Host:
 
     def _after_pump(self) -> None:
         self.commands.run_waiting()
+        if self.rings is not None:
+            self.rings.take_waiting()
         if self.capture is not None:
             self.capture.drain()
+
+    def _is_sound(self, port: int) -> bool:
+        """No impairment befalls what comes in by a port."""
+        return not self.station.node.mishaps.ports[port]["active"]
 
     def _status(self, request: dict[str, Any]) -> dict[str, Any]:
         del request
@@ -115,6 +137,8 @@ class Host:
             impairment = Impairment(**links.get(neighbour, {}))
             stream = f"link/{neighbour}-{self.name}"
             apply(self.station.node.mishaps, port, impairment, int(request["seed"]), stream)
+            if self.rings is not None and not self._is_sound(port):
+                self.rings.leave(port)
             if impairment.needs_times():
                 time_arrivals(self.station.sock)
         return {"ok": True}

@@ -32,6 +32,7 @@ from fanfold.kernels.vat import NO_LIMIT, Vats, build_vats
 from fanfold.kernels.vouch import FIRST_PORT
 from fanfold.live import pump as p
 from fanfold.live import sock as s
+from fanfold.live.channels import build_room, build_rows
 from fanfold.live.clock import start_ps
 from fanfold.live.exits import QUEUE_BYTES
 from fanfold.live.syscalls import SO_TIMESTAMPNS, SOL_UDP, UDP_GRO, UDP_SEGMENT
@@ -161,17 +162,22 @@ def time_arrivals(sock: socket.socket) -> None:
 
 
 def build_sock(
-    sock: socket.socket, n_ports: int = 2, *, offload: bool = True, tap_bytes: int = 64
+    sock: socket.socket,
+    n_ports: int = 2,
+    *,
+    offload: bool = True,
+    tap_bytes: int = 64,
+    n_channels: int = 0,
 ) -> s.Sock:
     """Arrays for one socket's calls; addresses of arrays are written into the headers once.
 
-    n_ports: of the node, its own port 0 included.
+    n_ports: of the node, its own port 0 included. n_channels: of shared memory, at most.
     """
     name_in, name_out = np.zeros(16, np.uint8), np.zeros(16, np.uint8)
     name_out[:2] = np.frombuffer(struct.pack("=H", socket.AF_INET), np.uint8)
     ctl_in, ctl_out = np.zeros(64, np.uint8), np.zeros(24, np.uint8)
     ctl_out[:16] = np.frombuffer(struct.pack("=QII", 18, SOL_UDP, UDP_SEGMENT), np.uint8)
-    buf = np.zeros(s.BUF_BYTES, np.uint8)
+    buf = build_room(n_channels)
     iov_in, iov_out = np.zeros(2, np.uint64), np.zeros(2 * (MAX_PKTS + 2), np.uint64)
     iov_in[0] = buf.ctypes.data
     msg_in, msg_out = np.zeros(7, np.uint64), np.zeros(7, np.uint64)
@@ -181,7 +187,7 @@ def build_sock(
     ints[s.FD] = sock.fileno()
     ints[s.GSO] = int(offload and enable_offload(sock))
     ints[s.START_PS] = start_ps()
-    ints[s.HELD_DUE] = NEVER_PS
+    ints[s.HELD_DUE], ints[s.BELL_FD] = NEVER_PS, -1
     return s.Sock(
         ints=ints,
         buf=buf,
@@ -200,8 +206,10 @@ def build_sock(
         tap=np.zeros(tap_bytes, np.uint8),
         exits=open_exits(sock, n_ports),
         rings=np.zeros((n_ports, QUEUE_BYTES), np.uint8),
-        polls=np.zeros(n_ports + 2, np.int64),
+        polls=np.zeros(n_ports + n_channels + 3, np.int64),
         error=np.zeros(1, np.int64),
+        channels=build_rows(n_channels),
+        bell=np.zeros(1, np.int64),
     )
 
 

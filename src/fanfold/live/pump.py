@@ -22,6 +22,7 @@ from fanfold.kernels.frame import check_bier, classify
 from fanfold.kernels.jit import kernel
 from fanfold.kernels.layout import BIER_PORT, MAX_PSN, UNDERLAY_BYTES
 from fanfold.kernels.mishap import Mishaps, impair, release
+from fanfold.kernels.octets import copy_octets
 from fanfold.kernels.slots import expire
 from fanfold.kernels.state import U8, Counters, Fold, Plan, Ports, Rows
 from fanfold.kernels.tables import Bifts
@@ -32,10 +33,13 @@ from fanfold.live.exits import (
     count_sent,
     drain,
     pressure_at,
+    put_run,
     send_packet,
     send_run,
 )
+from fanfold.live.rings import next_in, wait_for
 from fanfold.live.sock import (
+    BASE,
     DROPS_SEEN,
     EMPTY_PS,
     END,
@@ -56,9 +60,7 @@ from fanfold.live.sock import (
     Sock,
     came_at,
     now,
-    receive,
     tap_packets,
-    wait_for,
 )
 from fanfold.live.syscalls import (
     SO_MEMINFO,
@@ -164,8 +166,9 @@ def send_plan(sock: Sock, buf: U8, first: int, seg: int, n: int, node: Node) -> 
             hi = send_end(plan, port, lo, seg, n - first)
             if sock.ints[TAPPING] != 0:
                 tap_sent(sock, buf, first, seg, n, port, lo, hi, node)
-            aim(sock, node.ports.addr[port], plan.dport[port, lo])
-            send_run(sock, buf, port, lo, hi, first, seg, n, plan, node.counters)
+            if not put_run(sock, buf, port, lo, hi, first, seg, n, plan, node.counters):
+                aim(sock, node.ports.addr[port], plan.dport[port, lo])
+                send_run(sock, buf, port, lo, hi, first, seg, n, plan, node.counters)
             lo = hi
 
 
@@ -216,7 +219,7 @@ def flow_row(counters: Counters, key: int) -> int:
 
 @kernel
 def next_block(sock: Sock, node: Node, when: int) -> bool:
-    """Bring the next block into hand: a held one that is due, else one from the socket."""
+    """Bring the next block into hand: a held one that is due, else one from a neighbour."""
     ints = sock.ints
     if node.mishaps.n_held[0] > 0 and ints[HELD_DUE] <= when:
         n = release(sock.buf, when, node.mishaps, sock.found)
@@ -225,17 +228,20 @@ def next_block(sock: Sock, node: Node, when: int) -> bool:
             ints[SEG], ints[PORT] = sock.found[1], sock.found[0]
             ints[NEXT], ints[END] = 0, n
             return True
-    n = receive(sock)
+    n = next_in(sock)
     if n < 0:
         ints[EMPTY_PS] = when
         return False
-    ints[NEXT], ints[END] = 0, n
+    ints[NEXT], ints[END] = ints[BASE], ints[BASE] + n
     ints[PORT] = port_of(node.ports, ints[PEER_ADDR])
     if ints[PORT] < 0:
         node.counters.drops[DROP_UNKNOWN_PEER] += (n + ints[SEG] - 1) // ints[SEG]
-        ints[END] = 0
+        ints[END] = ints[NEXT]
         return True
     if node.mishaps.ports[ints[PORT]]["active"] != 0:
+        if ints[BASE] != 0:
+            copy_octets(sock.buf, 0, sock.buf, ints[BASE], n)
+        ints[NEXT] = 0
         ints[END] = impair(
             sock.buf,
             n,
@@ -248,12 +254,12 @@ def next_block(sock: Sock, node: Node, when: int) -> bool:
         )
         if node.mishaps.n_held[0] > 0:
             ints[HELD_DUE] = min(ints[HELD_DUE], when)
-    if sock.ints[TAPPING] != 0 and ints[END] > 0:
+    if sock.ints[TAPPING] != 0 and ints[END] > ints[NEXT]:
         tap_packets(
             sock,
             sock.buf,
-            0,
-            ints[END],
+            ints[NEXT],
+            ints[END] - ints[NEXT],
             ints[SEG],
             ints[PORT],
             TAP_IN,
@@ -274,7 +280,7 @@ def tell_pressure(sock: Sock, node: Node, when: int) -> None:
     """
     port, seg, end = sock.ints[PORT], sock.ints[SEG], sock.ints[END]
     pressure = pressure_at(sock, port, when)
-    at = 0
+    at = sock.ints[NEXT]
     while pressure > 0 and at < end:
         size = min(seg, end - at)
         t = check_bier(sock.buf, at, size, node.bifts.ids, node.bifts.n_words)

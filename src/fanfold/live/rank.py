@@ -27,6 +27,7 @@ from fanfold.live import rank_loop as loop
 from fanfold.live import rank_state as st
 from fanfold.live import rank_words as words
 from fanfold.live import sock as s
+from fanfold.live.channels import Channels, is_near
 from fanfold.live.clock import now_ps
 from fanfold.live.ports import build_sock, check_mtu, close_exits, open_socket, time_arrivals
 from fanfold.live.rank_build import bits_of, block_bytes_of, build_rank, check_root
@@ -43,6 +44,11 @@ FEW = 8
 QUIET_PS = 10 * PS_PER_SECOND
 """After so long without a word rank 0 arms the tree again before it sends: BFRs that need slots
 take them from groups that are idle for long."""
+OFFER_PS = PS_PER_SECOND
+MOST_PAUSE_PS = 32 * PS_PER_SECOND
+"""Between two offers of a channel to a BFR that has taken none: twice as long each time."""
+ANSWER_S = 0.1
+"""For a BFR that is to take a channel, at first; what takes longer goes by the socket."""
 SAID_TIMES = 3
 PORT_BASE = 20_000
 N_PORTS = 12_000
@@ -99,6 +105,22 @@ class Batch(NamedTuple):
     first: U8 = np.zeros(0, np.uint8)
 
 
+class Room:
+    """Bytes of no value that are kept from one operation to the next.
+
+    Fresh memory for each operation costs a fault for each page of it.
+    """
+
+    def __init__(self) -> None:
+        self._bytes = np.zeros(0, np.uint8)
+
+    def of(self, n: int) -> U8:
+        """So many of them."""
+        if len(self._bytes) < n:
+            self._bytes = np.empty(n, np.uint8)
+        return self._bytes[:n]
+
+
 NO_BATCH = Batch(
     KIND_F32,
     OP_SUM,
@@ -149,7 +171,12 @@ class RankEnd:
         if port < FIRST_PORT:
             raise ConfigError("port", port, f"{FIRST_PORT}..65535")
         self.sock = open_socket(me.address, port, f"rank {rank} on {me.name}")
-        self.io = build_sock(self.sock, len(self.state.near) + 1)
+        ups = fabric.port_nodes(me.name)[1:]
+        n_near = sum(is_near(n.address) and n.role == "bfr" for n in ups)
+        self.io = build_sock(self.sock, len(self.state.near) + 1, n_channels=n_near)
+        self.channels = Channels(self.io)
+        self._marks, self._codes = Room(), Room()
+        self._offer_ps, self._pause_ps = 0, OFFER_PS
         self._wake, self._woken = socket.socketpair()
         self._wake.setblocking(False)
         self._woken.setblocking(False)
@@ -158,7 +185,10 @@ class RankEnd:
         self.drops = np.zeros(N_DROPS, np.int64)
         self.is_stopped = False
         self._is_recalled = False
+        self._is_impaired = False
         self._warm()
+        self._join_channels()
+        self.channels.wait(ANSWER_S)
 
     def _warm(self) -> None:
         """Compile or load what an operation calls: no deadline runs meanwhile."""
@@ -176,6 +206,24 @@ class RankEnd:
             unmark_block(KIND_F32, np.zeros(0, np.uint8), np.zeros(0, np.uint8))
             join_floats(OP_SUM, np.zeros(0), np.zeros(0))
 
+    def _join_channels(self) -> None:
+        """Offer a channel to each BFR beside this rank that has none, now and then."""
+        if len(self.channels) == len(self.io.channels):
+            self._pause_ps = OFFER_PS
+            return
+        now = now_ps()
+        if now < self._offer_ps:
+            return
+        self._offer_ps = now + self._pause_ps
+        self._pause_ps = min(2 * self._pause_ps, MOST_PAUSE_PS)
+        own = self.sock.getsockname()
+        ups = enumerate(self.fabric.port_nodes(self.name))
+        for port, n in ups:
+            if port == 0 or n.role != "bfr" or not is_near(n.address) or self._is_impaired:
+                continue
+            if self.channels.find(address_of(n.address), self.fabric.port) < 0:
+                self.channels.offer(n.address, self.fabric.port, own, port)
+
     def codes_of(self, batch: Batch) -> I64:
         """Exponent of the first window of blocks, this rank's own; NOT_FINITE may be added."""
         self._load(batch)
@@ -183,9 +231,9 @@ class RankEnd:
         return self.state.codes[: self.window]
 
     def first_codes(self, batch: Batch) -> U8:
-        """Exponents of this rank's values of the first window of blocks."""
+        """Exponents of this rank's values of the first window; kept until asked again."""
         self._load(batch)
-        out = np.zeros(int(st.first_bytes(self.state)), np.uint8)
+        out = self._codes.of(int(st.first_bytes(self.state)))
         st.first_codes(self.state, out)
         return out
 
@@ -210,7 +258,7 @@ class RankEnd:
             src=batch.src,
             dst=batch.dst,
             share=np.full(1, batch.share, np.float64),
-            marks=np.zeros(len(batch.src) // 2 if batch.kind <= KIND_F16 else 0, np.uint8),
+            marks=self._marks.of(len(batch.src) // 2 if batch.kind <= KIND_F16 else 0),
         )
 
     def run(self, batch: Batch, until_ps: int, *, may_end: bool = False) -> int:
@@ -219,6 +267,8 @@ class RankEnd:
         Args:
             may_end: ``recall`` ends it too; the same batch may be run later.
         """
+        self.channels.sweep()
+        self._join_channels()
         self._load(batch)
         st.code_first(self.state)
         if len(batch.first):
@@ -231,6 +281,7 @@ class RankEnd:
             code = loop.serve_rank(self.io, self.state, self.mishaps, self.drops, until_ps)
             if code == loop.WOKEN:
                 self._drain_wakes()
+                self.channels.sweep()
                 if not (self.is_stopped or (may_end and self._is_recalled)):
                     continue
                 self._is_recalled = False
@@ -315,7 +366,9 @@ class RankEnd:
     def impair(self, impairment: Impairment, seed: int) -> None:
         """Let an impairment befall what arrives at this rank, from every neighbour."""
         names = [n.name for n in self.fabric.port_nodes(self.name)]
+        self._is_impaired = True
         for port, name in enumerate(names[1:], start=1):
+            self.channels.leave(port)
             apply(self.mishaps, port, impairment, seed, f"link/{name}-{self.name}")
         if impairment.needs_times():
             time_arrivals(self.sock)
@@ -404,6 +457,7 @@ class RankEnd:
 
     def close(self) -> None:
         """Give the sockets back."""
+        self.channels.close()
         close_exits(self.io)
         self.sock.close()
         self._wake.close()

@@ -23,7 +23,7 @@ from fanfold.kernels.absorb import (
 from fanfold.kernels.codes import CLASS_FOLD
 from fanfold.kernels.frame import check_bier, classify, is_inner_sound
 from fanfold.kernels.jit import i64, kernel
-from fanfold.kernels.layout import FOLD_BYTES, KIND_SPREAD
+from fanfold.kernels.layout import BIER_PORT, FOLD_BYTES, KIND_SPREAD
 from fanfold.kernels.mishap import Mishaps, impair, release
 from fanfold.kernels.octets import ZERO, copy_octets, fetch, read_bits, read_u16, read_u32
 from fanfold.kernels.rank_timers import MOST_LOST, QUEUE_PS, REORDER_PS, note_round
@@ -64,17 +64,8 @@ from fanfold.live.rank_words import (
     send_out,
     up_port,
 )
-from fanfold.live.sock import (
-    HELD_DUE,
-    PEER_ADDR,
-    SEG,
-    SEND_BYTES,
-    Sock,
-    came_at,
-    now,
-    receive,
-    wait_for,
-)
+from fanfold.live.rings import channel_to, commit, next_in, reserve, wait_for
+from fanfold.live.sock import BASE, HELD_DUE, PEER_ADDR, SEG, SEND_BYTES, Sock, came_at, now
 
 DONE = 0
 LATE = 1
@@ -88,6 +79,7 @@ LEAST_SLOTS = 8
 REPAIR_QUEUE_PS = 10_000_000_000
 """As QUEUE_PS, while more than one block in FEW_ASKED is asked for: repairs wait there."""
 FEW_ASKED = 64
+RUN_MASK = 0xFFFFFFFF
 ENOUGH = 32
 """Blocks under way, however long round trips are."""
 
@@ -104,32 +96,49 @@ def may_send(rank: RankState) -> bool:
 
 @kernel
 def send_fresh(sock: Sock, rank: RankState) -> None:
-    """Send blocks that may go, equal sizes in one call."""
-    row, job = rank.row[0], rank.job[0]
+    """Send blocks that may go, equal sizes in one call, or written where a neighbour reads."""
     port = up_port(rank)
     while may_send(rank) and sock.exits[port]["used"] == 0:  # else: when the queue is empty
         when = now(sock)
-        at, seg, n_pkts = 0, 0, 0
-        while may_send(rank) and n_pkts < 60:
-            i = job["next"]
-            n = fold_at(row["n_words"]) + FOLD_BYTES + codes_bytes(rank, i + row["window"])
-            if rank.blocks[i, B_SRC] != NOTHING:
-                n += words_bytes(rank, i)
-            if at > 0 and (at + n > SEND_BYTES or n > seg):
-                break
-            size = write_block(rank, i, 0, sock.out, at)
-            slot = i % row["window"]
-            rank.ring[R_SENT, slot], rank.ring[R_ASKED, slot] = when, 0
-            rank.ring[R_TRIES, slot] = 0
-            job["next"] = i + 1
-            seg = size if at == 0 else seg
-            at += size
-            n_pkts += 1
-            if size < seg:
-                break
-        send_out(sock, rank, at, seg)
-        rank.counts[C_SENT] += n_pkts
-        rank.counts[C_SENT_BYTES] += at
+        c = channel_to(sock, port, BIER_PORT)
+        at = reserve(sock, c, SEND_BYTES) if c >= 0 else -1
+        if at >= 0:
+            wrote = write_run(rank, when, sock.buf, at)
+            commit(sock, c, wrote & RUN_MASK, wrote >> 32)
+        else:
+            wrote = write_run(rank, when, sock.out, 0)
+            send_out(sock, rank, wrote & RUN_MASK, wrote >> 32)
+
+
+@kernel
+def write_run(rank: RankState, when: int, out: U8, first: int) -> int:
+    """Packets of blocks that may go, of equal size but the last, at ``first`` of ``out``.
+
+    Returns:
+        Their bytes, and those of the first one times 2**32.
+    """
+    row, job = rank.row[0], rank.job[0]
+    at, seg, n_pkts = 0, 0, 0
+    while may_send(rank) and n_pkts < 60:
+        i = job["next"]
+        n = fold_at(row["n_words"]) + FOLD_BYTES + codes_bytes(rank, i + row["window"])
+        if rank.blocks[i, B_SRC] != NOTHING:
+            n += words_bytes(rank, i)
+        if at > 0 and (at + n > SEND_BYTES or n > seg):
+            break
+        size = write_block(rank, i, 0, out, first + at)
+        slot = i % row["window"]
+        rank.ring[R_SENT, slot], rank.ring[R_ASKED, slot] = when, 0
+        rank.ring[R_TRIES, slot] = 0
+        job["next"] = i + 1
+        seg = size if at == 0 else seg
+        at += size
+        n_pkts += 1
+        if size < seg:
+            break
+    rank.counts[C_SENT] += n_pkts
+    rank.counts[C_SENT_BYTES] += at
+    return at | (seg << 32)
 
 
 @kernel
@@ -263,12 +272,12 @@ def take_heard(sock: Sock, rank: RankState, buf: U8, at: int, when: int) -> None
 @kernel
 def take_block(sock: Sock, rank: RankState, n: int, when: int) -> None:
     """Take in the packets of a received block."""
-    seg = sock.ints[SEG]
+    seg, base = sock.ints[SEG], sock.ints[BASE]
     row = rank.row[0]
     at = 0
     while at < n:
         size = min(seg, n - at)
-        take_packet(sock, rank, at, size, when)
+        take_packet(sock, rank, base + at, size, when)
         at += seg
     row["heard_ps"] = when
 
@@ -347,10 +356,10 @@ def next_rank_block(
         n = release(sock.buf, when, mishaps, sock.found)
         sock.ints[HELD_DUE] = sock.found[2]
         if n > 0:
-            sock.ints[SEG] = sock.found[1]
+            sock.ints[BASE], sock.ints[SEG] = 0, sock.found[1]
             sock.ints[PEER_ADDR] = rank.near[sock.found[0] - 1]
             return n
-    n = receive(sock)
+    n = next_in(sock)
     if n < 0:
         return n
     port = is_near(rank, sock.ints[PEER_ADDR])
@@ -358,6 +367,9 @@ def next_rank_block(
         rank.counts[C_REFUSED] += 1
         return 0
     if mishaps.ports[port]["active"] != 0:
+        if sock.ints[BASE] != 0:
+            copy_octets(sock.buf, 0, sock.buf, sock.ints[BASE], n)
+            sock.ints[BASE] = 0
         came = came_at(sock, when)
         n = impair(sock.buf, n, sock.ints[SEG], port, when, mishaps, drops, came)
         if mishaps.n_held[0] > 0:

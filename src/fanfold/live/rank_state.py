@@ -90,6 +90,8 @@ B_BYTES = 2
 B_SCOPE = 3
 B_ONLY = 4
 N_COLUMNS = 5
+MARKED = NOT_FINITE << 1
+"""Of a code: what is not finite in the block stands in ``marks``; elsewhere are old bytes."""
 NOTHING = -1
 """Offset of a block that this rank does not send, or does not keep."""
 
@@ -125,7 +127,7 @@ class RankState(NamedTuple):
     NOT_FINITE; agreed: (w, C), exponents of values of the block of each place in the window;
     own: (C,) scratch; ring: (3, w); near: addresses of neighbours; ids, id_words: of the BIFT-
     ids; head: headers of a packet, then the BitString of all ranks and the climb; wide:
-    scratch; marks: one byte for each value of src that is not finite; src, dst: bytes of
+    scratch; marks: a byte for each value of src, in blocks that are MARKED; src, dst: bytes of
     the arrays; share: (1,), what sums are multiplied by; heard: (W,); at_root: (W,), whom
     the root has heard; told: (MAX_HOPS,), when the BFR so many hops behind this rank's own
     answered last, 0 never; live: (W,), members; lacking: (2, W), of rank_late; tally: (N,),
@@ -280,6 +282,7 @@ def write_block(rank: RankState, i: int, retry: int, out: U8, at: int) -> int:
         if rank.codes[i] & NOT_FINITE:
             flags |= FLAG_NOT_FINITE
             mark_own(rank, i)
+            rank.codes[i] |= MARKED
         pack_own(rank, i, out[at + size : at + size + n], retry)
         size += n
     if has_codes(rank):
@@ -348,4 +351,6 @@ def mark_own(rank: RankState, i: int) -> None:
     kind = rank.job[0]["kind"]
     at, n, width = rank.blocks[i, B_SRC], rank.blocks[i, B_BYTES], width_of(kind)
     marks = rank.marks[at // width : (at + n) // width]
+    for j in range(marks.shape[0]):
+        marks[j] = 0
     mark_block(kind, rank.src[at : at + n], marks, rank.wide)

@@ -55,6 +55,7 @@ from fanfold.live.rank_state import (
     R_TRIES,
     RankState,
 )
+from fanfold.live.rings import channel_to, put
 from fanfold.live.sock import GSO, Sock
 
 STALL_PS = 500_000_000_000
@@ -67,11 +68,14 @@ PROBE_AHEAD = 1 << 20
 @kernel
 def send_out(sock: Sock, rank: RankState, n: int, seg: int) -> None:
     """Send ``n`` bytes of ``sock.out``, packets of ``seg`` bytes, toward the root."""
-    aim(sock, rank.row[0]["up_addr"], BIER_PORT)
     n_pkts = (n + seg - 1) // seg
     sock.iov_out[0] = np.uint64(sock.out.ctypes.data)
     sock.iov_out[1] = np.uint64(n)
     port = up_port(rank)
+    c = channel_to(sock, port, BIER_PORT)
+    if c >= 0 and put(sock, c, 1, seg):
+        return
+    aim(sock, rank.row[0]["up_addr"], BIER_PORT)
     if sock.ints[GSO] != 0:
         code = send_iov(sock, port, 1, n_pkts, seg)
         if code > KEPT and (code == FULL or n_pkts == 1):

@@ -18,7 +18,6 @@ from fanfold.live.syscalls import (
     SOL_UDP,
     UDP_GRO,
     monotonic_ps,
-    ppoll,
     realtime_ns,
     recvmsg,
 )
@@ -27,9 +26,6 @@ BUF_BYTES = 1 << 17
 SEND_BYTES = 65_400  # payload of one send, below the 65,507 of UDP over IPv4
 GSO_PKTS = 64  # UDP_MAX_SEGMENTS of older kernels
 
-POLLIN = 1
-POLLOUT = 4
-MAX_SLEEP_PS = 250_000_000_000
 MOST_AGE_PS = 10_000_000_000_000
 """No packet waits longer for its process; the wall clock was set, rather."""
 
@@ -53,7 +49,14 @@ WAITING = 15  # ports whose queue holds something
 ROOM_CAME = 16  # a queue that somebody waits for is empty
 CAME_NS = 17  # when the block came, of CLOCK_REALTIME; 0 where nobody asked for that
 EMPTY_PS = 18  # when nothing waited last
-N_INTS = 20
+BASE = 19  # where the block in hand begins in ``buf``
+CHANNELS = 20  # rows of ``channels`` that may be in use
+CURSOR = 21  # which of them is looked at next; past the last: the socket
+BELL_FD = 22  # eventfd that neighbours write to
+RUNS_IN = 23  # blocks that came by rings,
+RUNS_OUT = 24  # that left by them,
+BROKEN = 25  # and rings that held what no neighbour writes
+N_INTS = 26
 
 EXIT_ROW = np.dtype(
     [
@@ -70,6 +73,26 @@ EXIT_ROW = np.dtype(
 )
 """What a port's packets leave by (exits.py)."""
 
+CHANNEL_ROW = np.dtype(
+    [
+        ("state", np.int64),
+        ("port", np.int64),  # of this node
+        ("addr", np.int64),  # of the neighbour
+        ("dport", np.int64),  # UDP port that packets for it are sent to
+        ("out_at", np.int64),  # where in ``buf`` is the page of the ring that it reads,
+        ("out_data", np.int64),
+        ("in_at", np.int64),  # and of the one that it writes
+        ("in_data", np.int64),
+        ("origin", np.int64),  # what ``head`` was when the ring was begun anew
+        ("head", np.int64),  # bytes ever written,
+        ("tail", np.int64),  # and read
+        ("held", np.int64),  # bytes of the block in hand
+        ("conn", np.int64),  # Unix socket to the neighbour: it lives
+        ("bell", np.int64),  # eventfd that wakes it
+    ]
+)
+"""A neighbour on this machine and the two rings shared with it (rings.py)."""
+
 TAP_HEAD = 24  # i64 time, u16 kept, u16 size, u8 port, u8 way, u16 peer port, u32 peer, pad
 TAP_IN = 1
 TAP_OUT = 2
@@ -79,7 +102,7 @@ class Sock(NamedTuple):
     """One socket and the memory its calls use; addresses of the arrays never change."""
 
     ints: I64  # (N_INTS,)
-    buf: U8  # block being received or looked at
+    buf: U8  # BUF_BYTES for the block from the socket, then the memory shared with neighbours
     out: U8  # feedback being written
     msg_in: U64  # struct msghdr as seven words
     msg_out: U64
@@ -95,8 +118,10 @@ class Sock(NamedTuple):
     tap: U8  # captured packets, waiting to be written
     exits: Rows  # (P,) of EXIT_ROW, row 0 unused
     rings: U8  # (P, QUEUE_BYTES): what waits for a port
-    polls: I64  # (P + 2,) struct pollfd
+    polls: I64  # (P + C + 3,) struct pollfd
     error: I64  # (1,)
+    channels: Rows  # (C,) of CHANNEL_ROW
+    bell: I64  # (1,) what is written to a bell and read from it
 
 
 @kernel
@@ -109,7 +134,7 @@ def now(sock: Sock) -> int:
 def receive(sock: Sock) -> int:
     """Next block into ``sock.buf``: bytes, or -1 when none waits.
 
-    Sets SEG, PEER_ADDR and CAME_NS.
+    Sets BASE, SEG, PEER_ADDR and CAME_NS.
     """
     sock.iov_in[1] = np.uint64(BUF_BYTES)
     sock.msg_in[1] = np.uint64(16)
@@ -117,6 +142,7 @@ def receive(sock: Sock) -> int:
     n = recvmsg(sock.ints[FD], np.uint64(sock.msg_in.ctypes.data), MSG_DONTWAIT)
     if n < 0:
         return -1
+    sock.ints[BASE] = 0
     sock.ints[SEG] = max(n, 1)
     sock.ints[CAME_NS] = 0
     n_words = i64(sock.msg_in[5]) >> 3
@@ -171,25 +197,3 @@ def aim(sock: Sock, addr: int, dport: int) -> None:
     a = sock.name_out
     a[2], a[3] = dport >> 8, dport & 0xFF
     a[4], a[5], a[6], a[7] = addr >> 24, (addr >> 16) & 0xFF, (addr >> 8) & 0xFF, addr & 0xFF
-
-
-@kernel
-def wait_for(sock: Sock, time_ps: int) -> bool:
-    """Sleep until there is something to do or time is over; True when somebody else calls.
-
-    To do: a packet is here, or a port with a queue takes more.
-    """
-    time_ps = min(time_ps, MAX_SLEEP_PS)
-    sock.spec[0] = time_ps // 1_000_000_000_000
-    sock.spec[1] = time_ps % 1_000_000_000_000 // 1000
-    polls = sock.polls
-    polls[0] = sock.ints[FD] | (POLLIN << 32)
-    polls[1] = sock.ints[WAKE_FD] | (POLLIN << 32)
-    n_polls = 2
-    if sock.ints[WAITING] > 0:
-        for p in range(1, sock.exits.shape[0]):
-            if sock.exits[p]["used"] > 0:
-                polls[n_polls] = sock.exits[p]["fd"] | (POLLOUT << 32)
-                n_polls += 1
-    n = ppoll(np.uint64(polls.ctypes.data), n_polls, np.uint64(sock.spec.ctypes.data))
-    return n < 0 or (polls[1] >> 48) != 0

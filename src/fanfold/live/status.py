@@ -7,6 +7,7 @@ import msgspec
 
 from fanfold.core.effects import DropReason, FoldEvent, TrafficClass, VatEvent
 from fanfold.live import pump as p
+from fanfold.live import rings
 from fanfold.live import sock as s
 from fanfold.topo.fabric import Fabric
 
@@ -84,6 +85,12 @@ def status_of(fabric: Fabric, name: str, io: s.Sock, node: p.Node) -> dict[str, 
         "pid": os.getpid(),
         "fabric": {key: getattr(fabric, key) for key in ALIKE},
         "offload": bool(io.ints[s.GSO]),
+        "rings": {
+            "channels": int((io.channels["state"] == rings.LIVE).sum()),
+            "blocks_in": int(io.ints[s.RUNS_IN]),
+            "blocks_out": int(io.ints[s.RUNS_OUT]),
+            "broken": int(io.ints[s.BROKEN]),
+        },
         "receive_buffer_bytes": int(io.mem[0]) >> 32,  # granted, as SO_MEMINFO says
         "links": {
             names[i]: {

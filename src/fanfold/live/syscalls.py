@@ -6,6 +6,7 @@ controllen, flags; seven 8-byte words.
 """
 
 import ctypes
+import mmap
 import os
 import signal
 
@@ -27,6 +28,8 @@ EAGAIN = 11
 EMSGSIZE = 90
 ENOBUFS = 105
 PR_SET_PDEATHSIG = 1
+MAP_FIXED = 0x10
+NO_RESERVE = 0x4000
 
 if JIT:
     _recvmsg = extern("recvmsg", "int64", "int32", "uint64", "int32")
@@ -36,6 +39,8 @@ if JIT:
     _clock_gettime = extern("clock_gettime", "int32", "int32", "uint64")
     _bcopy = extern("bcopy", "int64", "uint64", "uint64", "uint64")
     _errno_place = extern("__errno_location", "uint64")
+    _read = extern("read", "int64", "int32", "uint64", "uint64")
+    _write = extern("write", "int64", "int32", "uint64", "uint64")
 else:
     _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -52,6 +57,8 @@ else:
     _ppoll = _twin("ppoll", _i32, _u64, _u64, _u64, _u64)
     _clock_gettime = _twin("clock_gettime", _i32, _i32, _u64)
     _bcopy = _twin("bcopy", _i64, _u64, _u64, _u64)
+    _read = _twin("read", _i64, _i32, _u64, _u64)
+    _write = _twin("write", _i64, _i32, _u64, _u64)
 
     def _errno_place() -> int:
         _own_errno.value = ctypes.get_errno()  # a call through ctypes has put it there
@@ -85,6 +92,18 @@ def ppoll(fds: np.uint64, n_fds: int, timespec: np.uint64) -> int:
 
 
 @kernel
+def read_fd(fd: int, to: np.uint64, n: int) -> int:
+    """Bytes read, or -1."""
+    return _read(fd, to, np.uint64(n))
+
+
+@kernel
+def write_fd(fd: int, source: np.uint64, n: int) -> int:
+    """Bytes written, or -1."""
+    return _write(fd, source, np.uint64(n))
+
+
+@kernel
 def copy_memory(to: np.uint64, source: np.uint64, n: int) -> None:
     """Copy ``n`` bytes from one address to another."""
     _bcopy(source, to, np.uint64(n))
@@ -110,6 +129,28 @@ def realtime_ns(timespec: I64) -> int:
     """CLOCK_REALTIME in nanoseconds; ``timespec`` is scratch, (2,)."""
     _clock_gettime(CLOCK_REALTIME, np.uint64(timespec.ctypes.data))
     return timespec[0] * 1_000_000_000 + timespec[1]
+
+
+def map_over(address: int, n: int, fd: int) -> None:
+    """Let ``n`` bytes at a page's address be those of a file; -1: fresh ones of nobody's.
+
+    Raises:
+        OSError: the kernel refuses; what was there stays.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = [
+        ctypes.c_void_p,
+        ctypes.c_size_t,
+        ctypes.c_int,
+        ctypes.c_int,
+        ctypes.c_int,
+        ctypes.c_long,
+    ]
+    kind = mmap.MAP_SHARED if fd >= 0 else mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | NO_RESERVE
+    access = mmap.PROT_READ | mmap.PROT_WRITE
+    if libc.mmap(address, n, access, kind | MAP_FIXED, fd, 0) != address:
+        raise OSError(ctypes.get_errno(), "mmap")
 
 
 def end_with_parent(parent: int) -> None:

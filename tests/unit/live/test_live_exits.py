@@ -25,6 +25,7 @@ from fanfold.live.ports import (
     open_socket,
     time_arrivals,
 )
+from fanfold.live.rings import wait_for
 from fanfold.live.status import lost_at
 from fanfold.streams import stream
 from fanfold.topo.clos import leaf_spine
@@ -152,11 +153,11 @@ def test_what_waits_comes_out_in_order_and_whole_however_the_ring_turns(ports: P
 def test_a_wait_ends_when_a_port_with_a_queue_takes_more(ports: Ports) -> None:
     ports.fill()
     began = time.monotonic()
-    assert not s.wait_for(ports.io, PS_PER_SECOND // 20)  # nobody reads: it lasts
+    assert not wait_for(ports.io, PS_PER_SECOND // 20)  # nobody reads: it lasts
     assert time.monotonic() - began >= 0.045
     ports.read()
     began = time.monotonic()
-    s.wait_for(ports.io, PS_PER_SECOND // 5)
+    wait_for(ports.io, PS_PER_SECOND // 5)
     assert time.monotonic() - began < 0.15
 
 
