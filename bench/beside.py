@@ -1,4 +1,8 @@
-"""all_reduce by fanfold and by gloo in the same processes, alternating, on this machine."""
+"""all_reduce by fanfold and by gloo, alternating, on this machine.
+
+By fanfold through shared memory, in the processes that gloo is measured in, and through sockets
+only, in a second lab and processes of its own that are idle meanwhile.
+"""
 
 import importlib.util
 import socket
@@ -23,7 +27,7 @@ ROUND_BYTES = 4 << 20
 """Operations of one round are as many as make up this size, 1 to 64."""
 CASTS, CAST_BYTES = 9000, 1 << 16
 START_S, ROUND_S = 180.0, 60.0
-OURS, GLOO = "fanfold", "gloo"
+OURS, GLOO, SOCKETS = "fanfold", "gloo", "sockets"
 
 
 def run(folder: Path, n_rounds: int, sizes: Sequence[int] = SIZES) -> Part:
@@ -36,13 +40,19 @@ def run(folder: Path, n_rounds: int, sizes: Sequence[int] = SIZES) -> Part:
         raise JobError("no PyTorch here: pip install 'fanfold[torch]'")
     rows = []
     for n_ranks in RANKS:
-        lab = BenchLab(folder, n_ranks)
+        labs = [BenchLab(folder, n_ranks, has_rings=has_rings) for has_rings in (True, False)]
         try:
-            lab.up()
-            with _ranks(lab, folder, n_ranks) as ranks:
-                rows += [_row(lab, ranks, size, n_rounds) for size in sizes]
+            for lab in labs:
+                lab.up()
+            with (
+                _ranks(labs[0], folder, n_ranks) as near,
+                _ranks(labs[1], folder, n_ranks) as far,
+            ):
+                ways = {OURS: (labs[0], near), SOCKETS: (labs[1], far), GLOO: (labs[0], near)}
+                rows += [_row(ways, size, n_rounds) for size in sizes]
         finally:
-            lab.down()
+            for lab in labs:
+                lab.down()
     return Part(
         name="gloo",
         title="all_reduce through PyTorch, all ranks on this machine",
@@ -50,17 +60,19 @@ def run(folder: Path, n_rounds: int, sizes: Sequence[int] = SIZES) -> Part:
             "ranks": "ranks",
             "size": "array",
             "ours_us": "fanfold, us",
+            "sockets_us": "by sockets, us",
             "gloo_us": "gloo, us",
             "ratio": "gloo / fanfold",
             "ratio_spread": "over rounds",
             "least": "least of each, us",
-            "cpu": "CPU us, with BFRs; gloo",
+            "cpu": "CPU us, with BFRs",
             "wrong": "wrong",
         },
         rows=rows,
         source="Begin of the first rank to end of the last, after a barrier, by operations in a"
-        " row; each round measures both in the same processes, in changing order; medians of"
-        f" {n_rounds} rounds. CPU time by operation: all ranks, and for fanfold all nodes",
+        " row; each round measures all ways, fanfold (by shared memory) and gloo in the same"
+        f" processes, in changing order; medians of {n_rounds} rounds. CPU time by"
+        " operation, in the order of the ways: all ranks, and for fanfold all nodes",
         limits="No link limits either: what is compared is the work that a byte costs. Ranks"
         " and BFRs share the processors of this machine.",
     )
@@ -126,34 +138,38 @@ def _cast_row(
     }
 
 
-def _row(lab: BenchLab, ranks: list[Rank], size: int, n_rounds: int) -> dict[str, Any]:
+def _row(
+    ways: dict[str, tuple[BenchLab, list[Rank]]], size: int, n_rounds: int
+) -> dict[str, Any]:
     n_ops = min(max(ROUND_BYTES // size, 1), 64)
-    took: dict[str, list[float]] = {OURS: [], GLOO: []}
-    cpu: dict[str, list[float]] = {OURS: [], GLOO: []}
+    took: dict[str, list[float]] = {way: [] for way in ways}
+    cpu: dict[str, list[float]] = {way: [] for way in ways}
     wrong = 0
     for i in range(-1, n_rounds):
-        for name in (OURS, GLOO) if i % 2 else (GLOO, OURS):
+        order = list(ways)
+        for way in order[i % 3 :] + order[: i % 3]:
+            lab, ranks = ways[way]
             before = sum(cpu_of(pid) for pid in lab.pids)
-            task = {"backend": name, "n_bytes": size, "n_ops": n_ops}
-            told = ask(ranks, task, ROUND_S)
+            backend = GLOO if way == GLOO else OURS
+            told = ask(ranks, {"backend": backend, "n_bytes": size, "n_ops": n_ops}, ROUND_S)
             nodes_s = sum(cpu_of(pid) for pid in lab.pids) - before
             wrong += sum(t["n_wrong"] for t in told)
             if i < 0:
                 continue  # connections and windows of this size are made
             seconds = max(t["ended"] for t in told) - min(t["began"] for t in told)
-            took[name].append(seconds * 1e6 / n_ops)
-            cpu[name].append((sum(t["cpu_s"] for t in told) + nodes_s) * 1e6 / n_ops)
-    ours, gloo = took[OURS], took[GLOO]
-    ratios = [b / a for a, b in zip(ours, gloo, strict=True)]
+            took[way].append(seconds * 1e6 / n_ops)
+            cpu[way].append((sum(t["cpu_s"] for t in told) + nodes_s) * 1e6 / n_ops)
+    ratios = [b / a for a, b in zip(took[OURS], took[GLOO], strict=True)]
     return {
-        "ranks": len(ranks),
+        "ranks": len(ways[OURS][1]),
         "size": format_size(size),
-        "ours_us": f"{median(ours):,.0f}",
-        "gloo_us": f"{median(gloo):,.0f}",
+        "ours_us": f"{median(took[OURS]):,.0f}",
+        "sockets_us": f"{median(took[SOCKETS]):,.0f}",
+        "gloo_us": f"{median(took[GLOO]):,.0f}",
         "ratio": f"{median(ratios):.2f}",
         "ratio_spread": spread(ratios, 2),
-        "least": f"{min(ours):,.0f}, {min(gloo):,.0f}",
-        "cpu": f"{median(cpu[OURS]):,.0f}; {median(cpu[GLOO]):,.0f}",
+        "least": ", ".join(f"{min(took[way]):,.0f}" for way in ways),
+        "cpu": ", ".join(f"{median(cpu[way]):,.0f}" for way in ways),
         "wrong": wrong,
         "all": took,
     }
@@ -170,7 +186,7 @@ def _ranks(lab: BenchLab, folder: Path, n_ranks: int) -> Iterator[list[Rank]]:
     try:
         for r in range(n_ranks):
             command = [*program, str(r), str(n_ranks), str(port)]
-            log = folder / f"beside{n_ranks}-{r}.log"
+            log = folder / f"{lab.name}-{n_ranks}-{r}.log"
             ranks.append(Rank(f"rank {r}", command, env, log))
         answers(ranks, START_S)
         yield ranks

@@ -38,15 +38,18 @@ class Pushed:
 class BenchLab:
     """A lab that is up."""
 
-    def __init__(self, state: Path, n_hosts: int = N_RECEIVERS) -> None:
-        self.n_hosts = n_hosts
+    def __init__(
+        self, state: Path, n_hosts: int = N_RECEIVERS, *, has_rings: bool = True
+    ) -> None:
+        self.n_hosts, self.has_rings = n_hosts, has_rings
         self.env = {"FANFOLD_STATE_DIR": str(state)}
-        self.name = f"bench{os.getpid()}"
+        self.name = f"bench{os.getpid()}" + ("" if has_rings else "s")
         self.hosts = state / "labs" / self.name / "hosts"
         self.pids: list[int] = []
 
     def up(self) -> None:
         shape = ["--leaves", "2", "--spines", "2", "--hosts", str(self.n_hosts)]
+        shape += [] if self.has_rings else ["--no-rings"]
         run_well([*FANFOLD, "lab", "up", "--name", self.name, *shape, "--json"], UP_S, self.env)
         told = run_well(
             [*FANFOLD, "lab", "status", "--name", self.name, "--json"], 30, self.env
