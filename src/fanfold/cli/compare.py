@@ -11,6 +11,7 @@ import typer
 
 from fanfold.cli import first_run
 from fanfold.cli.console import tell_error
+from fanfold.cli.ran_with import ran_with
 from fanfold.cli.seed import checked_seed
 from fanfold.cli.study_flags import by_flag, results_home, scenario_of
 from fanfold.cli.study_tables import Bar, as_values, show_comparison
@@ -127,7 +128,7 @@ def _run(scenario: Scenario, store: Store, *, use_cache: bool, as_json: bool) ->
     asked, notes = one_of_equals(scenario, trace)
     notes += notes_of(scenario.topology)
     runs = run_all(asked, store, use_cache=use_cache, is_shown=not as_json, trace=trace)
-    finish(runs, store, as_json=as_json, notes=notes)
+    finish(runs, store, as_json=as_json, notes=[*notes, ran_with(asked)])
 
 
 def one_of_equals(scenario: Scenario, trace: Trace | None) -> tuple[Scenario, list[str]]:

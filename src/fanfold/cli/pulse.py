@@ -4,6 +4,7 @@ import sys
 
 from fanfold.cli.console import printable
 from fanfold.live.clock import now_ps
+from fanfold.live.compile_notice import announce_compiles
 from fanfold.units import PS_PER_SECOND, format_duration
 
 EVERY_PS = 5 * PS_PER_SECOND
@@ -14,6 +15,7 @@ class Pulse:
     """Lines on stderr where there is no terminal for a bar."""
 
     def __init__(self, *, is_on: bool) -> None:
+        announce_compiles()
         self._is_on = is_on
         self._began_ps = self._last_ps = now_ps()
 

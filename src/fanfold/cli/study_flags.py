@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
+from fanfold.cli.ran_with import with_default_rate
 from fanfold.errors import ConfigError
 from fanfold.results import store
 from fanfold.scenario.scenario import Scenario, load_scenario, read_scenario
@@ -75,7 +76,7 @@ def _table(flags: Mapping[str, str | int]) -> dict[str, Any]:
     settings: dict[str, Any] = {}
     key, workload = _workload(flags)
     table: dict[str, Any] = {
-        "topology": flags["--topology"],
+        "topology": with_default_rate(str(flags["--topology"])),
         key: workload,
         "settings": settings,
     }

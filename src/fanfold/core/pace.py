@@ -21,6 +21,8 @@ MOST_PER_MILLE = 500
 LOSS_FLOOR = 4
 """Blocks below which loss and silence cut no window: only a full queue asks for less."""
 CREEP = 16
+OUTLIER = 4
+"""Times the round trip that no word takes over a way that is whole."""
 REST_PS = 700_000_000_000
 MIN_RATE_BPS = 1_000_000
 MIN_RTT_PS = 200_000_000
@@ -46,6 +48,8 @@ class Pace:
         """Longest round trip lately: behind a queue that fills it runs ahead of ``srtt_ps``."""
         self._is_known = False  # by a word that no slot held
         self.is_starting = True
+        self.is_blind = False
+        """The way is broken and being mended: what is lost or late says nothing of its rate."""
         self.n_cuts = 0
         self._cut_until_ps = 0
         self.limit_bps = 0  # what got through when most was lost; 0 = no limit
@@ -104,6 +108,8 @@ class Pace:
         """
         if is_held and self._is_known:
             return
+        if self.is_blind and self.srtt_ps and rtt_ps > OUTLIER * self.srtt_ps:
+            return
         if not is_held and not self._is_known:
             self._is_known, self.srtt_ps = True, 0
         self.min_rtt_ps = min(self.min_rtt_ps or rtt_ps, rtt_ps)
@@ -132,6 +138,8 @@ class Pace:
         as it gets: if that overflows a queue, it is to leave more slowly.
         """
         is_too_fast = is_full and not self.can_slow()
+        if self.is_blind:
+            return
         if per_mille < HEAVY_LOSS_PER_MILLE and not is_too_fast:
             return
         self._cut(now_ps, 1, LOSS_FLOOR)

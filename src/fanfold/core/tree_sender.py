@@ -11,7 +11,7 @@ from typing import Literal
 from msgspec.structs import replace
 
 from fanfold.core.effects import Effect, SendBlock
-from fanfold.core.flight import Flight, Lane, Shape
+from fanfold.core.flight import MAIN, Flight, Lane, Shape
 from fanfold.core.sender import FanSender
 from fanfold.wire.feedback import Feedback
 
@@ -42,6 +42,11 @@ class TreeSender(FanSender):
         super().__init__(flow, shape, need, cap_bps)
         self._repair_by = repair
         self._on_tree = self.everyone
+
+    def on_feedback(self, now_ps: int, feedback: Feedback, out: list[Effect]) -> None:
+        """While a tree is mended nothing is learned of its rate."""
+        self.lanes[MAIN].pace.is_blind = now_ps < self.patient_ps
+        super().on_feedback(now_ps, feedback, out)
 
     def _fresh_gaps(
         self, now_ps: int, lane: Lane, flight: Flight, feedback: Feedback

@@ -23,7 +23,7 @@ from numba.core import cgutils, config
 from numba.extending import intrinsic
 
 from fanfold.folders import CACHE, cache_home, make_folder
-from fanfold.kernels.parts import PartCompiler, WholeCompiler, make_quick
+from fanfold.kernels.parts import PartCompiler, WholeCompiler, listeners, make_quick
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -76,6 +76,16 @@ def cache_dir(package: str) -> Path:
 
 
 JIT = not _FLAGS.DISABLE_JIT
+
+
+def on_compile(listener: Callable[[str], None]) -> None:
+    """Let somebody hear the name of each kernel that is to be compiled, as none was kept.
+
+    One listener of a kind: a second one like it is not added.
+    """
+    if listener not in listeners:
+        listeners.append(listener)
+
 
 i64 = cast("Callable[[Any], int]", np.int64)
 """Widen an array element or a word to a signed integer, inside kernels."""

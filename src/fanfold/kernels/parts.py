@@ -8,6 +8,7 @@ takes a third of the time.
 
 import functools
 import operator
+from collections.abc import Callable
 from typing import Any
 
 from llvmlite.binding import Linkage
@@ -51,6 +52,8 @@ UNUSED = frozenset(
 )
 """Passes for what no kernel has: with, closures, dynamic raises, array expressions."""
 _known: dict[tuple[Any, Any], Any] = {}
+listeners: list[Callable[[str], None]] = []
+"""Told the name of every kernel that is compiled, and not loaded, before it is."""
 
 
 def _look_up(context: Any, func: Any, args: Any, kws: Any) -> Any:
@@ -164,6 +167,12 @@ class PartCompiler(compiler.CompilerBase):
 
 
 class WholeCompiler(PartCompiler):
-    """The same with WholeLowering."""
+    """The same with WholeLowering; who listens is told first."""
 
     lowering = WholeLowering
+
+    def compile_extra(self, func: Any) -> Any:
+        """Compile what no cache had."""
+        for listener in listeners:
+            listener(func.__name__)
+        return super().compile_extra(func)

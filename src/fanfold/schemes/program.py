@@ -15,12 +15,14 @@ stands for C equal pieces, and piece j waits for piece j of each item that its i
 items may stand in a ring: what came round in one step is sent on in the next.
 """
 
+from collections import Counter
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fanfold.errors import ConfigError
+from fanfold.streams import stream_key
 from fanfold.units import NEVER
 
 I64 = NDArray[np.int64]
@@ -31,6 +33,7 @@ ACKED = 1
 
 
 N_ENTROPY = 2**20
+_MASK = 2**64 - 1
 NO_PAUSES = np.zeros(0, np.int64)
 NO_PAUSES.flags.writeable = False
 ANY = -1
@@ -229,16 +232,28 @@ def build_program(
     return Program(*sent, needs, first, dep, on, chunks, pauses_ps=pauses_ps, sums=sums)
 
 
-def with_entropy(fans: tuple[Fan, ...]) -> tuple[Fan, ...]:
-    """The same fans, each with an entropy: its own, or one by what it is, not where it stands.
+def with_entropy(fans: tuple[Fan, ...], seed: int) -> tuple[Fan, ...]:
+    """The same fans, each with an entropy: its own, or one by seed, source and what it is.
 
-    Fans of one source take different tables.
+    It does not depend on where a fan stands. Fans of one source take tables in turn, the first
+    of them by a hash, as a message takes its path.
     """
-    given = list(fans)
-    for place, m in enumerate(order_of(fans)):
+    given, n_before = list(fans), Counter[int]()
+    key = stream_key(seed, "sim/fans") & _MASK
+    for m in order_of(fans):
         if given[m].entropy == ANY:
-            given[m] = fans[m]._replace(entropy=(place * 7 + fans[m].source * 3) % N_ENTROPY)
+            source = fans[m].source
+            first = _mixed(source * 1_000_003 ^ key)
+            given[m] = fans[m]._replace(entropy=(first + n_before[source]) % N_ENTROPY)
+            n_before[source] += 1
     return tuple(given)
+
+
+def _mixed(code: int) -> int:
+    """Finisher of SplitMix64 (Steele et al. 2014)."""
+    code = (code ^ code >> 30) * 0xBF58476D1CE4E5B9 & _MASK
+    code = (code ^ code >> 27) * 0x94D049BB133111EB & _MASK
+    return code ^ code >> 31
 
 
 def order_of(fans: tuple[Fan, ...]) -> list[int]:

@@ -24,6 +24,7 @@ from fanfold.scenario.settings import Settings
 from fanfold.schemes.program import NO_TREE, Fan, Phase, Program, order_of, with_entropy
 from fanfold.sim.build import Streams, round_trip
 from fanfold.sim.fan_crowd import Part, Roads, crowd_ps, implosion_ps
+from fanfold.sim.fan_shares import shares
 from fanfold.sim.fan_sizes import fan_head_bytes, feedback_bytes, with_room
 from fanfold.sim.fan_trees import phase_at, write_tree, write_words
 from fanfold.sim.loop import rows as r
@@ -73,6 +74,7 @@ class FanArrays:
         program: Program,
         settings: Settings,
         bfr_ids: I64 | None,
+        seed: int,
     ) -> None:
         settings = with_room(settings, program, net.n_hosts)
         self.net, self.routes, self.program, self.settings = net, routes, program, settings
@@ -86,7 +88,7 @@ class FanArrays:
             got = f"{net.n_hosts} hosts in one sub-domain"
             raise ConfigError("fidelity", got, f"flow, above {MAX_BFR_ID} BFR-ids")
         self.n_si = int((self.bfr_ids.max(initial=1) - 1) // self.n_bits + 1) if wide else 1
-        self.n_ecmp = 1 if program.trees else settings.n_ecmp
+        self.seed, self.n_ecmp = seed, settings.n_ecmp
         self.n_tables = self.n_ecmp + len(program.trees)
         self.n_reroutes = 0
         self.stands: dict[int, Phase] = {}
@@ -99,6 +101,7 @@ class FanArrays:
         self.parts = self._cut()
         roads = Roads(net, routes, self.n_ecmp, program.trees)
         self.crowd_ps = crowd_ps(roads, self.parts, settings)
+        self.shares = shares(roads, self.parts, settings)
         self.words_ps = 0
         if not program.folds and self.speaks != r.PER_LOSS:
             pkts = 1 if self.speaks == r.PER_PACKET else settings.block_psns
@@ -200,7 +203,7 @@ class FanArrays:
         """Fans by the link they leave by: most hosts have one that leads to everybody."""
         parts = []
         n = self.program.src.size
-        fans = with_entropy(self.program.fans)
+        fans = with_entropy(self.program.fans, self.seed)
         for m in order_of(fans):
             fan = fans[m]
             self._check(fan)
@@ -340,12 +343,12 @@ class FanArrays:
             self.n_reroutes = len(due)
             n_routers = self.net.n_nodes - self.net.n_hosts
             bits = {host: int(self.bfr_ids[host]) - 1 for host in range(self.net.n_hosts)}
-            tables = np.arange(n_routers) * self.n_tables
-            self.bier.tables.is_filled[tables] = 1
-            write_words(
-                *(self.net, frozenset(due[-1]), bits, tables),
-                *(cast("I16", self.bier.tables.nbr_of), self.bier.tables.f_bm),
-            )
+            first = np.arange(n_routers) * self.n_tables
+            nbr_of, f_bm = cast("I16", self.bier.tables.nbr_of), self.bier.tables.f_bm
+            write_words(self.net, frozenset(due[-1]), bits, first, nbr_of, f_bm)
+            for tables in (first + e for e in range(self.n_ecmp)):
+                nbr_of[tables], f_bm[tables] = nbr_of[first], f_bm[first]
+                self.bier.tables.is_filled[tables] = 1
         return min((at for at, _ in self.program.reroutes if at > now_ps), default=int(NEVER))
 
     def _check_room(self) -> None:
@@ -353,7 +356,7 @@ class FanArrays:
         net, n_trees = self.net, len(self.program.trees)
         ports = int(np.diff(net.first_out)[net.n_hosts :].max(initial=1)) + 2
         row = 2 * self.n_bits + ports * self.n_bits // 8
-        size = (net.n_nodes - net.n_hosts) * self.n_tables * row
+        size = (net.n_nodes - net.n_hosts) * n_trees * row
         if n_trees and size > MAX_TABLES:
             got = f"{n_trees} trees in {size} bytes of tables"
             raise ConfigError("fidelity", got, f"flow above {MAX_TABLES}")

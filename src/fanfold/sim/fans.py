@@ -69,8 +69,9 @@ class Fans(FanArrays):
         program: Program,
         settings: Settings,
         bfr_ids: I64 | None,
+        seed: int,
     ) -> None:
-        super().__init__(net, routes, program, settings, bfr_ids)
+        super().__init__(net, routes, program, settings, bfr_ids, seed)
         n_jobs = 64 * len(self.parts)
         self.lost: list[str] = []
         self.machines: dict[int, FanSender] = {}
@@ -127,6 +128,8 @@ class Fans(FanArrays):
         item = self.parts[first].item
         for m in range(first, first + int(sim.world.items[item]["n_streams"])):
             self._start(m)
+            main = sim.senders.streams[self.lanes_at + m * LANES + MAIN]
+            main["next_ps"] = int(sim.q[r.NOW]) + self.shares[m].wait_ps
             self._go_on(sim, m, self.machines[m], [])
 
     def _start(self, m: int) -> None:
@@ -135,7 +138,7 @@ class Fans(FanArrays):
         for host in fan.receivers:
             bits |= 1 << int(self.bfr_ids[host] - 1)
         shape = Shape(fan.n_bytes, settings.payload_bytes, settings.block_psns)
-        cap = max(int(self.net.bps[self.parts[m].nic]) // self.speed, 1)
+        cap = max(self.shares[m].bps // self.speed, 1)
         machine = self._machine(2 * m + 1, fan, shape, bits, cap)
         rounds = fan_rounds(self.n_levels)
         machine.waits = (rounds * self.rtt_ps + self.crowd_ps) * self.speed, rounds
@@ -154,11 +157,16 @@ class Fans(FanArrays):
             machine = TreeSender(flow, shape, [bits], cap, repair=by_tree)
         else:
             return FanSender(flow, shape, [bits], cap)
-        if fan.tree != NO_TREE and len(self.program.trees[fan.tree].phases) > 1:
-            last_ps = self.program.trees[fan.tree].phases[-1].from_ps
+        if fan.tree != NO_TREE and (last_ps := self._mended_ps(fan)):
             most_ps = last_ps + 4 * last_ps // PAUSE_SHARE
             machine.patient_ps = most_ps * self.speed + 2 * LOST_PS
         return machine
+
+    def _mended_ps(self, fan: Fan) -> int:
+        """When the last break of a fan's tree, or of its words' way, is mended; 0: none."""
+        phases = self.program.trees[fan.tree].phases
+        mended = [phases[-1].from_ps] if len(phases) > 1 else []
+        return max([*mended, *(at for at, _ in self.program.reroutes)], default=0)
 
     def _poll(self, fan: Fan, job: SendBlock) -> int:
         """Who is to answer a job's packets that ask: everybody, or those who lack something."""
@@ -258,7 +266,7 @@ class Fans(FanArrays):
         row["round"], row["again"] = job.round, int(job.is_repair)
         row["si"], row["left"] = self._first_set(job)
         fan = self.parts[m].fan
-        row["table"] = 0 if job.by_unicast else self.table_of(fan)
+        row["table"] = job.round % self.n_ecmp if job.by_unicast else self.table_of(fan)
         row["poll"] = self._poll(fan, job)
         self._jobs[j] = job, n_left
         s = self.lanes_at + m * LANES + job.lane

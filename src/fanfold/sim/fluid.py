@@ -119,7 +119,7 @@ def run_fluid(
     wires = build_wires(net, routes, ways, program, settings, seed)
     trees = [
         build_tree(net, routes, ways, program, fan, set_of, settings.n_ecmp)
-        for fan in with_entropy(program.fans)
+        for fan in with_entropy(program.fans, seed)
     ]
     sums = grant(net, routes, ways, program, settings)
     taken = [sum_entries(net, tree, settings.ack_bytes) for tree in sums]

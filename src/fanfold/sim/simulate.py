@@ -88,7 +88,7 @@ class Simulation:
         deps = int(np.diff(program.first_dep).max(initial=1))
         self.margin = ports * (EVENTS_OF_QUEUED if b.is_queued(settings) else 1) + deps + 64
         room = max(4096, 2 * net.n_links + items.size, 4 * self.margin)
-        self.fans = Fans(net, routes, program, settings, bfr_ids)
+        self.fans = Fans(net, routes, program, settings, bfr_ids, seed)
         self.margin += self.fans.margin
         room += 2 * self.fans.margin
         q = b.build_queue(net, settings, room, self.margin)

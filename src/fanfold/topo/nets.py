@@ -68,6 +68,20 @@ def file_of(text: str) -> tuple[Path, str] | None:
     return Path(file), rest[len(file) :]
 
 
+def with_rate(text: str, rate: str) -> str:
+    """A name with a rate of its cables, where it and its row give none.
+
+    Nets of files, and names that are wrong, stay as they are.
+    """
+    name, _, rest = text.strip().partition(":")
+    row = next((row for row in NET_CATALOG if row.name == name), None)
+    if row is None or row.rate != NetRow._field_defaults["rate"]:
+        return text
+    if any(part.partition("=")[0].strip() == "rate" for part in rest.split(",")):
+        return text
+    return f"{name}:{rest}{',' if rest else ''}rate={rate}"
+
+
 def _import_net(rest: str) -> Net:
     file, *extras = _FILE_TAIL.split(rest)
     params = (Param("rate", "rate", _FILE_RATE), Param("delay", "delay", DELAY))

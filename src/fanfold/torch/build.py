@@ -3,6 +3,7 @@
 import secrets
 
 from fanfold.group.communicator import Communicator
+from fanfold.live.compile_notice import announce_compiles
 from fanfold.topo.fabric import Fabric
 from fanfold.torch.seat import FanfoldOptions, environment, find_root, find_rules
 
@@ -18,6 +19,7 @@ def build_communicator(
     """The communicator of the fabric; loads what is compiled."""
     from fanfold.group.fabric import FabricCommunicator  # noqa: PLC0415
 
+    announce_compiles()
     rules = find_rules(own, environment())
     return FabricCommunicator(
         fabric,

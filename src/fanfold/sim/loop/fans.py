@@ -38,6 +38,7 @@ from fanfold.sim.loop.rows import (
     EV_SLOTS,
     FEEDBACK_MTU,
     N_BITS,
+    N_DEALT,
     N_HOSTS,
     N_KINDS,
     N_SLOTS,
@@ -53,6 +54,8 @@ from fanfold.sim.loop.rows import (
 from fanfold.sim.loop.tables import Tables, look_up
 from fanfold.sim.loop.words import SIZE, shrink, take_body, word_pkt
 
+N_WAYS = 64
+"""Ways home that a receiver tries in turn: no fewer than tables (PRR, Wetherall 2023)."""
 PAUSE_SHARE = 8
 """Of the time since a block's last packet, before its gaps are told again, along a tree."""
 MARKED = 200
@@ -89,7 +92,7 @@ class Receivers(NamedTuple):
     Follow row of bit k of a fan: ``fan.recv_at + k``; block row ``fan.block_at + k * n_blocks
     + block``. Of a follow row ``map_at`` is the fan, ``map_len`` the blocks it lacks,
     ``heard_ps`` its bit k, ``flow_port`` its host, ``bfir_addr`` the link it heard of it by,
-    ``bift_id`` 1 when a marked packet came since its last word.
+    ``bift_id`` 1 when a marked packet came since its last word, ``entropy`` its way home.
     """
 
     collect: Collect
@@ -300,7 +303,8 @@ def on_word(
             return
         body[3] -= 1  # TTL
     bfir = fans[pkt["stream"]]["bfir_id"] - 1
-    table = look_up(q, links, nodes, bier.tables, r, bfir // q[N_BITS], 0)
+    way = pkt["poll"] % q[N_DEALT]
+    table = look_up(q, links, nodes, bier.tables, r, bfir // q[N_BITS], way)
     nbr = bier.tables.nbr_of[table, bfir % q[N_BITS]]
     if nbr == NULL_NBR:
         nodes[node]["n_dead"] += 1
@@ -342,7 +346,10 @@ def on_fan_data(
         row["round"], row["report_ps"] = pkt["stamp"], now + collect.timing[1]
         push(q, row["report_ps"], b * N_KINDS + EV_REPORT)
     if row["state"] == WHOLE:
-        return b if pkt["poll"] == 1 else NONE
+        if pkt["poll"] != 1:
+            return NONE
+        follow["entropy"] = (follow["entropy"] + 1) % N_WAYS  # what was said did not arrive
+        return b
     row["round"] = max(row["round"], pkt["stamp"])
     row["last_ps"] = now
     follow["bfir_addr"] = pkt["link"]
@@ -464,6 +471,7 @@ def speak_up(q: I64, pkts: Rows, fans: Rows, bier: Bier, receivers: Receivers, b
         )
         psn = coded % 128
         word_pkt(q, pkts, p, body, follow["map_at"], block["block"], coded // 128)
+        pkts[p]["poll"] = follow["entropy"]
         if fan["is_tree"] != 0:
             shrink(q, pkts[p], fan["word"])
         pkts[p]["next"] = NONE

@@ -139,7 +139,10 @@ PKT_ROW = np.dtype(
         ("marked", np.int8),
         ("trimmed", np.int8),
         ("again", np.int8),
-        ("poll", np.int8),  # a fan's DATA asks for a word; 2: only of those it helps
+        (
+            "poll",
+            np.int8,
+        ),  # a fan's DATA asks for a word; 2: only of those it helps; FEEDBACK: its way
         ("labels", np.int8),  # bytes that it has for the sake of a tree
     ]
 )

@@ -181,6 +181,17 @@ def fan_down(ways: Ways, r: int, dst: I64, table: int, n_ecmp: int, path: I32) -
 
 
 @kernel
+def lead_all(ways: Ways, at: int, dst: I64, table: int, n_ecmp: int, path: I32) -> None:
+    """Paths of a fan by link ``at``, from which all receivers can be reached.
+
+    Args:
+        dst: (F,). path: (F, M), filled with links, NONE beyond the last.
+    """
+    for f in range(dst.size):
+        lead(ways, at, dst[f], table, n_ecmp, path[f])
+
+
+@kernel
 def lead(ways: Ways, at: int, host: int, table: int, n_ecmp: int, path: I32) -> None:
     """Fill in the links to a host from link ``at`` on."""
     for i in range(path.size):

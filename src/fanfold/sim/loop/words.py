@@ -44,7 +44,7 @@ def word_pkt(q: I64, pkts: Rows, p: int, body: int, fan: int, block: int, size: 
     pkt["bytes"], pkt["si"], pkt["labels"] = size + UNDERLAY_BYTES, size, 0
     pkt["head"] = q[CUT_BYTES] if q[CUT_BYTES] > 0 else pkt["bytes"]
     pkt["ttl"], pkt["stamp"], pkt["path"] = 64, q[NOW], body
-    pkt["span_ps"], pkt["marked"], pkt["trimmed"], pkt["again"] = 0, 0, 0, 0
+    pkt["span_ps"], pkt["marked"], pkt["trimmed"], pkt["again"], pkt["poll"] = 0, 0, 0, 0, 0
     pkt["link"] = NONE
 
 
@@ -67,6 +67,7 @@ def echo(q: I64, pkts: Rows, fan: Row, p: int, n: int) -> None:
     pkt["head"] = q[CUT_BYTES] if q[CUT_BYTES] > 0 else fan["word"]
     pkt["ttl"], pkt["stamp"], pkt["span_ps"] = 64, q[NOW], 0
     pkt["marked"], pkt["again"], pkt["labels"], pkt["link"] = 0, 0, 0, NONE
+    pkt["poll"] = 0
 
 
 @kernel
