@@ -52,7 +52,7 @@ class TreeSender(FanSender):
         self, now_ps: int, lane: Lane, flight: Flight, feedback: Feedback
     ) -> tuple[dict[int, int], bool]:
         pause_ps = (now_ps - flight.first_ps) // PAUSE_SHARE
-        if flight.n_queued == 0 and now_ps - flight.sent_ps < pause_ps:
+        if flight.n_queued == 0 and now_ps - flight.queued_ps < pause_ps:  # asking is no repair
             return {}, False
         return super()._fresh_gaps(now_ps, lane, flight, feedback)
 
