@@ -55,7 +55,7 @@ from fanfold.sim.loop.tables import Tables, look_up
 from fanfold.sim.loop.words import SIZE, shrink, take_body, word_pkt
 
 N_WAYS = 64
-"""Ways home that a receiver tries in turn: no fewer than tables (PRR, Wetherall 2023)."""
+"""Ways home that a receiver tries in turn: no fewer than tables (Protective ReRoute, 2023)."""
 PAUSE_SHARE = 8
 """Of the time since a block's last packet, before its gaps are told again, along a tree."""
 MARKED = 200
@@ -346,10 +346,7 @@ def on_fan_data(
         row["round"], row["report_ps"] = pkt["stamp"], now + collect.timing[1]
         push(q, row["report_ps"], b * N_KINDS + EV_REPORT)
     if row["state"] == WHOLE:
-        if pkt["poll"] != 1:
-            return NONE
-        follow["entropy"] = (follow["entropy"] + 1) % N_WAYS  # what was said did not arrive
-        return b
+        return tell_again(pkt, follow, b)
     row["round"] = max(row["round"], pkt["stamp"])
     row["last_ps"] = now
     follow["bfir_addr"] = pkt["link"]
@@ -377,6 +374,15 @@ def on_fan_data(
     if poll:
         push(q, row["report_ps"], b * N_KINDS + EV_REPORT)
     return NONE
+
+
+@kernel
+def tell_again(pkt: Row, follow: Row, b: int) -> int:
+    """A block that is whole: when asked for it, its row, and what was said did not arrive."""
+    if pkt["poll"] != 1:
+        return NONE
+    follow["entropy"] = (follow["entropy"] + 1) % N_WAYS
+    return b
 
 
 @kernel
