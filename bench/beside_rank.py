@@ -56,14 +56,18 @@ def do(task: dict[str, Any], groups: dict[str, Any], rank: int, n_ranks: int) ->
 
 
 def do_casts(task: dict[str, Any], group: Any, rank: int) -> dict[str, Any]:
-    """So many broadcasts from rank 0 that are all asked for before one is waited for."""
+    """So many broadcasts from rank 0: all asked for before one is waited for, or in a loop."""
     n_values = task["n_bytes"] // 4
     tensors = [torch.full((n_values,), float(i) * (rank == 0)) for i in range(task["n_casts"])]
     dist.barrier(group=group)
     cpu_s, began = time.process_time(), time.monotonic()
-    works = [dist.broadcast(tensor, 0, group=group, async_op=True) for tensor in tensors]
-    for work in works:
-        work.wait()
+    if task.get("is_loop"):
+        for tensor in tensors:
+            dist.broadcast(tensor, 0, group=group)
+    else:
+        works = [dist.broadcast(tensor, 0, group=group, async_op=True) for tensor in tensors]
+        for work in works:
+            work.wait()
     ended = time.monotonic()
     return {
         "began": began,

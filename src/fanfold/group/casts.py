@@ -10,7 +10,6 @@ row: the order of operations stays.
 import zlib
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -18,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fanfold.group import layout
-from fanfold.group.rules import Inside
+from fanfold.group.pending import Pending, end_all
 from fanfold.group.session import Ask, Session
 from fanfold.group.work import FabricWork
-from fanfold.live.worker import Guard
+from fanfold.live.worker import Gate
 
 MOST_STEPS = 11
 """Up to 1024 broadcasts at once; fewer where an agreement has no room for so many digests."""
@@ -40,7 +39,7 @@ class Cast(NamedTuple):
     ask: Ask
     until_ps: int
     row: int
-    future: Future[Inside | None]
+    end: Pending
 
 
 class Casts:
@@ -52,7 +51,8 @@ class Casts:
         self._session, self._ids, self._submit = session, ids, submit
         self._steps = min(MOST_STEPS, session.n_spare // STEP_BYTES)
         self._waiting: deque[Cast] = deque()
-        self._lock = Guard()
+        self._gate = Gate()
+        self._room = np.zeros(0, np.uint8)
         self._row = 0
         self._begun = NO_ROW
 
@@ -62,13 +62,13 @@ class Casts:
 
     def add(self, raw: Raw, ask: Ask, until_ps: int) -> FabricWork:
         """Begin a broadcast after all that was asked for before."""
-        future: Future[Inside | None] = Future()
-        with self._lock:
-            self._waiting.append(Cast(raw, ask, until_ps, self._row, future))
+        end = Pending(self._gate)
+        with self._gate:
+            self._waiting.append(Cast(raw, ask, until_ps, self._row, end))
             is_begun, self._begun = self._begun == self._row, self._row
         if not is_begun:
             self._submit(partial(self._do_row, self._row))
-        return FabricWork("broadcast", future)
+        return FabricWork("broadcast", end)
 
     def _do_row(self, row: int) -> None:
         while self._has(row):
@@ -76,7 +76,7 @@ class Casts:
 
     def _has(self, row: int) -> bool:
         """Some of a row wait; when none does, the next one begins it anew."""
-        with self._lock:
+        with self._gate:
             if self._waiting and self._waiting[0].row == row:
                 return True
             if self._begun == row:
@@ -86,16 +86,15 @@ class Casts:
     def _begin(self) -> None:
         """Do the first of those that wait, with those that may go along."""
         casts = self._first_row()
-        n = 1
+        n, why = 1, None
         try:
             n = self._agree(casts)
             self._move(casts[:n])
         except BaseException as error:
-            for _ in range(n):
-                self._waiting.popleft().future.set_exception(error)
-            return
+            why = error
         for _ in range(n):
-            self._waiting.popleft().future.set_result(None)
+            self._waiting.popleft()
+        end_all(self._gate, [cast.end for cast in casts[:n]], why)
 
     def _first_row(self) -> list[Cast]:
         first = self._waiting[0]
@@ -134,10 +133,12 @@ class Casts:
         n_bytes = sum(cast.raw.size for cast in casts)
         if len(casts) == 1:
             raw = first.raw
-        elif is_root:
-            raw = np.concatenate([cast.raw for cast in casts])
         else:
-            raw = np.zeros(n_bytes, np.uint8)
+            if self._room.size < n_bytes:  # kept: fresh memory costs more than the copies
+                self._room = np.zeros(n_bytes, np.uint8)
+            raw = self._room[:n_bytes]
+            if is_root:
+                np.concatenate([cast.raw for cast in casts], out=raw)
         segments = layout.broadcast(n_bytes, first.ask.root, session.rank, self._ids)
         session.n_operations += len(casts) - 1
         session.move("broadcast", segments, raw, first.until_ps)

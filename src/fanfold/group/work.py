@@ -1,9 +1,11 @@
 """An operation of a communicator on a fabric, under way or over."""
 
+from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as WaitOver
 
 from fanfold.group.communicator import GroupError
+from fanfold.group.pending import Pending
 from fanfold.group.rules import Inside
 from fanfold.units import PS_PER_SECOND
 
@@ -11,7 +13,7 @@ from fanfold.units import PS_PER_SECOND
 class FabricWork:
     """One operation under way; see ``Work``."""
 
-    def __init__(self, name: str, future: Future[Inside | None]) -> None:
+    def __init__(self, name: str, future: Future[Inside | None] | Pending) -> None:
         self._name, self._future = name, future
 
     def wait(self, timeout_ps: int | None = None) -> None:
@@ -29,6 +31,13 @@ class FabricWork:
         """Whose arrays are in the result of an all_reduce or reduce; waits for it."""
         self.wait()
         return self._future.result()
+
+    def then(self, action: Callable[[], None]) -> None:
+        """Call this once at the end, in the thread that sees it: it must not wait nor raise."""
+        if isinstance(self._future, Future):
+            self._future.add_done_callback(lambda _: action())
+        else:
+            self._future.then(action)
 
     def is_done(self) -> bool:
         """Over, well or badly."""

@@ -10,6 +10,8 @@ from fanfold.live.batch import take_turns
 
 Guard = threading.Lock
 """Of what several workers share."""
+Gate = threading.Condition
+"""What threads wait at until others open it."""
 
 
 class Worker:

@@ -164,13 +164,13 @@ class FanfoldGroup(Collectives):
         try:
             made = plan()
         except Exception as error:
-            work = FanfoldWork(name, [], _ps(timeout), number)
+            work = self._runner.work(name, [], _ps(timeout), number)
             if to == ALL:
                 self._runner.submit(refusal(error, work))
             raise as_torch(error, name, work) from error
-        work = FanfoldWork(name, made.tensors, _ps(timeout), number)
+        work = self._runner.work(name, made.tensors, _ps(timeout), number)
         work.record(self.getBackendName(), made.given)
-        self._runner.submit(Task(work, made.start, made.finish, to))
+        self._runner.submit(Task(work, made.start, made.finish, to, made.is_plain))
         if self._gathering is not None:
             self._gathering.append(work)
         return work

@@ -55,6 +55,11 @@ class Plan:
         self.given = tensors if given is None else given
         self._backs, self._after = backs, after
 
+    @property
+    def is_plain(self) -> bool:
+        """Nothing is left to do at its end."""
+        return self._after is None and all(flat.target is None for flat in self._backs)
+
     def finish(self) -> None:
         """Put outcomes where the caller expects them."""
         for flat in self._backs:

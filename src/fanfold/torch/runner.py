@@ -9,9 +9,10 @@ import os
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from queue import Empty, SimpleQueue
-from threading import Event, Lock, Thread
-from typing import NamedTuple, Protocol
+from threading import Condition, Event, Lock, Thread
+from typing import Any, NamedTuple, Protocol
 
 from fanfold.errors import ConfigError
 from fanfold.group.communicator import Communicator, GroupError
@@ -29,7 +30,7 @@ LEAST_PS = PS_PER_SECOND // 1000
 
 
 class Ends(Protocol):
-    """What is used of a communicator's Work."""
+    """What is used of a communicator's Work; beside ``then``, which some have."""
 
     def wait(self) -> None:
         """Return when it is done."""
@@ -50,13 +51,15 @@ class Meets(Protocol):
 class Task(NamedTuple):
     """start: begin it on a communicator. finish: what is left to do at its end.
 
-    to: rank that it sends to, ALL or NOBODY where it is no send.
+    to: rank that it sends to, ALL or NOBODY where it is no send. is_plain: ``finish`` has
+    nothing to do.
     """
 
     work: FanfoldWork
     start: Callable[[Communicator, int], Sequence[Ends]]
     finish: Callable[[], None]
     to: int = ALL
+    is_plain: bool = False
 
 
 def refusal(error: Exception, work: FanfoldWork) -> Task:
@@ -78,7 +81,8 @@ class Runner:
         self._tasks: SimpleQueue[Task | None] = SimpleQueue()
         self._begun: SimpleQueue[tuple[Task, Sequence[Ends]] | None] = SimpleQueue()
         self._tellers = Tellers(f"fanfold {name} tells")
-        self._lock = Lock()
+        self._lock, self._gate = Lock(), Condition()
+        self._n_queued = 0
         self._met = Event()
         self._comm: Communicator | None = None
         self._error: Exception | None = None
@@ -96,8 +100,16 @@ class Runner:
         for thread in self._threads:
             thread.start()
 
+    def work(self, name: str, tensors: list[Any], timeout_ps: int, number: int) -> FanfoldWork:
+        """What the caller of an operation of this group gets."""
+        return FanfoldWork(name, tensors, timeout_ps, number, self._gate)
+
     def submit(self, task: Task) -> FanfoldWork:
-        """Put an operation behind all others of the group."""
+        """Put an operation behind all others of the group.
+
+        A collective that none is before is begun here: its communicator only notes it, and
+        another thread would cost more than that. A message may open sockets.
+        """
         name = task.work.name
         if os.getpid() != self._pid:  # before the lock, which a thread of the other may hold
             text = f"{name}: the group is of process {self._pid}, of which this one is a fork"
@@ -110,7 +122,11 @@ class Runner:
             if task.to >= 0:
                 self._sends = [old for old in self._sends if not old.work.is_completed()]
                 self._sends.append(task._replace(start=_nothing, finish=_none))
-            self._tasks.put(task)
+            if task.to == ALL and self._comm is not None and not self._n_queued:
+                self._begin(task)
+            else:
+                self._n_queued += 1
+                self._tasks.put(task)
         return task.work
 
     def counters(self) -> dict[str, int]:
@@ -157,12 +173,27 @@ class Runner:
         del connect
         self._met.set()
         while (task := self._tasks.get()) is not None:
-            try:
-                self._begun.put((task, self._start(task)))
-            except Exception as error:
-                self._end(task, error)
+            self._begin(task)
+            with self._lock:
+                self._n_queued -= 1
             del task  # tensors are not kept while nothing is to do
         self._begun.put(None)
+
+    def _begin(self, task: Task) -> None:
+        try:
+            ends = self._start(task)
+        except Exception as error:
+            self._end(task, error)
+            return
+        then = getattr(ends[0], "then", None) if task.is_plain and len(ends) == 1 else None
+        if then is not None:
+            then(partial(self._end_plain, task, ends[0]))
+        else:
+            self._begun.put((task, ends))
+
+    def _end_plain(self, task: Task, end: Ends) -> None:
+        """The end of what leaves nothing to do, in the thread that sees it."""
+        self._end(task, _error_of(end.wait))
 
     def _take(self, comm: Communicator) -> None:
         with self._lock:

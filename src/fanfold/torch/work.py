@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import partial
-from threading import Event, Lock, get_ident
+from threading import Condition, get_ident
 from typing import Any
 
 import torch
@@ -45,19 +45,28 @@ class FanfoldWork(Work):
 
     Args:
         number: of the operation in its group, from 1; 0 where it is none.
+        gate: where threads wait for works of the group; opened once for many of them it costs
+            less than a lock for each.
 
     Attributes:
         until_ps: its deadline, whatever it waits for before it begins.
     """
 
-    def __init__(self, name: str, tensors: list[Any], timeout_ps: int, number: int = 0) -> None:
+    def __init__(
+        self,
+        name: str,
+        tensors: list[Any],
+        timeout_ps: int,
+        number: int = 0,
+        gate: Condition | None = None,
+    ) -> None:
         super().__init__()
         self.name, self.timeout_ps, self.number = name, timeout_ps, number
         self.until_ps = now_ps() + timeout_ps
         self._record: tuple[int, Any] | None = None
         self._source: Callable[[], int] | None = None
         self._pid = os.getpid()
-        self._lock, self._over = Lock(), Event()
+        self._gate, self._is_over = gate or Condition(), False
         self._outcome = _Outcome(tensors)
         self._raw: Any = None
         self._future: Any = None
@@ -68,8 +77,9 @@ class FanfoldWork(Work):
         Returns: what is left to call where somebody holds the future; runs what hangs on it.
         """
         self._outcome.error = error
-        with self._lock:
-            self._over.set()
+        with self._gate:
+            self._is_over = True
+            self._gate.notify_all()
             return None if self._raw is None else partial(self._raw.set_result, None)
 
     def wait(self, timeout: timedelta = timedelta(0)) -> bool:
@@ -81,7 +91,7 @@ class FanfoldWork(Work):
         Raises:
             DistBackendError: it failed, or ``timeout`` is over.
         """
-        if not self._over.is_set():
+        if not self._is_over:
             self._stay(timeout.total_seconds())
         self._end_record()
         if self._outcome.error is not None:
@@ -92,9 +102,14 @@ class FanfoldWork(Work):
         if os.getpid() != self._pid:
             text = f"{self.name}: it is of process {self._pid}, of which this one is a fork"
             raise torch.distributed.DistBackendError(text)
-        if not self._over.wait(seconds if seconds > 0 else None):
+        if not self._has_come(seconds if seconds > 0 else None):
             text = f"{self.name}: Timed out after {seconds} s of wait; it goes on"
             raise torch.distributed.DistBackendError(text)
+
+    def _has_come(self, seconds: float | None) -> bool:
+        """Its end, within so many seconds."""
+        with self._gate:
+            return self._gate.wait_for(self.is_completed, seconds)
 
     def record(self, backend: str, inputs: Sequence[Any]) -> None:
         """Let PyTorch's profiler, if it is on, show the operation until its end is seen here.
@@ -122,11 +137,11 @@ class FanfoldWork(Work):
 
     def get_future(self) -> Any:
         """Future of the tensors; it raises where ``wait`` does."""
-        with self._lock:
+        with self._gate:
             if self._future is None:
                 raw: Any = torch.futures.Future()
                 self._future = raw.then(self._outcome.tell)
-                if self._over.is_set():
+                if self._is_over:
                     raw.set_result(None)
                 else:
                     self._raw = raw
@@ -134,15 +149,15 @@ class FanfoldWork(Work):
 
     def is_over_by(self, until_ps: int) -> bool:
         """Over, well or badly, before an instant; waits for it."""
-        return self._over.wait(max(until_ps - now_ps(), 0) / PS_PER_SECOND)
+        return self._has_come(max(until_ps - now_ps(), 0) / PS_PER_SECOND)
 
     def is_completed(self) -> bool:
         """Over, well or badly."""
-        return self._over.is_set()
+        return self._is_over
 
     def is_success(self) -> bool:
         """Over, and well."""
-        return self._over.is_set() and self._outcome.error is None
+        return self._is_over and self._outcome.error is None
 
     def exception(self) -> Exception | None:
         """Why it failed."""
