@@ -26,6 +26,8 @@ RANKS = (4, 8)
 ROUND_BYTES = 4 << 20
 """Operations of one round are as many as make up this size, 1 to 64."""
 CASTS, CAST_BYTES = 9000, 1 << 16
+LOOPS = 1000
+"""Broadcasts one after the other, each waited for."""
 START_S, ROUND_S = 180.0, 60.0
 OURS, GLOO, SOCKETS = "fanfold", "gloo", "sockets"
 
@@ -89,6 +91,7 @@ def run_broadcasts(folder: Path, n_rounds: int) -> Part:
     lab = BenchLab(folder, RANKS[0])
     whole = {"n_bytes": CASTS * CAST_BYTES, "n_casts": 1}
     many = {"n_bytes": CAST_BYTES, "n_casts": CASTS}
+    loop = {"n_bytes": CAST_BYTES, "n_casts": LOOPS, "is_loop": True}
     took: dict[tuple[str, int], list[float]] = {}
     wrong = 0
     try:
@@ -96,7 +99,7 @@ def run_broadcasts(folder: Path, n_rounds: int) -> Part:
         with _ranks(lab, folder, RANKS[0]) as ranks:
             for i in range(-1, n_rounds):
                 for name in (OURS, GLOO) if i % 2 else (GLOO, OURS):
-                    for task in (whole, many):
+                    for task in (whole, many, loop):
                         told = ask(ranks, task | {"backend": name}, ROUND_S)
                         wrong += sum(t["n_wrong"] for t in told)
                         seconds = max(t["ended"] for t in told) - min(t["began"] for t in told)
@@ -113,10 +116,12 @@ def run_broadcasts(folder: Path, n_rounds: int) -> Part:
             "whole": "one tensor of as many bytes, ms",
             "ratio": "times as long",
             "ratio_spread": "over rounds",
+            "loop_us": "in a loop, us each",
             "wrong": "wrong, both",
         },
         rows=[_cast_row(name, took, wrong) for name in (OURS, GLOO)],
-        source="async_op=True for all, then a wait for each; begin of the first rank to end of"
+        source="async_op=True for all, then a wait for each; in a loop: "
+        f"{LOOPS:,} of them, each waited for before the next; begin of the first rank to end of"
         f" the last, after a barrier; medians of {n_rounds} rounds in changing order",
         limits="No link limits: what is compared is the work that an operation costs.",
     )
@@ -125,7 +130,7 @@ def run_broadcasts(folder: Path, n_rounds: int) -> Part:
 def _cast_row(
     name: str, took: dict[tuple[str, int], list[float]], wrong: int
 ) -> dict[str, Any]:
-    many, whole = took[name, CASTS], took[name, 1]
+    many, whole, loop = took[name, CASTS], took[name, 1], took[name, LOOPS]
     ratios = [a / b for a, b in zip(many, whole, strict=True)]
     return {
         "by": name,
@@ -133,8 +138,9 @@ def _cast_row(
         "whole": f"{median(whole):,.0f}",
         "ratio": f"{median(ratios):.2f}",
         "ratio_spread": spread(ratios, 2),
+        "loop_us": f"{median(loop) * 1e3 / LOOPS:,.0f}",
         "wrong": wrong,
-        "all": [many, whole],
+        "all": [many, whole, loop],
     }
 
 

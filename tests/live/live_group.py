@@ -31,7 +31,7 @@ class Group:
         **kwargs: Any,
     ) -> None:
         """told: other members for some ranks, as a mistaken program gives them."""
-        number = next(_groups)
+        number = kwargs.pop("number", 0) or next(_groups)
         kwargs = {"timeout_ps": WAIT_PS, **kwargs}
         self.ranks = [
             FabricCommunicator(fabric, (told or {}).get(r, members), r, group=number, **kwargs)

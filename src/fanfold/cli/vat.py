@@ -11,6 +11,7 @@ from rich.tree import Tree
 from fanfold.cli.console import bold, print_json, printable, screen
 from fanfold.cli.seed import checked_seed
 from fanfold.cli.told_net import told_net
+from fanfold.cli.vat_install import install, place_of, remove
 from fanfold.cli.verb import refuse
 from fanfold.errors import ConfigError, ExitCode
 from fanfold.ids import expand_nodes
@@ -19,8 +20,13 @@ from fanfold.topo.nets import IMPORT
 from fanfold.topo.vat import NONE, Vat, VatFigures, VatNode, Ways, edges, figures
 from fanfold.topo.vat_build import Job, build_vats
 from fanfold.topo.vat_file import MAX_SLOTS, VatFile, load_vat_file, texts_of, vats_of
+from fanfold.topo.vat_laid import lay_trees
 from fanfold.topo.vat_rules import VatFault, check_vats
 
+InstallOn = Annotated[
+    str, typer.Option("--install", help="lab, or fabric TOML of nodes by hand, to make them on")
+]
+RemoveFrom = Annotated[str, typer.Option("--remove", help="the same, to undo them on")]
 DEFAULT_SLOTS = 128
 MAX_BITS = 64
 """Hosts up to which an A-BM is shown as bits."""
@@ -60,12 +66,18 @@ def vat(
             help="trees to check, as --json prints them; a file of import: lies beside it"
         ),
     ] = None,
+    install_on: InstallOn = "",
+    remove_from: RemoveFrom = "",
+    group: Annotated[int, typer.Option(help="number of the first job's group")] = 1,
     seed: Annotated[
         int, typer.Option(help="of topologies that draw", callback=checked_seed)
     ] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:
     """Lay aggregation trees over a topology, or check those of a file."""
+    if install_on or remove_from:
+        _lay(check, install_on, remove_from, group)
+        return
     file, topology = _asked(ctx, check, topology)
     net = told_net(topology, seed)
     n_slots = slots if slots is not None else file.slots if file else DEFAULT_SLOTS
@@ -93,6 +105,20 @@ def vat(
         _show(net, vats, told, faults)
     if faults:
         raise typer.Exit(ExitCode.PARTIAL)
+
+
+def _lay(check: Path | None, install_on: str, remove_from: str, group: int) -> None:
+    """Make the trees of a file on running nodes, or undo them."""
+    if check is None:
+        raise ConfigError("--check", "nothing", "a file of trees beside --install, --remove")
+    file = load_vat_file(check)
+    place = place_of(install_on or remove_from)
+    if remove_from:
+        remove(place, lay_trees(place.fabric, file), group)
+        return
+    for j, tree in enumerate(install(place, file, group)):
+        where = f"{len(tree.rows)} nodes, {tree.slots} slots at each VAT node"
+        print(f"{tree.job}: group {group + j}, {len(tree.members)} ranks, {where}")
 
 
 def _asked(

@@ -35,12 +35,14 @@ from fanfold.live.rank import WINDOW, RankEnd, port_of_group, port_of_pair
 from fanfold.live.rank_state import NOTHING
 from fanfold.live.worker import Worker
 from fanfold.topo.fabric import Fabric
+from fanfold.topo.vat_laid import LaidTree
 from fanfold.units import PS_PER_SECOND
 
 TIMEOUT_PS = 60 * PS_PER_SECOND
 PAIR_WINDOW = 16
 CLOSE_PS = PS_PER_SECOND
 NO_BYTES = np.zeros(0, np.uint8)
+BARRIER = Moved("barrier", 0, NO_BYTES.dtype)
 PIECE_BYTES = 1 << 20
 """Floats that are multiplied are gathered from all ranks in pieces of this size."""
 
@@ -50,11 +52,12 @@ class FabricCommunicator:
 
     Args:
         window: blocks under way at most. climb: BFRs above rank 0's own before the root.
-        root: host whose node is the root, or a switch that ``climb_of`` finds; empty for a
-            BFR; rank 0's host where it has no BFR.
+        root: host that is the root, or a switch that ``climb_of`` finds; empty: a BFR, or rank
+            0's host where it has none.
         stragglers: ``wait``, ``partial`` or ``exclude`` ranks that are late in all_reduce and
             reduce, the same on all ranks. patience_ps: how late, 1 ms to 65.535 s.
         numbers: each ``value`` of a sum of floats has an exponent, or each ``block`` (Rules).
+        laid: of ``lay_trees``, a tree that `fanfold vat --install` made for the group.
 
     Raises:
         ConfigError: members that one BitString cannot name. EnvironmentLack: port in use.
@@ -75,12 +78,14 @@ class FabricCommunicator:
         stragglers: str = WAIT,
         patience_ps: int = PATIENCE_PS,
         numbers: str = BY_VALUE,
+        laid: LaidTree | None = None,
     ) -> None:
         if not 0 <= rank < len(members):
             raise ConfigError("rank", rank, f"0 to {len(members) - 1}")
         if not 0 <= group < 1 << 32:
             raise ConfigError("group", group, "0 to 2**32-1")
-        rules = check_rules(Rules(stragglers, patience_ps, numbers))
+        rules = check_rules(Rules(stragglers, patience_ps, numbers), members, laid)
+        window = laid.slots // 2 if laid else window
         self.fabric, self.members, self.group = fabric, tuple(members), group
         own_climb, root = climb_of(fabric, members, group, root, climb)
         self.root = root or root_without_bfr(fabric, members)
@@ -96,6 +101,8 @@ class FabricCommunicator:
             climb=own_climb,
             root=self.root,
         )
+        if laid:
+            self.end.lean_on(laid)
         self._ids = [fabric.by_name[name].bfr_id for name in members]
         self._session = Session(self.end, rank, rules)
         self._worker = Worker(f"fanfold-group-{group}")
@@ -233,10 +240,8 @@ class FabricCommunicator:
                 join_floats(int(Op.PRODUCT), result, as_float64(row, kind))
                 result = as_float64(of_float64(result, kind), kind)
             whole[at : at + step] = of_float64(result, kind)
-        if dst is None:
-            return
-        raw, out = whole.view(np.uint8), bytes_of(dst, "out")
-        for segment in cut(whole.nbytes):
+        raw, out = whole.view(np.uint8), NO_BYTES if dst is None else bytes_of(dst, "out")
+        for segment in cut(whole.nbytes) if dst is not None else ():
             if segment.dst != NOTHING:
                 out[segment.dst : segment.dst + segment.n_bytes] = raw[
                     segment.src : segment.src + segment.n_bytes
@@ -262,10 +267,8 @@ class FabricCommunicator:
         self._check_total("out", out.nbytes, array.nbytes * self.size)
         bytes_of(out, "out")
         bytes_of(array, "array")
-        return FabricWork(
-            "all_gather",
-            self._submit(lambda: self._gather_now("all_gather", out, array, until_ps)),
-        )
+        work = self._submit(lambda: self._gather_now("all_gather", out, array, until_ps))
+        return FabricWork("all_gather", work)
 
     def _gather_now(self, name: str, out: Array, array: Array, until_ps: int) -> None:
         raw, src = bytes_of(out, "out"), bytes_of(array, "array")
@@ -392,8 +395,7 @@ class FabricCommunicator:
 
     def barrier(self, *, timeout_ps: int = 0) -> Work:
         """See ``Communicator``."""
-        told = Moved("barrier", 0, NO_BYTES.dtype)
-        return self._move(told, NO_BYTES, NO_BYTES, [], timeout_ps)
+        return self._move(BARRIER, NO_BYTES, NO_BYTES, [], timeout_ps)
 
     # Pairs.
 
@@ -466,8 +468,7 @@ class FabricCommunicator:
             pair.close()
         is_over = self._session.broken is not None
         if self._session.n_operations and not is_over:
-            told = Moved("barrier", 0, NO_BYTES.dtype)
-            work = self._move(told, NO_BYTES, NO_BYTES, [], CLOSE_PS, LEAVING)
+            work = self._move(BARRIER, NO_BYTES, NO_BYTES, [], CLOSE_PS, LEAVING)
             with suppress(GroupError):  # somebody left without closing: the BFRs forget in time
                 work.wait(2 * CLOSE_PS)
                 is_over = True

@@ -1,8 +1,10 @@
 """What a group does about ranks that are late, how its floats are added, and what it says."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from fanfold.errors import ConfigError
+from fanfold.topo.vat_laid import LaidTree
 from fanfold.units import PS_PER_SECOND
 
 WAIT, PARTIAL, EXCLUDE = "wait", "partial", "exclude"
@@ -63,12 +65,22 @@ class Inside(NamedTuple):
     n_partial: int = 0
 
 
-def check_rules(rules: Rules) -> Rules:
+def check_rules(
+    rules: Rules, members: Sequence[str] = (), laid: LaidTree | None = None
+) -> Rules:
     """The rules themselves.
 
+    Args:
+        laid: a tree that was installed for the members.
+
     Raises:
-        ConfigError: no such policy or number format, or a patience that packets cannot say.
+        ConfigError: no such policy or number format, or a patience that packets cannot say; a
+            tree of other ranks, or one that would change by the rules.
     """
+    if laid and tuple(members) != laid.members:
+        raise ConfigError("members", ", ".join(members), f"{', '.join(laid.members)}, as laid")
+    if laid and rules.stragglers == EXCLUDE:
+        raise ConfigError("stragglers", EXCLUDE, f"{WAIT}, {PARTIAL}: the tree is installed")
     if rules.stragglers not in POLICIES:
         raise ConfigError("stragglers", rules.stragglers, ", ".join(POLICIES))
     if rules.numbers not in NUMBERS:

@@ -414,7 +414,11 @@ class Session:
             text = f"{name}: {GONE_TEXTS[end.gone()].format(self.called[self.rank])}"
             return GroupError(text, op=name, ranks=self._called([self.rank]), branch=branch)
         missing = end.missing()
-        if missing in ([], [self.rank]) and now_ps() > until_ps + STOPPED_PS:
+        if end.is_laid:  # no ARM made the tree that suspects are worked out from
+            who = f"not heard: {self._who(missing)}" if missing else "nothing came"
+            text = f"{who}; branch {branch}, the tree is installed"
+            found = Verdict(text, missing, (), branch)
+        elif missing in ([], [self.rank]) and now_ps() > until_ps + STOPPED_PS:
             text = f"rank {self._who([self.rank])} itself was stopped past the deadline"
             found = Verdict(text, [self.rank], (), branch)
         else:

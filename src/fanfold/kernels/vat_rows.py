@@ -99,6 +99,17 @@ def forget_others(vats: Vats, at: int, group: int, bits: U64, n_words: int) -> N
 
 
 @kernel
+def close_group(vats: Vats, group: int) -> int:
+    """Close all rows of a group; how many there were."""
+    n = 0
+    for r in range(vats.clock[2]):
+        if vats.rows[r]["used"] != 0 and vats.rows[r]["group"] == group:
+            close_vat(vats, r)
+            n += 1
+    return n
+
+
+@kernel
 def narrow_vat(vats: Vats, at: int, bits: U64, n_words: int) -> bool:
     """Take ranks out of an A-BM and keep the slots; False when others are to come in."""
     if not meets(bits, vats.a_bm[at], n_words) or not is_inside(bits, vats.a_bm[at], n_words):
@@ -110,14 +121,19 @@ def narrow_vat(vats: Vats, at: int, bits: U64, n_words: int) -> bool:
 
 @kernel
 def free_row(vats: Vats, now: int) -> int:
-    """A row nobody uses, else the one idle longest if that is long enough, else NO_ROW."""
-    oldest = 0
+    """A row nobody uses, else the one idle longest if that is long enough, else NO_ROW.
+
+    What was configured stays: no rank would arm it again.
+    """
+    oldest = NO_ROW
     for r in range(vats.rows.shape[0]):
-        if vats.rows[r]["used"] == 0:
+        row = vats.rows[r]
+        if row["used"] == 0:
             return r
-        if vats.rows[r]["used_ps"] < vats.rows[oldest]["used_ps"]:
+        is_older = oldest == NO_ROW or row["used_ps"] < vats.rows[oldest]["used_ps"]
+        if row["is_laid"] == 0 and is_older:
             oldest = r
-    if vats.rows[oldest]["used_ps"] + IDLE_PS > now:
+    if oldest == NO_ROW or vats.rows[oldest]["used_ps"] + IDLE_PS > now:
         return NO_ROW
     close_vat(vats, oldest)
     return oldest
@@ -186,7 +202,7 @@ def close_idle(vats: Vats, at: int, now: int) -> bool:
     oldest = NO_ROW
     for r in range(vats.clock[2]):
         row = vats.rows[r]
-        has_slots = r != at and row["used"] != 0 and row["n_slots"] > 0
+        has_slots = r != at and row["used"] != 0 and row["n_slots"] > 0 and row["is_laid"] == 0
         if has_slots and (oldest == NO_ROW or row["used_ps"] < vats.rows[oldest]["used_ps"]):
             oldest = r
     if oldest == NO_ROW or vats.rows[oldest]["used_ps"] + IDLE_PS > now:

@@ -2,8 +2,9 @@
 
 On a Unix socket of a lab's own folder every command works; on TCP, at the node's own address
 and port, only ``status`` does, and only for those whom it concerns: callers with an address of
-the fabric file, and on the node's own machine processes of its own user or of root. Strangers
-get no counters and no flow ids. Commands run in the node's loop, the threads here only wait.
+the fabric file, and on the node's own machine processes of its own user or of root; to those
+``vat`` is open too. Strangers get no counters and no flow ids. Commands run in the node's loop,
+the threads here only wait.
 """
 
 import json
@@ -27,6 +28,8 @@ TIMEOUT_S = 5.0
 MAX_CALLERS = 256
 """Connections that wait at one door."""
 
+OWNERS = frozenset({"vat"})
+"""What processes of the node's own user and machine may ask for over TCP too."""
 STRANGER: Answer = {"error": "told to nodes of the fabric and to this node's user only"}
 
 Handler = Callable[[dict[str, Any]], Answer]
@@ -83,6 +86,8 @@ class _Connection(socketserver.StreamRequestHandler):
             answer = STRANGER
             if server.is_local or is_known(self.connection, server.known):
                 allowed = server.commands.allowed(is_local=server.is_local)
+                if not server.is_local and is_owner(self.connection):
+                    allowed |= OWNERS
                 answer = server.commands.ask(line, allowed)
             self.wfile.write(json.dumps(answer).encode() + b"\n")
         except OSError:
@@ -154,6 +159,11 @@ def is_known(sock: socket.socket, known: frozenset[str]) -> bool:
     if owner is not None:
         return owner in (0, os.getuid())
     return sock.getpeername()[0] in known
+
+
+def is_owner(sock: socket.socket) -> bool:
+    """Whether a caller over TCP is a process of this machine, of the node's user or of root."""
+    return local_owner(sock) in (0, os.getuid())
 
 
 def open_tcp(

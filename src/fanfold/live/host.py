@@ -9,7 +9,7 @@ import numpy as np
 
 from fanfold.errors import ConfigError
 from fanfold.impair import Impairment, apply
-from fanfold.kernels.vat_rows import open_vat
+from fanfold.kernels.vat_rows import close_group, open_vat
 from fanfold.live.capture import WHOLE, Capture
 from fanfold.live.channels import is_near
 from fanfold.live.clock import now_ps
@@ -147,9 +147,12 @@ class Host:
         """Make this BFR a node of a virtual aggregation tree by configuration.
 
         group: its number. a_bm: BFR-ids expected here, none for a BFR that passes on. up: the
-        neighbour toward the root, empty at the root. slots: arrays joined at once.
+        neighbour toward the root, empty at the root. slots: arrays joined at once. is_over:
+        forget the group instead.
         """
         node, up = self.station.node, str(request.get("up", ""))
+        if request.get("is_over"):
+            return {"ok": close_group(node.vats, int(request["group"])) > 0}
         if up and up not in self.fabric.neighbours[self.name]:
             raise ConfigError("up", up, ", ".join(self.fabric.neighbours[self.name]))
         bsl = bitstring.bsl_of_bits(self.fabric.bitstring_bits)

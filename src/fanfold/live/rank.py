@@ -34,6 +34,7 @@ from fanfold.live.rank_build import bits_of, block_bytes_of, build_rank, check_r
 from fanfold.live.rank_late import ALL, ANY
 from fanfold.live.rank_sight import Sight, is_told, sight_of
 from fanfold.topo.fabric import Fabric
+from fanfold.topo.vat_laid import LaidTree
 from fanfold.units import PS_PER_SECOND
 from fanfold.wire import bitstring
 from fanfold.wire.inner import address_of
@@ -183,12 +184,20 @@ class RankEnd:
         self.io.ints[s.WAKE_FD] = self._woken.fileno()
         self.mishaps = build_mishaps(len(self.state.near) + 1, 2048, fabric.mtu)
         self.drops = np.zeros(N_DROPS, np.int64)
-        self.is_stopped = False
+        self.is_stopped = self.is_laid = False
         self._is_recalled = False
         self._is_impaired = False
         self._warm()
         self._join_channels()
         self.channels.wait(ANSWER_S)
+
+    def lean_on(self, laid: LaidTree) -> None:
+        """Use a tree that was installed: nobody arms it, and nobody closes it."""
+        row, self.is_laid = self.state.row[0], True
+        row["armed"], row["is_first"] = 1, 0
+        row["n_slots"] = row["n_asked"] = laid.slots
+        row["up_addr"] = address_of(self.fabric.by_name[laid.ups[self.name]].address)
+        row["root_hops"] = laid.n_down[self.name] - 1
 
     def _warm(self) -> None:
         """Compile or load what an operation calls: no deadline runs meanwhile."""

@@ -19,7 +19,16 @@ MACHINERY = {
     *("net", "net_catalog", "net_rules", "nets", "sketch", "routes", "search"),
     *("placement", "portrait", "way_back"),
     *("graph_net", "text_lines", "yml_lists", "ib_topo", "ns3_topo"),
-    *("vat", "vat_build", "vat_exact", "vat_file", "vat_grow", "vat_rules", "vat_shape"),
+    *(
+        "vat",
+        "vat_build",
+        "vat_exact",
+        "vat_file",
+        "vat_grow",
+        "vat_laid",
+        "vat_rules",
+        "vat_shape",
+    ),
 }
 SMALL = {"leaf_spine": (2, 2, 8)}
 
