@@ -4,7 +4,7 @@ import numpy as np
 from vat_nodes import BIFT_ID, BSL, VatNode, figure_one, message, said
 
 from fanfold.kernels import vat as v
-from fanfold.kernels.vat_rows import IDLE_PS, open_vat
+from fanfold.kernels.vat_rows import IDLE_PS, close_group, open_vat
 from fanfold.wire import bitstring as bs
 from fanfold.wire.fold import FoldWhat
 
@@ -108,3 +108,27 @@ def test_who_was_idle_longest_gives_its_slots() -> None:
     assert ask(vats, 5, 16, now=IDLE_PS + 2) == 16
     kept = sorted(int(row["group"]) for row in vats.rows if row["used"])
     assert kept == [1, 3, 4, 5]
+
+
+def test_what_was_configured_keeps_its_slots_until_it_is_undone() -> None:
+    vats = table(64)
+    for group in (1, 2, 3, 4):
+        assert ask(vats, group, 16, now=group) == 16
+    vats.rows[0]["is_laid"] = 1
+    assert ask(vats, 5, 16, now=9 * IDLE_PS) == 16
+    assert sorted(int(row["group"]) for row in vats.rows if row["used"]) == [1, 3, 4, 5]
+    vats.rows["is_laid"] = 1
+    assert ask(vats, 6, 16, now=99 * IDLE_PS) == 0
+    assert close_group(vats, 1) == 1
+    assert close_group(vats, 1) == 0
+    assert ask(vats, 7, 16, now=99 * IDLE_PS) == 16
+
+
+def test_no_row_is_taken_from_what_was_configured() -> None:
+    vats = v.build_vats(2, 64, 1, 200)
+    assert [ask(vats, group, 8, now=group) for group in (1, 2)] == [8, 8]
+    vats.rows["is_laid"] = 1
+    bits = np.array(bs.to_words(W2, BSL), np.uint64)
+    assert open_vat(vats, 3, 0, 1, bits, 1, BIFT_ID, 8, 0, 9 * IDLE_PS) == v.NO_ROW
+    vats.rows[1]["is_laid"] = 0
+    assert open_vat(vats, 3, 0, 1, bits, 1, BIFT_ID, 8, 0, 9 * IDLE_PS) == 1
