@@ -77,7 +77,8 @@ def test_ranks_add_up_in_a_tree_that_nobody_armed(
     assert group.count("arms") == 0
     assert lab.status(root)["arrays"]["complete"] >= before + 3 * SLOTS * 2048 * 4 // 8192
     group.close()
-    again = Group(fabric, HOSTS, number=GROUP, laid=laid(fabric, file))  # it stands still
+    assert site.run(*flags, "--install", lab.name, "--group", GROUP).returncode == 0
+    again = Group(fabric, HOSTS, number=GROUP, laid=laid(fabric, file))  # from block 0 on
     ones = [np.ones(9, np.int32) for _ in HOSTS]
     again.each(lambda c: c.all_reduce(ones[c.rank]))
     assert ones[0].tolist() == [N] * 9

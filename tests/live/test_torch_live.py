@@ -94,6 +94,7 @@ def test_who_differs_sleeps_or_dies_is_named_on_every_rank(lab):
         told = json.loads(out)
         assert "all_reduce" in told["sizes"][0]
         assert "rank 1" in told["sizes"][0]
+        assert told["sizes"][0].endswith("; operation 1 of the group")
         assert "broadcast" in told["dtypes"][0]
         assert "rank 2: broadcast of 16 bytes of int32" in told["dtypes"][0]
         if rank != 2:
@@ -106,6 +107,7 @@ def test_who_differs_sleeps_or_dies_is_named_on_every_rank(lab):
             assert "barrier" in words
             assert "rank 1" in words
             assert 2.5 < seconds < 9
+            assert words.endswith("; Timed out after 3 s; operation 2 of the group")
         if rank != N - 1:
             words, seconds = told["death"]
             assert "all_reduce" in words

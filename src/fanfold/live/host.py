@@ -148,11 +148,13 @@ class Host:
 
         group: its number. a_bm: BFR-ids expected here, none for a BFR that passes on. up: the
         neighbour toward the root, empty at the root. slots: arrays joined at once. is_over:
-        forget the group instead.
+        forget the group instead. What the group had here before goes first: its next ranks
+        count blocks from 0 again.
         """
         node, up = self.station.node, str(request.get("up", ""))
+        n_closed = close_group(node.vats, int(request["group"]))
         if request.get("is_over"):
-            return {"ok": close_group(node.vats, int(request["group"])) > 0}
+            return {"ok": n_closed > 0}
         if up and up not in self.fabric.neighbours[self.name]:
             raise ConfigError("up", up, ", ".join(self.fabric.neighbours[self.name]))
         bsl = bitstring.bsl_of_bits(self.fabric.bitstring_bits)
