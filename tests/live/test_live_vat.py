@@ -98,7 +98,7 @@ def test_what_cannot_be_installed_is_one_line(
     tree = json.loads(file.read_text())
 
     def told(**changed: object) -> str:
-        path = tmp_path / "changed.json"
+        path = tmp_path / f"{len(list(tmp_path.iterdir()))}.json"
         path.write_text(json.dumps(tree | {"jobs": [tree["jobs"][0] | changed]}))
         return str(path)
 
