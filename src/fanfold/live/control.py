@@ -28,7 +28,8 @@ TIMEOUT_S = 5.0
 MAX_CALLERS = 256
 """Connections that wait at one door."""
 
-OWNERS = frozenset({"vat"})
+ANYBODY = frozenset({"status"})
+OWNERS = frozenset({"status", "vat"})
 """What processes of the node's own user and machine may ask for over TCP too."""
 STRANGER: Answer = {"error": "told to nodes of the fabric and to this node's user only"}
 
@@ -70,9 +71,10 @@ class Commands:
         except TimeoutError:
             return {"error": "the node did not answer in time"}
 
-    def allowed(self, *, is_local: bool) -> frozenset[str]:
-        """Commands for one door."""
-        return frozenset(self._handlers) if is_local else frozenset({"status"})
+    def allowed(self, *, is_local: bool, is_own: bool) -> frozenset[str]:
+        """Commands for one door; is_own: the caller is of the node's user, or root."""
+        known = frozenset(self._handlers)
+        return known if is_local else known & (OWNERS if is_own else ANYBODY)
 
 
 class _Connection(socketserver.StreamRequestHandler):
@@ -85,9 +87,8 @@ class _Connection(socketserver.StreamRequestHandler):
             line = _read_line(self.connection)
             answer = STRANGER
             if server.is_local or is_known(self.connection, server.known):
-                allowed = server.commands.allowed(is_local=server.is_local)
-                if not server.is_local and is_owner(self.connection):
-                    allowed |= OWNERS
+                is_own = server.is_local or is_owner(self.connection)
+                allowed = server.commands.allowed(is_local=server.is_local, is_own=is_own)
                 answer = server.commands.ask(line, allowed)
             self.wfile.write(json.dumps(answer).encode() + b"\n")
         except OSError:

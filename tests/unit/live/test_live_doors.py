@@ -218,6 +218,14 @@ def test_another_machine_is_told_by_its_address(
     assert local_owner(Sock()) is None  # type: ignore[arg-type]
     known = control.is_known(Sock(), frozenset({"10.1.1.2"}))  # type: ignore[arg-type]
     assert known == is_told
+    assert not control.is_owner(Sock())  # type: ignore[arg-type]
+
+
+def test_trees_are_installed_by_the_nodes_own_user_only() -> None:
+    commands = control.Commands(dict.fromkeys(("status", "vat", "impair"), dict), print)
+    assert commands.allowed(is_local=False, is_own=False) == {"status"}
+    assert commands.allowed(is_local=False, is_own=True) == {"status", "vat"}
+    assert commands.allowed(is_local=True, is_own=True) == {"status", "vat", "impair"}
 
 
 def test_only_status_by_tcp_and_one_question_by_call(tmp_path: Path) -> None:
