@@ -23,6 +23,16 @@ from fanfold.topo.vat_file import MAX_SLOTS, VatFile, load_vat_file, texts_of, v
 from fanfold.topo.vat_laid import lay_trees
 from fanfold.topo.vat_rules import VatFault, check_vats
 
+Quota = Annotated[
+    int | None,
+    typer.Option(help="slots of a job at each of its switches  [default: an even share]"),
+]
+Check = Annotated[
+    Path | None,
+    typer.Option(
+        help="trees to check, as --json prints them; a file of import: lies beside it"
+    ),
+]
 InstallOn = Annotated[
     str, typer.Option("--install", help="lab, or fabric TOML of nodes by hand, to make them on")
 ]
@@ -56,16 +66,8 @@ def vat(
     slots: Annotated[
         int | None, typer.Option(help="of each switch  [default: 128, or as the file has it]")
     ] = None,
-    quota: Annotated[
-        int | None,
-        typer.Option(help="slots of a job at each of its switches  [default: an even share]"),
-    ] = None,
-    check: Annotated[
-        Path | None,
-        typer.Option(
-            help="trees to check, as --json prints them; a file of import: lies beside it"
-        ),
-    ] = None,
+    quota: Quota = None,
+    check: Check = None,
     install_on: InstallOn = "",
     remove_from: RemoveFrom = "",
     group: Annotated[int, typer.Option(help="number of the first job's group")] = 1,
