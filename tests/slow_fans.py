@@ -1,10 +1,10 @@
 """Fans of the slow simulator (section 6): copies, words that are folded, a sender's window."""
 
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from copy import copy
 from types import SimpleNamespace as Row
 
-from slow_net import BYTE_BIT_PS, DATA, WORD
+from slow_net import BYTE_BIT_PS, DATA, WORD, first_table
 
 MAX_QUEUED, START_BLOCKS, MAX_BLOCKS, N_TABLES = 2, 2, 48, 4
 
@@ -17,8 +17,8 @@ class Fans:
         items, number, rules = self.items, 0, self.rules
         mine = [i for i, item in enumerate(items) if item.is_fan]
         mine.sort(key=lambda i: (items[i].src, -items[i].size, items[i].to))
-        trip = self.paths.round_trip() if mine else 0
-        for place, i in enumerate(mine):
+        trip, n_before = self.paths.round_trip() if mine else 0, Counter()
+        for i in mine:
             src, to, size = items[i][:3]
             n = -(-size // rules.payload)
             blocks = [min(rules.block, n - b) for b in range(0, n, rules.block)]
@@ -29,7 +29,8 @@ class Fans:
             for nic, hosts in sorted(by_link.items()):
                 one = Row(item=i, src=src, nic=nic, number=number, is_fan=True)
                 one.to, one.blocks = frozenset(hosts), blocks
-                one.table, one.last = (place * 7 + src * 3) % N_TABLES, size
+                one.table = (first_table(src, rules.seed) + n_before[src]) % N_TABLES
+                one.last = size
                 one.last -= (n - 1) * rules.payload
                 under_way = 2 * (self.net.bps[nic] * trip // BYTE_BIT_PS)
                 one.window = max(START_BLOCKS * rules.block * rules.payload, under_way)
@@ -40,6 +41,7 @@ class Fans:
                 one.open = dict.fromkeys(hosts, len(blocks))
                 number += 1
                 self.parts[i].append(one)
+            n_before[src] += 1
 
     def next_of_fan(self, one):
         job = one.jobs[0]

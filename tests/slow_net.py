@@ -141,9 +141,19 @@ class Paths:
 
 
 def first_path(src, dst, nic, seed):
-    """Number that picks a message's paths: SplitMix64's finisher over its ends and the seed."""
-    digest = hashlib.blake2b(f"{seed}/sim/paths".encode(), digest_size=16).digest()
-    code = src * 1_000_003 + dst * 7919 + nic * 31 ^ int.from_bytes(digest) & MASK
+    """Number that picks a message's paths, of its ends, its first link and the seed."""
+    return mixed(src * 1_000_003 + dst * 7919 + nic * 31, seed, "sim/paths") >> 33
+
+
+def first_table(source, seed):
+    """Number that picks the table of a source's first fan."""
+    return mixed(source * 1_000_003, seed, "sim/fans")
+
+
+def mixed(code, seed, name):
+    """SplitMix64's finisher over a number and a named stream of the seed."""
+    digest = hashlib.blake2b(f"{seed}/{name}".encode(), digest_size=16).digest()
+    code ^= int.from_bytes(digest) & MASK
     code = (code ^ code >> 30) * 0xBF58476D1CE4E5B9 & MASK
     code = (code ^ code >> 27) * 0x94D049BB133111EB & MASK
-    return (code ^ code >> 31) >> 33
+    return code ^ code >> 31
