@@ -5,7 +5,7 @@
 #   make bench   the measurements of the README
 #   make lint    ruff, mypy, import-linter
 #   make fuzz    any bytes at codecs and kernels, property tests at random; 10 minutes
-#   make figures the gap table measured anew, into docs/gap.md and the README
+#   make figures every simulated figure of the pages measured anew, with what changed (PARTS=gap, texts, table, notebook)
 #   make hostile mutated captures at all ports of a lab while it pushes and adds up; 10 minutes
 #   make chaos   300 pushes through a lab whose nodes are stopped, killed and restarted; 20 minutes
 #   make lock    newest versions that pyproject.toml allows, with their hashes, into requirements/
@@ -71,7 +71,7 @@ hostile: $(VENV)/.dev
 	$(BIN)/python tests/fuzz/hostile.py
 
 figures: $(VENV)/.dev
-	$(BIN)/python tests/figures.py
+	$(BIN)/python tests/figures.py $(PARTS)
 
 fuzz: $(VENV)/.dev
 	$(BIN)/python tests/fuzz/fuzz.py

@@ -1,10 +1,26 @@
-"""Figures in docs that runs gave: `make figures` measures them anew and writes them there.
+"""Figures of pages that simulations give: `make figures` runs all anew and writes them there.
 
-docs/gap.md and the table of words in README.md, from one run of `fanfold gap`.
+docs/gap.md and the words in README.md, from one run of `fanfold gap`; the texts of
+tests/figures.toml; the table that README.md shows of `fanfold compare`; what
+examples/study.ipynb printed. Every word and figure that changes is told, before and after.
+Speeds are measured by bench/run.py and stand in bench/figures.toml; they are left as they are.
 """
 
+import argparse
+import io
+import json
+import re
+import shlex
 import sys
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from difflib import unified_diff
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from figure_lines import Figure, Runs, figures, filled, found_in, printed_by
+from readme_lines import ID
 
 from fanfold.study.gap import REQUIREMENTS, build_gap
 from fanfold.study.gap_page import gap_page
@@ -12,6 +28,13 @@ from fanfold.study.gap_table import Gap, cell_of
 
 ROOT = Path(__file__).parent.parent
 HEAD = "| scheme | interactivity "
+NOTEBOOK = ROOT / "examples" / "study.ipynb"
+SHOWN = "--topology fat-tree:k=8 --workload broadcast:1MiB --schemes unicast,fanfold"
+"""The command whose table README.md shows."""
+RULE = re.compile(r"^ ─+$", re.MULTILINE)
+SPEED = re.compile(r"\b[\d.]+ [kMG](?=\s)")
+"""Hops a second, measured."""
+PARTS = ("gap", "texts", "table", "notebook")
 
 
 def words_of(gap: Gap) -> str:
@@ -39,17 +62,103 @@ def tell(text: str) -> None:
     sys.stdout.flush()
 
 
-def main() -> None:
-    """Measure, write, and say which files changed."""
+def write(path: Path, text: str) -> None:
+    """Write a page that has changed, and tell each line before and after."""
+    was = path.read_text(encoding="utf-8") if path.exists() else ""
+    if was == text:
+        return
+    path.write_text(text, encoding="utf-8")
+    name = str(path.relative_to(ROOT))
+    for line in unified_diff(was.split("\n"), text.split("\n"), name, name, n=0, lineterm=""):
+        tell(line)
+
+
+def do_gap() -> None:
+    """docs/gap.md, and the words in README.md."""
     gap = build_gap(progress=lambda what, done, n: tell(f"{what}: {done} of {n}"))
-    readme, page = ROOT / "README.md", ROOT / "docs" / "gap.md"
-    for path, text in (
-        (readme, put(readme.read_text(), words_of(gap))),
-        (page, gap_page(gap)),
-    ):
-        if not path.exists() or path.read_text() != text:
-            path.write_text(text)
-            tell(f"{path.relative_to(ROOT)}: changed")
+    readme = ROOT / "README.md"
+    write(readme, put(readme.read_text(encoding="utf-8"), words_of(gap)))
+    write(ROOT / "docs" / "gap.md", gap_page(gap))
+
+
+def do_texts() -> None:
+    """Figures in sentences and rows, written page by page as they come."""
+    with TemporaryDirectory(prefix="fanfold-figures-") as folder:
+        runs = Runs(Path(folder), tell)
+        for one in figures():
+            _do_text(one, runs)
+
+
+def _do_text(one: Figure, runs: Runs) -> None:
+    path = ROOT / one.page
+    page = path.read_text(encoding="utf-8")
+    found = found_in(one, page, runs.rows_of)
+    changed = [f"{each.shown} -> {each.due}" for each in found if each.shown != each.due]
+    if changed:
+        path.write_text(filled(page, found), encoding="utf-8")
+        tell(f"{one.page}: {one.text[:50]}...: {', '.join(changed)}")
+
+
+def table_of(printed: str) -> str:
+    """Rows and head of what ``compare`` prints."""
+    lines = printed.split("\n")
+    first = next(i for i, line in enumerate(lines) if line.startswith("  scheme"))
+    last = max(i for i, line in enumerate(lines) if line.startswith("  ") and line.strip())
+    return "\n".join(line.rstrip() for line in lines[first : last + 1])
+
+
+def like(table: str) -> list[str]:
+    """A table without what differs from run to run: speeds, ids, widths."""
+    plain = RULE.sub("", SPEED.sub("", ID.sub("", table)))
+    return plain.split()
+
+
+def shown_table(page: str) -> str:
+    """The table of ``compare`` that README.md shows."""
+    start = page.index("```\n  scheme") + len("```\n")
+    return page[start : page.index("\n```", start)]
+
+
+def do_table() -> None:
+    """The table of README.md, where more than speeds and ids of it differ."""
+    readme = ROOT / "README.md"
+    page = readme.read_text(encoding="utf-8")
+    with TemporaryDirectory(prefix="fanfold-figures-") as folder:
+        was, now = shown_table(page), table_of(printed_by(SHOWN, Path(folder)))
+    if like(was) != like(now):
+        write(readme, page.replace(was, now))
+
+
+def do_notebook() -> None:
+    """What the cells of the notebook print."""
+    book: dict[str, Any] = json.loads(NOTEBOOK.read_text(encoding="utf-8"))
+    scope: dict[str, Any] = {}
+    for cell in book["cells"]:
+        if cell["cell_type"] != "code":
+            continue
+        told = io.StringIO()
+        with redirect_stdout(told):
+            exec("".join(cell["source"]), scope)
+        for out in cell["outputs"]:
+            out["text"] = told.getvalue().splitlines(keepends=True)
+    write(NOTEBOOK, json.dumps(book, indent=1, ensure_ascii=False) + "\n")
+
+
+DOES: dict[str, Callable[[], None]] = {
+    "gap": do_gap,
+    "texts": do_texts,
+    "table": do_table,
+    "notebook": do_notebook,
+}
+
+
+def main() -> None:
+    """Measure, write, and say what changed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("parts", nargs="*", default=PARTS, help=shlex.join(PARTS))
+    for part in parser.parse_args().parts:
+        tell(f"== {part}")
+        DOES[part]()
 
 
 if __name__ == "__main__":

@@ -35,6 +35,7 @@ from fanfold.scenario.scenario import (
 )
 from fanfold.scenario.settings import Settings
 from fanfold.scenario.trees import build_site, with_feedback
+from fanfold.scenario.width import bits_of
 from fanfold.schemes.catalog import CATALOG, FAN_SCHEMES, Scheme
 from fanfold.schemes.fanfold import SUM_KINDS
 from fanfold.schemes.options import SchemeOptions
@@ -433,6 +434,7 @@ def _keep(
         left_out=left_out(outcome.fidelity, scenario.settings),
         error_ppm=job.choice.error_ppm,
         planes=planes_note(program, int(stage.net.plane.max(initial=0)) + 1),
+        bitstring_bits=bits_of(scenario.settings, program, net.n_hosts),
         setup=program.setup,
         n_sums=len(program.sums),
         stand_ins=job.stand_ins,

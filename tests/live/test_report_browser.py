@@ -21,6 +21,23 @@ BARE = """[...document.querySelectorAll('.chart')].filter(
 ).map((chart) => chart.id)"""
 WIDER = """[...document.querySelectorAll('.chart svg')].filter(
     (svg) => svg.getBoundingClientRect().right > innerWidth).length"""
+CUT = """[...document.querySelectorAll('.chart svg')].flatMap((svg) => {
+    const room = svg.getBoundingClientRect();
+    return [...svg.querySelectorAll('.role-legend-label text, .role-legend-symbol path')]
+        .filter((part) => {
+            const at = part.getBoundingClientRect();
+            return at.right > room.right + 1 || at.bottom > room.bottom + 1
+                || at.left < room.left - 1 || part.textContent.endsWith('\u2026');
+        }).map((part) => `${svg.closest('.chart').id}: ${part.textContent}`);
+})"""
+"""Parts of legends that do not stand whole on the page."""
+STUCK = """[...document.querySelectorAll('table')].filter((table) => {
+    const box = table.closest('.scroll');
+    const room = document.querySelector('main').getBoundingClientRect();
+    return !box || getComputedStyle(box).overflowX !== 'auto'
+        || box.getBoundingClientRect().right > room.right + 1;
+}).map((table) => table.caption.textContent)"""
+"""Tables that are wider than the page and cannot be moved."""
 PAPER = "getComputedStyle(document.body).backgroundColor"
 INK = "getComputedStyle(document.querySelector('.chart svg text')).fill"
 SPEAKS = "document.querySelector('[data-part=when]').textContent"
@@ -69,6 +86,26 @@ def test_it_draws_and_asks_for_nothing(
     assert page.value("document.documentElement.scrollWidth") <= width
     assert page.complaints == []
     assert page.requests == [report.page.resolve().as_uri()]
+
+
+@pytest.mark.parametrize("width", [560, *WIDTHS])
+def test_legends_are_whole_and_wide_tables_scroll(
+    page: Browser, report: Report, width: int
+) -> None:
+    page.open(report.page, width=width)
+    page.until(DRAWN)
+    page.value("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
+    assert page.value("document.querySelectorAll('.role-legend-label text').length") > 10
+    assert page.value(CUT) == []
+    assert page.value(STUCK) == []
+    assert page.value("document.documentElement.scrollWidth") <= width
+    wide = (
+        "[...document.querySelectorAll('.scroll')].filter((b) => b.scrollWidth > b.clientWidth)"
+    )
+    if width < WIDTHS[0]:
+        assert page.value(f"{wide}.length") > 0
+    moved = f"{wide}.every((box) => {{ box.scrollLeft = 40; return box.scrollLeft > 0; }})"
+    assert page.value(moved)
 
 
 def test_it_is_light_dark_or_paper_as_asked(page: Browser, report: Report) -> None:

@@ -91,3 +91,21 @@ def test_a_floor_says_who_lacks_what_is_set_aside():
     assert out[-1].psns == 0b10
     sender.on_feedback(late_ps + 1, word(0, 0b100, done=0b100, behind=0), out)
     assert sender.is_done()
+
+
+@pytest.mark.parametrize("kind", [TreeSender, NackSender])
+@pytest.mark.parametrize(
+    ("repair", "due"),
+    [("tree", [(ALL,)]), ("unicast", [(1,), (2,), (4,)]), ("branch", [(1,), (2,), (4,)])],
+)
+def test_all_who_lack_a_packet_are_repaired_in_one_round(kind, repair, due):
+    """A loss next to the source: the words of all come within a moment of each other."""
+    sender = begun(kind, repair)
+    out = []
+    for i, bit in enumerate((1, 2, 4)):
+        first = len(out)
+        sender.on_feedback(10**9 + 1000 * i, word(1, bit, lacking=((3, bit),)), out)
+        for job in out[first:]:
+            if isinstance(job, SendBlock):
+                sender.on_sent(10**9 + 1000 * i, job)
+    assert [job.bits for job in out if isinstance(job, SendBlock)] == due

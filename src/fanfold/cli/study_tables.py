@@ -186,6 +186,8 @@ def _why(row: Row) -> str:
         told.append(bound_text(row["error_ppm"]))
     if row["left_out"]:
         told.append(f"not ranked: {row['left_out']}")
+    if row["bitstring_bits"]:
+        told.append(f"BitStrings of {row['bitstring_bits']:,} bits")
     if row["planes"]:
         told.append(row["planes"])
     if row["stand_ins"]:

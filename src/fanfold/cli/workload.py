@@ -21,6 +21,7 @@ from fanfold.work.model import active_params, total_params
 from fanfold.work.parallel import plan_iteration
 from fanfold.work.presets import PRESETS
 from fanfold.work.trace_files import form_of
+from fanfold.work.traffic import given_bytes
 from fanfold.work.volumes import Ask, Row, sent_by_parallelism
 
 
@@ -103,10 +104,7 @@ def _tell(work: Workload, ask: Ask, as_json: bool) -> None:
 def _values(work: Workload, ask: Ask, rows: list[Row]) -> dict[str, Any]:
     told: dict[str, Any] = {
         "workload": work.name,
-        "model": ask.model.name,
-        "parameters": total_params(ask.model),
-        "active_parameters": active_params(ask.model),
-        "counted": ask.model.counted or "by its shape",
+        **_subject(work, ask),
         "degrees": msgspec.to_builtins(ask.degrees) | {"dp": ask.degrees.dp},
         "rows": rows,
     }
@@ -115,11 +113,26 @@ def _values(work: Workload, ask: Ask, rows: list[Row]) -> dict[str, Any]:
     return told
 
 
+def _subject(work: Workload, ask: Ask) -> dict[str, str | int]:
+    """What is moved: a size that was given, or a model."""
+    if n_bytes := given_bytes(work.name, ask):
+        return {"size_bytes": n_bytes}
+    return {
+        "model": ask.model.name,
+        "parameters": total_params(ask.model),
+        "active_parameters": active_params(ask.model),
+        "counted": ask.model.counted or "by its shape",
+    }
+
+
 def _show(work: Workload, ask: Ask, rows: list[Row]) -> None:
     console = screen()
-    told = f": {total_params(ask.model):,} parameters"
-    counted = f" ({ask.model.counted})" if ask.model.counted else ""
-    console.print(Text.assemble(bold(ask.model.name), told, counted))
+    if n_bytes := given_bytes(work.name, ask):
+        console.print(Text.assemble(bold(size_of(n_bytes)), ", whatever the model"))
+    else:
+        told = f": {total_params(ask.model):,} parameters"
+        counted = f" ({ask.model.counted})" if ask.model.counted else ""
+        console.print(Text.assemble(bold(ask.model.name), told, counted))
     if work.name == "training":
         at = ask.degrees
         console.print(

@@ -46,7 +46,7 @@ def _thousandths(value: int) -> str:
 
 
 def _money(micro: int) -> str:
-    return f"{micro // 10**6:,}.{micro % 10**6 // 10**4:02}"
+    return f"{micro // 10**6:,}.{micro % 10**6 // 10**4:02} USD"
 
 
 def size_of(n_bytes: int) -> str:
@@ -64,6 +64,6 @@ _CELLS: dict[str, Callable[[int], str]] = {
     "_ppb": _share,
     "_bps": format_rate,
     "_milli": _thousandths,
-    "_micro": _money,
+    "_micro_usd": _money,
 }
 """How a value is shown, by the unit at the end of its column's name."""

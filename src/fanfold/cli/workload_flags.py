@@ -70,7 +70,7 @@ Every = Annotated[str, typer.Option(help="time between two syncs of state")]
 Latency = Annotated[str, typer.Option(help="of the network, one way")]
 Flops = Annotated[int, typer.Option(help="10^12 a second, that a GPU reaches")]
 Rtt = Annotated[str, typer.Option(help="round trips of regions, by commas")]
-Price = Annotated[int, typer.Option(help="of a GB out of a data center, millionths")]
+Price = Annotated[int, typer.Option(help="of a GB out of a data center, millionths of a USD")]
 SkipUnknown = Annotated[
     bool, typer.Option("--skip-unknown", help="count what a trace has and none can model")
 ]

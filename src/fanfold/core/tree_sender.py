@@ -20,8 +20,9 @@ Repair = Literal["tree", "unicast", "branch"]
 
 
 PAUSE_SHARE = 16
-"""What a block lacks goes again after this part of the time since it was sent, at the earliest:
-while a tree is broken, less and less often."""
+"""What a block lacks goes again to everybody after this part of the time since it was sent, at
+the earliest: while a tree is broken, less and less often. A repair that goes to some holds back
+nobody else's."""
 
 
 MOST_DOUBLINGS = 4
@@ -52,7 +53,8 @@ class TreeSender(FanSender):
         self, now_ps: int, lane: Lane, flight: Flight, feedback: Feedback
     ) -> tuple[dict[int, int], bool]:
         pause_ps = (now_ps - flight.first_ps) // PAUSE_SHARE
-        if flight.n_queued == 0 and now_ps - flight.queued_ps < pause_ps:  # asking is no repair
+        is_paused = flight.n_queued == 0 and now_ps - flight.queued_ps < pause_ps
+        if is_paused and self._repair_by == "tree":  # asking is no repair; others wait for none
             return {}, False
         return super()._fresh_gaps(now_ps, lane, flight, feedback)
 

@@ -5,9 +5,10 @@ from fractions import Fraction
 
 from fanfold.study.gap_table import NEVER_HERE
 from fanfold.study.metric_catalog import metric_of
-from fanfold.units import format_duration, format_rate
+from fanfold.units import PS_PER_SECOND, format_duration, format_rate
 
 PPM_OF_A_PERCENT = 10_000
+PS_PER_HOUR = 3600 * PS_PER_SECOND
 
 
 def format_value(metric: str, value: int) -> str:
@@ -57,10 +58,17 @@ def size_text(value: int) -> str:
     return f"{value} B"
 
 
+def time_text(value: int) -> str:
+    """Picoseconds for people: as elsewhere below an hour, then hours."""
+    if abs(value) < PS_PER_HOUR:
+        return format_duration(value)
+    return f"{_decimals(Fraction(value, PS_PER_HOUR))} h"
+
+
 _SIZES = ((10**15, "PB"), (10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
 _FORMS: Mapping[str, Callable[[int], str]] = {
-    "ps": format_duration,
-    "GPU ps": lambda value: f"{format_duration(value)} of GPUs",
+    "ps": time_text,
+    "GPU ps": lambda value: f"{time_text(value)} of GPUs",
     "bytes": size_text,
     "bit/s": format_rate,
     "ppm": lambda value: f"{_decimals(Fraction(value, PPM_OF_A_PERCENT))} %",
@@ -68,22 +76,45 @@ _FORMS: Mapping[str, Callable[[int], str]] = {
     "mJ": lambda value: f"{_decimals(Fraction(value, 1000))} J",
 }
 """How a value is written, by unit."""
+
+
+def _amount(value: str) -> str:
+    """What Vega writes of a number: k, M and G for thousands, and 0.5, never 500m."""
+    return f"format({value}, {value} < 1 ? '~r' : '~s')"
+
+
+_SECONDS = "replace(format(datum.value / 1e12, '~s'), 'µ', 'u') + 's'"
+PS_PER_MINUTE = 60 * PS_PER_SECOND
+_LONG = {PS_PER_HOUR: "h", PS_PER_MINUTE: "min"}
 AXES = {
-    "ps": "replace(format(datum.value / 1e12, '~s'), 'µ', 'u') + 's'",
-    "GPU ps": "replace(format(datum.value / 1e12, '~s'), 'µ', 'u') + 's'",
-    "bytes": "format(datum.value, '~s') + 'B'",
-    "bit/s": "format(datum.value, '~s') + 'bit/s'",
+    "ps": _SECONDS,
+    "GPU ps": _SECONDS,
+    "bytes": _amount("datum.value") + " + 'B'",
+    "bit/s": _amount("datum.value") + " + 'bit/s'",
     "ppm": "format(datum.value / 1e4, '~r') + ' %'",
-    "micro-USD": "format(datum.value / 1e6, '~s') + ' USD'",
+    "micro-USD": _amount("datum.value / 1e6") + " + ' USD'",
     "mJ": "format(datum.value / 1e3, '~s') + 'J'",
 }
 """How Vega writes the numbers of an axis, by unit."""
-PLAIN_AXIS = "format(datum.value, '~s')"
+PLAIN_AXIS = _amount("datum.value")
 
 
-def axis_of(metric: str) -> str:
-    """Expression that labels an axis of a metric."""
-    return AXES.get(metric_of(metric).unit, PLAIN_AXIS)
+def unit_step(metric: str, high: int) -> int:
+    """What ticks of an axis are multiples of: hours and minutes where times are so long."""
+    if metric_of(metric).unit not in ("ps", "GPU ps"):
+        return 1
+    if high >= 2 * PS_PER_HOUR:
+        return PS_PER_HOUR
+    return PS_PER_MINUTE if high >= 200 * PS_PER_SECOND else 1
+
+
+def axis_of(metric: str, unit: int = 1) -> str:
+    """Expression that labels an axis of a metric; unit: of its long times, ``unit_step``."""
+    plain = AXES.get(metric_of(metric).unit, PLAIN_AXIS)
+    if unit not in _LONG:
+        return plain
+    long = f"format(datum.value / {unit}, ',~r') + ' {_LONG[unit]}'"
+    return f"datum.value >= {unit} ? {long} : {plain}"
 
 
 def label_of(metric: str) -> str:
@@ -107,7 +138,6 @@ HEADINGS = {
     "busiest_bytes": "busiest link",
     "fabric_bytes": "all links",
     "straggler_ps": "straggler spread",
-    "host_copy_ps": "copies in a host",
     "egress_micro_usd": "price of egress",
     "energy_mj": "energy",
     "feedback_pkts": "feedback at the source",
@@ -132,7 +162,6 @@ HEADINGS = {
     "state_entries": "state in all routers",
     "most_entries": "state in the fullest router",
     "lookups_per_pkt": "lookups for a packet",
-    "ns_per_pkt": "time for a packet",
     "spread_ppm": "p99 over p50",
     "first_ps": "first layer",
     "durable_ps": "until durable",

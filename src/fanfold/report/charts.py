@@ -3,16 +3,24 @@
 Every function is pure. A scheme has one colour, point and dash in all of them (theme.py).
 """
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import altair as alt
 
-from fanfold.report.amounts import axis_of, format_times, format_value, label_of
+from fanfold.report.amounts import (
+    PLAIN_AXIS,
+    axis_of,
+    format_times,
+    format_value,
+    label_of,
+    unit_step,
+)
 from fanfold.report.points import count_of, format_key
 from fanfold.report.theme import CURVES, mark_of, var
 from fanfold.study.result import Row
-from fanfold.units import format_duration
+from fanfold.units import NEVER, format_duration
 
 LINEAR_BELOW = 12
 """An axis is linear where the greatest value is below this many times the least."""
@@ -23,18 +31,21 @@ MOST_STEPS = 160
 """Points of one distribution."""
 
 
-BESIDE = alt.Legend(title=None, symbolType="stroke", symbolSize=300)
+BESIDE = alt.Legend(title=None, symbolType="stroke", symbolSize=300, labelLimit=0)
 BELOW = alt.Legend(
     title=None,
     orient="bottom",
-    columns=3,
+    columns=2,
     symbolDash=[1, 0],
     symbolStrokeWidth=0,
     symbolSize=80,
+    labelLimit=0,
 )
 
 
-LINES = alt.Legend(title=None, orient="bottom", columns=4, symbolType="stroke", symbolSize=300)
+LINES = alt.Legend(
+    title=None, orient="bottom", columns=3, symbolType="stroke", symbolSize=300, labelLimit=0
+)
 
 
 class Along(NamedTuple):
@@ -48,26 +59,37 @@ Chart = alt.Chart | alt.LayerChart | alt.FacetChart
 Data = Sequence[Mapping[str, Any]]
 
 
-def dots(metric: str, values: Mapping[str, int], baseline: str) -> Chart:
-    """One point for each scheme, in the order given, with its value and how that compares."""
+def dots(
+    metric: str,
+    values: Mapping[str, int],
+    baseline: str,
+    setups: Mapping[str, int] | None = None,
+) -> Chart:
+    """One point for each scheme, in the order given, with its value and how that compares.
+
+    setups: by scheme, how much of the value is set-up: its line has two parts.
+    """
+    parts = {s: n for s, n in (setups or {}).items() if 0 < n <= values.get(s, 0)}
     base = values.get(baseline, 0)
     order = list(values)
     rows = [
         {
             "scheme": scheme,
             "value": values[scheme],
-            "text": _beside(metric, scheme, values[scheme], baseline, base),
+            "text": _beside(metric, scheme, values[scheme], baseline, base)
+            + _of_setup(parts.get(scheme, 0), values[scheme]),
         }
         for scheme in order
     ]
-    low, high = min(values.values(), default=1), max(values.values(), default=1)
-    is_log = _is_wide(list(values.values()))
+    amounts = [*values.values(), *parts.values()]
+    low, high = min(amounts, default=1), max(amounts, default=1)
+    is_log = _is_wide(amounts)
     domain = [low / 1.6, high * (high / low) ** 0.45] if is_log else [0, max(high, 1) * 1.45]
     at = alt.X(
         "value:Q",
         title=_title(metric, is_log=is_log),
         scale=alt.Scale(type="log" if is_log else "linear", domain=domain, nice=False),
-        axis=_axis(metric, list(values.values()), is_log=is_log),
+        axis=_axis(metric, amounts, is_log=is_log),
     )
     place = alt.Y(
         "scheme:N",
@@ -85,7 +107,29 @@ def dots(metric: str, values: Mapping[str, int], baseline: str) -> Chart:
     halo = base_chart.mark_text(
         align="left", dx=12, color=var("paper"), stroke=var("paper"), strokeWidth=5
     ).encode(text="text:N")
-    return alt.layer(halo, points, words)
+    return alt.layer(*_two_parts(values, parts, domain[0], at, place), halo, points, words)
+
+
+def _two_parts(
+    values: Mapping[str, int], parts: Mapping[str, int], start: float, at: alt.X, place: alt.Y
+) -> list[alt.Chart]:
+    """A wide line for the set-up, a narrow one for what comes after, and a stroke between."""
+    charts = []
+    for wide, tone, ends in (
+        (9, "idle", {s: (start, n) for s, n in parts.items()}),
+        (3, "soft", {s: (n, values[s]) for s, n in parts.items()}),
+    ):
+        rows = [{"scheme": s, "from": a, "value": b} for s, (a, b) in ends.items()]
+        chart = alt.Chart(alt.InlineData(values=rows)).encode(x=at, x2="from:Q", y=place)
+        charts.append(chart.mark_rule(strokeWidth=wide, color=var(tone)))
+    return charts if parts else []
+
+
+def _of_setup(setup: int, value: int) -> str:
+    if not setup:
+        return ""
+    percent = max(1, 100 * setup // value)
+    return f"; {percent} % of it set-up"
 
 
 def distributions(endings: Mapping[str, Sequence[tuple[int, int]]]) -> Chart:
@@ -203,16 +247,32 @@ def _scale(values: Sequence[float], *, is_log: bool) -> alt.Scale:
 
 def _axis(metric: str, values: Sequence[int], *, is_log: bool) -> alt.Axis:
     """Labels by unit; on a logarithmic axis few lines, at 1, 2 and 5 or at powers of ten."""
+    low, high = min(values, default=0), max(values, default=1)
+    unit = unit_step(metric, high)
     if not is_log:
-        return alt.Axis(labelExpr=axis_of(metric), tickCount=6, labelOverlap=True)
-    low, high = min(values), max(values)
+        if unit == 1:
+            return alt.Axis(labelExpr=axis_of(metric), tickCount=6, labelOverlap=True)
+        step = unit * next(s for s in _rising() if 8 * s * unit >= high)
+        ticks = list(range(0, 2 * high + step, step))
+        return alt.Axis(labelExpr=axis_of(metric, unit), values=ticks, labelOverlap=True)
     steps = (1, 2, 5) if high < 500 * low else (1, 3) if high < 5000 * low else (1,)
-    ticks = [s * 10**e for e in range(19) for s in steps if low / 20 <= s * 10**e <= high * 50]
-    return alt.Axis(labelExpr=axis_of(metric), values=ticks, labelOverlap=True)
+    ticks = [s * 10**e for e in range(19) for s in steps]
+    if unit > 1:
+        ticks = [t for t in ticks if 6 * t <= unit] + [
+            t * unit for t in ticks[: 9 * len(steps)]
+        ]
+    most = min(high * 50, NEVER)
+    near = [t for t in ticks if low / 20 <= t <= most]
+    return alt.Axis(labelExpr=axis_of(metric, unit), values=near, labelOverlap=True)
+
+
+def _rising() -> Iterator[int]:
+    """1, 2, 5, 10, 20 and so on."""
+    return (s * 10**e for e in itertools.count() for s in (1, 2, 5))
 
 
 def _counts() -> alt.Axis:
-    return alt.Axis(labelExpr="format(datum.value, '~s')", tickCount=7, labelOverlap=True)
+    return alt.Axis(labelExpr=PLAIN_AXIS, tickCount=7, labelOverlap=True)
 
 
 def _along(key: str, given: Sequence[int]) -> alt.X:

@@ -37,11 +37,12 @@ REPLAYED = ("fanfold", "bier")
 
 
 class Kept(NamedTuple):
-    """What is known of the kept run of one scheme."""
+    """What is known of the kept run of one scheme; bitstring_bits: of its fans, 0 without."""
 
     row: Row
     endings: list[tuple[int, int]]
     loads: list[Load]
+    bitstring_bits: int = 0
 
 
 class Material(NamedTuple):
@@ -183,8 +184,14 @@ def _kept(store: Store, rows: dict[str, Row]) -> dict[str, Kept]:
     for one in query.loads(places):
         load = Load(one["src_node"], one["dst_node"], one["bytes"])
         loads.setdefault(one["run_id"], []).append(load)
+    bits = {one["run_id"]: one["bitstring_bits"] for one in query.heads(places)}
     return {
-        scheme: Kept(row, endings.get(row.run_id, []), loads.get(row.run_id, []))
+        scheme: Kept(
+            row,
+            endings.get(row.run_id, []),
+            loads.get(row.run_id, []),
+            bits.get(row.run_id, 0),
+        )
         for scheme, row in rows.items()
     }
 

@@ -83,14 +83,17 @@ def _summary(material: Material) -> Section:
         order = [row.scheme for row in best_first(rows, metric)]
         values = {row.scheme: row.values[metric] for row in best_first(rows, metric)}
         said = ", ".join(f"{s} {format_value(metric, values[s])}" for s in order)
+        is_time = metric_of(metric).unit == "ps"
+        setups = {r.scheme: r.values.get("setup_ps", 0) for r in rows} if is_time else {}
+        parts = " Wide grey: set-up of trees, before the data." if any(setups.values()) else ""
         figures.append(
             Figure(
                 "choice",
                 f"{capital(label_of(metric))}, scheme by scheme",
-                f"{capital(metric_of(metric).meaning)}. {better(metric)}",
+                f"{capital(metric_of(metric).meaning)}. {better(metric)}{parts}",
                 f"One point for each scheme: {said}.",
                 spec_of(
-                    charts.dots(metric, values, study.baseline),
+                    charts.dots(metric, values, study.baseline, setups),
                     height=charts.ROW_HEIGHT * len(values) + 20,
                 ),
             )
@@ -253,8 +256,18 @@ def _ground(material: Material) -> Section:
 
 def _runs(material: Material) -> Grid:
     lines = tuple(
-        (Cell(row.scheme), Cell(row.fidelity or "computed"), Cell(row.run_id or "none kept"))
+        (
+            Cell(row.scheme),
+            Cell(row.fidelity or "computed"),
+            Cell(_bits(material.kept.get(row.scheme))),
+            Cell(row.run_id or "none kept"),
+        )
         for row in material.rows
         if not row.refusal
     )
-    return Grid("Runs", (("scheme", ""), ("fidelity", ""), ("run", "")), lines, is_words=True)
+    head = (("scheme", ""), ("fidelity", ""), ("BitString", "of its fans"), ("run", ""))
+    return Grid("Runs", head, lines, is_words=True)
+
+
+def _bits(kept: Kept | None) -> str:
+    return f"{kept.bitstring_bits:,} bits" if kept and kept.bitstring_bits else "-"

@@ -45,7 +45,8 @@ WITH ends AS (
     FROM drops GROUP BY run_id
 )
 SELECT runs.run_id, scheme, topology, workload, n_ranks, n_bytes, fidelity,
-    fidelity_why, left_out, planes, segment_pkts, error_ppm, seed, driver, version, end_ps,
+    fidelity_why, left_out, bitstring_bits, planes, segment_pkts, error_ppm, seed, driver,
+    version, end_ps,
     CASE WHEN n_unfinished = 0 THEN last_ps END AS last_ps, p50_ps, p99_ps,
     n_receivers, n_unfinished,
     busiest.src || ' > ' || busiest.dst AS busiest_link,
@@ -84,7 +85,7 @@ ORDER BY left_out <> '', last_ps NULLS LAST, scheme, runs.run_id
 """
 _HEADS = """
 SELECT run_id, scheme, seed, version, topology, workload, n_ranks, n_bytes, fidelity,
-    n_messages, n_fans, n_hops
+    n_messages, n_fans, n_hops, bitstring_bits
 FROM runs ORDER BY run_id
 """
 _ENDINGS = """

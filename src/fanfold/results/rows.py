@@ -54,6 +54,7 @@ class Task(NamedTuple):
     left_out: str = ""
     error_ppm: int = NONE
     planes: str = ""
+    bitstring_bits: int = 0
     setup: tuple[int, int, int, int, int] = (0, 0, 0, 0, 0)
     busy_ps: int = 0
     stand_ins: str = ""
@@ -86,6 +87,7 @@ def _runs(place: Place, task: Task, outcome: Outcome) -> Mapping[str, Values]:
         "segment_pkts": task.segment_pkts,
         "error_ppm": task.error_ppm,
         "left_out": task.left_out,
+        "bitstring_bits": task.bitstring_bits,
         "planes": task.planes,
         "transport": task.transport,
         "loss_ppb": task.loss_ppb,

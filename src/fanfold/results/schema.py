@@ -58,6 +58,7 @@ RUNS = Table(
         _int("segment_pkts", "packets", "moved as one record, at most; 0 at flow fidelity"),
         _int("error_ppm", "ppm", "off packets at most, as measured; -1: nothing alike was"),
         _text("left_out", "what was asked for and this rung has not; then it is not ranked"),
+        _int("bitstring_bits", "bits", "of BitStrings of fans; 0 without fans by BIER"),
         _text("planes", "where fans and sums use one plane of several"),
         _text("transport", "of unicast messages: roce, ndp or plain"),
         _int("loss_ppb", "ppb", "chance of loss of each packet on each link"),

@@ -23,7 +23,8 @@ class Kind(NamedTuple):
     """A name, what it is, its own keys, metrics of its table, and the function of its graph.
 
     metrics: the one that decides first. model, gpus: where none is named. sweep: where none of
-    its keys is given. schemes: that it takes beside those of every study.
+    its keys is given. schemes: that it takes beside those of every study. by_size: the key
+    that stands for the model where it is given.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Kind(NamedTuple):
     gpus: int
     sweep: tuple[tuple[str, tuple[str, ...]], ...] = ()
     schemes: tuple[str, ...] = ()
+    by_size: str = ""
 
     @property
     def all_keys(self) -> tuple[Key, ...]:
@@ -70,6 +72,7 @@ CATALOG: tuple[Kind, ...] = (
         model_push.graph,
         "llama3-70b",
         256,
+        by_size="size",
     ),
     Kind(
         "cold-start",
@@ -88,6 +91,7 @@ CATALOG: tuple[Kind, ...] = (
         checkpoint.graph,
         "llama3-70b",
         64,
+        by_size="size",
     ),
     Kind(
         "inter-dc",
@@ -97,6 +101,7 @@ CATALOG: tuple[Kind, ...] = (
         inter_dc.graph,
         "llama3-405b",
         4,
+        by_size="size",
     ),
     Kind(
         "federated",

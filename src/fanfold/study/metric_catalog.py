@@ -34,7 +34,6 @@ CATALOG: tuple[Metric, ...] = (
     Metric("busiest_bytes", "bytes", "less", "", "on the busiest link of the fabric"),
     Metric("fabric_bytes", "bytes", "less", "", "on all links"),
     Metric("straggler_ps", "ps", "less", "", "between half of the receivers and the last"),
-    Metric("host_copy_ps", "ps", "less", "", "that a host spends on copies within it"),
     Metric(
         "egress_micro_usd", "micro-USD", "less", "", "for bytes that leave, at a given price"
     ),
@@ -236,9 +235,6 @@ CATALOG: tuple[Metric, ...] = (
         "less",
         "simplicity",
         "in tables of one router, for one packet, in the mean rounded up",
-    ),
-    Metric(
-        "ns_per_pkt", "ns", "less", "simplicity", "of a forwarding kernel, for one packet in"
     ),
     Metric(
         "spread_ppm",

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from fanfold.study.ask import Ask
-from fanfold.study.catalog import kind_of
+from fanfold.study.catalog import Kind, kind_of
 from fanfold.study.costs import priced
 from fanfold.study.keys import defaults_of
 from fanfold.study.result import Default, Row, Study
@@ -33,11 +33,11 @@ def build_study(
     keys = tuple(name for name, _ in swept(ask, kind))
     study = Study(
         kind=kind.name,
-        title=_title(kind.summary, first, keys, graph.topology),
+        title=_title(kind, first, keys, graph.topology),
         command=command,
         seed=ask.seed,
         version=study_version(),
-        model=first.values["model"],
+        model="" if is_by_size(kind, first) else first.values["model"],
         topology=graph.topology,
         gpus=graph.gpus,
         keys=keys,
@@ -50,10 +50,16 @@ def build_study(
     return msgspec.structs.replace(study, verdict=sentences(study))
 
 
-def _title(summary: str, task: StudyTask, keys: tuple[str, ...], topology: str) -> str:
-    model = "" if "model" in keys else f", {task.values['model']}"
+def is_by_size(kind: Kind, task: StudyTask) -> bool:
+    """Whether what is moved has a size of its own, so that no model is looked at."""
+    return bool(kind.by_size and task.values[kind.by_size])
+
+
+def _title(kind: Kind, task: StudyTask, keys: tuple[str, ...], topology: str) -> str:
+    moved = kind.by_size if is_by_size(kind, task) else "model"
+    model = "" if moved in keys else f", {task.values[moved]}"
     swept = f", by {' and '.join(keys)}" if keys else ""
-    return f"{summary}{model}, {topology}{swept}, seed {task.seed}"
+    return f"{kind.summary}{model}, {topology}{swept}, seed {task.seed}"
 
 
 def _with_prices(row: Row, ask: Ask) -> Row:
@@ -89,10 +95,11 @@ def _defaults(
         rows = [row for row in rows if row.name != "rate"]
     else:
         rows.insert(0, Default("topology", topology, "chosen by the number of hosts"))
-    if "model" not in given:
+    if "model" not in given and not is_by_size(kind, first):
         rows.insert(0, Default("model", kind.model, "of this study where none is named"))
     model = setting_of(first).model
-    if model.counted and {"model", "parameters"}.isdisjoint(n for n, _ in swept(ask, kind)):
+    is_counted = model.counted and not is_by_size(kind, first)
+    if is_counted and {"model", "parameters"}.isdisjoint(n for n, _ in swept(ask, kind)):
         rows.append(Default("parameters", f"{total_params(model):,}", model.counted))
     rows.append(Default("timers and delays of tree protocols", "as they stand", TREE_SOURCE))
     rows.append(

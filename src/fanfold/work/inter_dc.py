@@ -1,7 +1,7 @@
 """A model from one data center to regions behind a WAN: bytes, time, window, money.
 
 All copies leave by one link of the source. A region has everything half a round trip after its
-last byte left. Money is per byte that leaves, in millionths of a unit of currency for a GB.
+last byte left. Money is per byte that leaves, in millionths of a USD for a GB.
 """
 
 from typing import NamedTuple
@@ -14,7 +14,7 @@ GB = 10**9
 RTT_PS = tuple(ms * PS_PER_SECOND // 1000 for ms in (20, 60, 100, 150))
 """Round trips of four regions; McBride's ChiNOG 2025 slides: 20 to 150 ms."""
 PRICE_MICRO = 20_000
-"""0.02 a GB between regions: a public price of the large clouds within one continent."""
+"""0.02 USD a GB between regions: a public price of the large clouds within one continent."""
 
 
 class WanPush(NamedTuple):

@@ -21,7 +21,16 @@ from fanfold.work.weights import weights_of
 SIZES = (125_000_000, 1_300_000_000, 7_000_000_000, 70_000_000_000, 405_000_000_000)
 """Parameters; the ends are those of draft-ai-traffic-00, section 3.2."""
 INTER_DC_BYTES = 500 * 10**9
+BY_SIZE = ("model-push", "checkpoint", "federated", "state-sync", "inter-dc")
+"""Workloads that look at no model where a size is given."""
 WAYS: tuple[Way, ...] = ("unicast", "fan")
+
+
+def given_bytes(name: str, ask: Ask) -> int:
+    """Bytes that a workload moves whatever the model is; 0 where the model decides."""
+    if name == "inter-dc":
+        return ask.n_bytes or INTER_DC_BYTES
+    return ask.n_bytes if name in BY_SIZE else 0
 
 
 def sizes(ask: Ask) -> list[Row]:
@@ -131,7 +140,7 @@ def inter_dc(ask: Ask) -> list[Row]:
             "wan_bytes": p.wan_bytes,
             "all_ps": p.all_ps,
             "window_bytes": p.window_bytes,
-            "price_micro": p.price_micro,
+            "price_micro_usd": p.price_micro,
         }
         for p in wan_pushes(n_bytes, regions, rtts, ask.rate_bps, ask.price_micro)
     ]

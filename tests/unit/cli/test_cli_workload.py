@@ -1,4 +1,5 @@
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -141,3 +142,31 @@ def test_a_study_says_who_counted_its_model(tmp_path, capsys):
     assert run(["study", *asked]) == 0
     rows = json.loads(capsys.readouterr().out)["defaults"]
     assert [row["value"] for row in rows if row["name"] == "parameters"] == ["1,000,000"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "head"),
+    [
+        (("inter-dc",), "500.000 GB, whatever the model"),
+        (("inter-dc", "--size", "2TB", "--model", "llama3-70b"), "2.000 TB, whatever"),
+        (("model-push", "--size", "500GB"), "500.000 GB, whatever the model"),
+        (("checkpoint", "--size", "1TB"), "1.000 TB, whatever the model"),
+    ],
+)
+def test_what_has_a_size_of_its_own_is_not_headed_by_a_model(capsys, asked, head):
+    assert run(["workload", *asked]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith(head)
+    assert not [preset.name for preset in PRESETS if preset.name in out]
+    value = told(capsys, *asked)
+    assert "model" not in value
+    assert value["size_bytes"] % 10**11 == 0
+    assert told(capsys, "model-push")["model"] == "deepseek-v3"
+
+
+def test_a_price_has_a_currency(capsys):
+    assert run(["workload", "inter-dc"]) == 0
+    out = capsys.readouterr().out
+    assert "price" in out
+    assert len(re.findall(r"[0-9]\.[0-9]{2} USD", out)) == len(told(capsys, "inter-dc")["rows"])
+    assert all(row["price_micro_usd"] > 0 for row in told(capsys, "inter-dc")["rows"])

@@ -1,5 +1,6 @@
 """Parts of a report by themselves: where nodes stand, heat, replay, axes, words."""
 
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -8,11 +9,12 @@ import msgspec
 import numpy as np
 import pytest
 
+import fanfold
 from fanfold.report import charts
 from fanfold.report.amounts import format_times, format_value, label_of
 from fanfold.report.charts import Along
 from fanfold.report.comparison import command_of
-from fanfold.report.figure import Spec, spec_of
+from fanfold.report.figure import Spec, spec_of, svg_of
 from fanfold.report.headers import PAYLOAD_BYTES, headers_of
 from fanfold.report.heat import Load, busiest, scale_of
 from fanfold.report.layout import MOST_GROUPS, MOST_SPOTS, place_nodes
@@ -32,6 +34,7 @@ from fanfold.study.result import Row, Study
 from fanfold.topo.nets import build_named_net
 from fanfold.trees.settings import TreeSettings
 
+HOUR_PS = 3600 * 10**12
 NETS = (
     "star:hosts=4",
     "leaf-spine:leaves=2,spines=2,hosts=8",
@@ -185,6 +188,7 @@ def test_text_and_marks_stand_out_from_the_page(side: int) -> None:
     ("metric", "value", "text"),
     [
         ("time_all_ps", 93_612_480, "93.612 us"),
+        ("time_all_ps", 10_000 * 10**12, "2.78 h"),
         ("idle_gpu_ps", 5_000_000, "5 us of GPUs"),
         ("fabric_bytes", 968_884_224, "968.884 MB"),
         ("fabric_bytes", 999, "999 B"),
@@ -312,3 +316,67 @@ def test_what_flags_cannot_say_is_made_again_by_the_file() -> None:
     ):
         scenario = msgspec.structs.replace(usual, **other)
         assert command_of(scenario, ["pim-sm"]) == "fanfold compare scenario.toml"
+
+
+def labels_of(chart: charts.Chart, height: int = 200) -> list[str]:
+    """Texts of a chart as it is drawn."""
+    return re.findall(r"<text[^>]*>([^<]+)</text>", svg_of(spec_of(chart, height=height), ()))
+
+
+def test_parts_of_one_are_decimals_on_an_axis() -> None:
+    rows = [{"name": "a", "x": 1 << i, "y": 0.3 + 0.2 * i} for i in range(4)]
+    texts = labels_of(charts.curves(rows, "receivers", "times", ["a"]))
+    assert {"0.2", "0.4", "0.6"} <= set(texts)
+    assert not [text for text in texts if re.fullmatch(r"[\d.]+m", text)]
+    money = labels_of(charts.dots("egress_micro_usd", {"a": 900_000, "b": 450_000}, "a"))
+    assert "0.4 USD" in money
+
+
+@pytest.mark.parametrize(
+    ("values", "due", "never"),
+    [
+        ({"a": 9 * HOUR_PS, "b": 4 * HOUR_PS}, {"0s", "2 h", "10 h"}, "ks"),
+        ({"a": 900 * HOUR_PS, "b": HOUR_PS}, {"1 h", "10 h", "100 h"}, "ks"),
+        ({"a": 20 * HOUR_PS // 60, "b": 10 * HOUR_PS // 60}, {"5 min", "20 min"}, "ks"),
+        ({"a": 90 * 10**12, "b": 40 * 10**12}, {"20s", "100s"}, "min"),
+    ],
+)
+def test_long_times_are_hours_and_minutes(
+    values: dict[str, int], due: set[str], never: str
+) -> None:
+    texts = labels_of(charts.dots("time_all_ps", values, "a"))
+    assert due <= set(texts)
+    assert not [text for text in texts if text.endswith(never)]
+
+
+def test_what_is_mostly_set_up_is_two_parts() -> None:
+    values = {"unicast": 10**9, "pim-sm": 5 * 10**10}
+    setups = {"unicast": 0, "pim-sm": 49 * 10**9}
+    told = spec_of(charts.dots("time_all_ps", values, "unicast", setups), height=100)
+    rules = [layer for layer in told["layer"] if layer["mark"]["type"] == "rule"]
+    ends = [
+        (row["from"], row["value"])
+        for rule in rules
+        for row in told["datasets"][rule["data"]["name"]]
+    ]
+    assert ends[0][1] == ends[1][0] == 49 * 10**9
+    assert ends[1][1] == 5 * 10**10
+    drawn = labels_of(charts.dots("time_all_ps", values, "unicast", setups))
+    assert "50 ms, 50 x unicast; 98 % of it set-up" in drawn
+    plain = spec_of(charts.dots("time_all_ps", values, "unicast"), height=100)
+    assert not [layer for layer in plain["layer"] if layer["mark"]["type"] == "rule"]
+
+
+def test_every_metric_is_computed_somewhere() -> None:
+    """A name in the catalog that no other source speaks of is a promise that nothing keeps."""
+    root = Path(fanfold.__file__).parent
+    files = [*root.glob("study/*.py"), *root.glob("report/*.py")]
+    text = "\n".join(
+        file.read_text()
+        for file in files
+        if file.name not in ("metric_catalog.py", "amounts.py")
+    )
+    words = set(re.findall(r"\w+", text))
+    unknown = {metric.name.removeprefix("far_") for metric in CATALOG} - words
+    known = {name for name in unknown if f"extra_{name}" in words}
+    assert unknown == known

@@ -268,3 +268,27 @@ def test_those_within_a_part_in_a_hundred_are_equal() -> None:
         "choose fanfold (as good within 1 %: unicast, ring): time to all 1 ns"
     )
     assert not any("fanfold loses" in line for line in told)
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "has_model"),
+    [
+        ("model-push", {}, True),
+        ("model-push", {"size": "1MB"}, False),
+        ("inter-dc", {}, False),
+        ("checkpoint", {"size": "1MB"}, False),
+        ("cold-start", {"size": "1MB"}, True),  # its first layer is the model's
+    ],
+)
+def test_a_study_of_a_size_is_not_headed_by_a_model(
+    kind: str, values: dict[str, str], has_model: bool
+) -> None:
+    (ask,) = asks_of(kind, values, schemes=("unicast",), sweep=(), seed=1, prices=(0, 0, 0))
+    task = tasks_of(ask)[0]
+    rows = [Row("unicast", {}, values={"time_all_ps": 1})]
+    study = build_study(ask, [task], rows, "")
+    assert bool(study.model) == has_model
+    assert (task.values["model"] in study.title) == has_model
+    assert ("model" in {row.name for row in study.defaults}) == has_model
+    if not has_model:
+        assert task.values["size"] in study.title
