@@ -4,7 +4,6 @@ The socket is bound to the host's own address and the group's port, beside the h
 last BFR sends what belongs to a group to that port (docs/wire/fold.md section 2).
 """
 
-import fcntl
 import socket
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -29,6 +28,7 @@ from fanfold.live import rank_words as words
 from fanfold.live import sock as s
 from fanfold.live.channels import Channels, is_near
 from fanfold.live.clock import now_ps
+from fanfold.live.compile_notice import take_turn
 from fanfold.live.ports import build_sock, check_mtu, close_exits, open_socket, time_arrivals
 from fanfold.live.rank_build import bits_of, block_bytes_of, build_rank, check_root
 from fanfold.live.rank_late import ALL, ANY
@@ -205,7 +205,7 @@ class RankEnd:
         folder = cache_dir("live")
         folder.mkdir(parents=True, exist_ok=True)
         with (folder / "rank.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # of several ranks that start, one compiles
+            take_turn(lock.fileno())  # of several ranks that start, one compiles
             loop.serve_rank(self.io, self.state, self.mishaps, self.drops, 0)
             st.code_first(self.state)
             st.first_bytes(self.state)
