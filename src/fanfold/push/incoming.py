@@ -15,10 +15,12 @@ from blake3 import blake3
 
 from fanfold.errors import MisuseError
 from fanfold.push.claims import Claims
-from fanfold.push.manifest import chunk_hash, digest, whole_digest
+from fanfold.push.manifest import chunk_hash, whole_digest
 from fanfold.push.new_folder import place_folder
-from fanfold.push.placing import Parts, place_files
+from fanfold.push.parts import Parts
+from fanfold.push.placing import place_files
 from fanfold.push.remove import VISIT_BYTES
+from fanfold.push.small_files import refuse_hash
 from fanfold.push.survey import Found, Steps, hash_steps
 from fanfold.push.target import StoreError, reported
 from fanfold.wire.report import ReportError
@@ -40,8 +42,6 @@ class Incoming:
         self,
         parts: Parts,
         claims: Claims,
-        *,
-        is_rechecked: bool,
         progress: Progress | None,
     ) -> None:
         self.manifest, self.layout = parts.manifest, parts.layout
@@ -52,11 +52,10 @@ class Incoming:
         self._parts = parts
         self._staging, self._target, self._survey = parts.staging, parts.target, parts.survey
         self._claims = claims
-        self._is_rechecked = is_rechecked
         self._progress = progress
         size = min(self.layout.chunk_bytes, self.layout.total_bytes)
         self._buffer = memoryview(bytearray(size))
-        self.key = digest(parts.manifest)
+        self.key = parts.key
         self._zeros: dict[int, bytes] = {}
         self._checking = self._check_steps()
         self._is_open = True
@@ -117,7 +116,7 @@ class Incoming:
         self._require_complete()
         try:
             with reported(self.manifest.name):
-                if self._is_rechecked:
+                if self._parts.is_rechecked:
                     yield from self._recheck_steps()
                 place = place_folder if self.manifest.place else place_files
                 yield from place(self._parts)
@@ -133,7 +132,7 @@ class Incoming:
 
     def whole_digest(self) -> bytes:
         """Return the BLAKE3 of a single file, else the manifest's digest."""
-        return whole_digest(self.manifest)
+        return whole_digest(self.manifest, self.key)
 
     def discard_steps(self) -> Steps:
         """Give up: remove what was staged and close; small steps."""
@@ -238,19 +237,15 @@ class Incoming:
         return sum(p.size for p in self.layout.pieces(i) if p.entry not in in_place)
 
     def _recheck_steps(self) -> Steps:
+        """Read back what is not small; what is, when its files are made."""
         for index, entry in enumerate(self.manifest.entries):
-            if index in self._survey.in_place:
+            if index in self._survey.in_place or self._staging.is_small(index):
                 continue
             hasher = blake3()
             with reported(entry.path):
-                if self._staging.is_small(index):
-                    hasher.update(self._staging.small_bytes(index))
-                else:
-                    yield from hash_steps(self._staging.fd(index), hasher, self._buffer)
+                yield from hash_steps(self._staging.fd(index), hasher, self._buffer)
             if hasher.digest() != entry.blake3:
-                self._staging.folder.remove()  # no try will ever make it right
-                message = f"{entry.path}: chunks are right, BLAKE3 of the file is not"
-                raise StoreError(ReportError.BAD_MANIFEST, message)
+                refuse_hash(self._parts, entry)
             yield VISIT_BYTES
 
     def _write(self, i: int, view: memoryview) -> None:

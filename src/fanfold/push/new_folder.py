@@ -14,14 +14,10 @@ from collections.abc import Generator
 from contextlib import suppress
 from pathlib import Path
 
-from fanfold.push.placing import (
-    Parts,
-    create_small,
-    flush_steps,
-    stamp_big,
-    stamp_folders,
-)
+from fanfold.push.parts import Parts
+from fanfold.push.placing import flush_steps, stamp_big, stamp_folders
 from fanfold.push.remove import VISIT_BYTES, remove_steps
+from fanfold.push.small_files import create_steps
 from fanfold.push.staging import NEW, OLD, PLACE
 from fanfold.push.survey import Steps, stamp
 from fanfold.push.swap import put_folder
@@ -109,10 +105,7 @@ class _NewFolder:
             for folder in self._manifest.folders:
                 self.tree.make(folder.path, OWN_MODE)
                 yield VISIT_BYTES
-        for index, entry in enumerate(self._manifest.entries):
-            with reported(entry.path):
-                self._take(index, entry.path)
-            yield VISIT_BYTES
+        yield from self._fill()
         old_fd = parts.target.open_folder(self._manifest.place)
         if old_fd is not None:
             try:
@@ -137,15 +130,25 @@ class _NewFolder:
         self._tree_fd = open_dir(NEW, self._dir_fd, NEW)
         self._tree = Target(self._tree_fd)
 
+    def _fill(self) -> Steps:
+        """Put every entry of the push into the new folder."""
+        in_place, is_small = self._parts.survey.in_place, self._staging.is_small
+        n_all = len(self._manifest.entries)
+        small = [k for k in range(n_all) if k not in in_place and is_small(k)]
+        yield from create_steps(self._parts, small, self.tree)
+        for k in sorted(set(range(n_all)).difference(small)):
+            path = self._manifest.entries[k].path
+            with reported(path):
+                self._take(k, path)
+            yield VISIT_BYTES
+
     def _take(self, index: int, path: str) -> None:
-        """Give an entry its name in the new folder."""
+        """Give an entry that is not created its name in the new folder."""
         parts = self._parts
         if index in parts.survey.in_place:
             parts.survey.confirm(index)
             from_fd, from_name = parts.target.at(parts.survey.path_of(index))
             link(from_fd, from_name, *self.tree.at(path))
-        elif self._staging.is_small(index):
-            create_small(parts, index, *self.tree.at(path))
         else:
             stamp_big(parts, index)
             link(self._dir_fd, str(index), *self.tree.at(path))

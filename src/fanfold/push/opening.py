@@ -60,7 +60,7 @@ class Opening:
             self.manifest = manifest
             yield len(encoded)
         if not self._is_dropped:
-            self._opened.append(self._store.open_push(self.manifest))
+            self._opened.append(self._store.open_push(self.manifest, key=self.key))
         if self._is_dropped:
             self._close()
 

@@ -106,12 +106,44 @@ def _identity(info: os.stat_result) -> Identity:
     return Identity(info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns)
 
 
-def open_source(full_path: str) -> int:
-    """Open for reading, never through a symbolic link, never waiting for a pipe."""
+SOURCE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+
+
+def open_source(full_path: str, name: str = "", dir_fd: int | None = None) -> int:
+    """Open for reading, never through a symbolic link, never waiting for a pipe.
+
+    Args:
+        name, dir_fd: the file's name in a folder that is open; its path is for the message.
+    """
     try:
-        return os.open(full_path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        return os.open(name or full_path, SOURCE_FLAGS, dir_fd=dir_fd)
     except OSError as error:
         raise ConfigError(full_path, error.strerror, "a readable regular file") from error
+
+
+class SourceFolders:
+    """Opens files by their full paths; keeps the folder of the last one open."""
+
+    def __init__(self) -> None:
+        self._path, self._fd = "", -1
+
+    def open(self, full_path: str) -> int:
+        """As ``open_source``; the caller closes it."""
+        folder, _, name = full_path.rpartition("/")
+        if folder != self._path:
+            self.close()
+            try:
+                self._fd = os.open(folder or "/", os.O_PATH | os.O_DIRECTORY)
+            except OSError:
+                return open_source(full_path)  # says what is wrong
+            self._path = folder
+        return open_source(full_path, name, self._fd)
+
+    def close(self) -> None:
+        """Close the folder."""
+        if self._fd >= 0:
+            os.close(self._fd)
+        self._path, self._fd = "", -1
 
 
 class _Below(NamedTuple):
@@ -155,6 +187,9 @@ class _Walk:
                 self.ignored.append(path + "/")
                 continue
             real, info = child.path, _info(child)
+            if stat.S_ISREG(info.st_mode):
+                self.files.append(_source_file(path, real, real, info))
+                continue
             if stat.S_ISLNK(info.st_mode):
                 real = self._links.end_of(child.path)
                 info = _stat(real)

@@ -4,6 +4,7 @@ Every read is followed by a look at the file: a push of bytes that changed on th
 at every receiver, so it fails here, and names the file.
 """
 
+import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
@@ -12,7 +13,7 @@ from blake3 import blake3
 
 from fanfold.errors import ConfigError, MisuseError
 from fanfold.push.fds import FdCache, read_full
-from fanfold.push.layout import Layout, Piece
+from fanfold.push.layout import Layout
 from fanfold.push.manifest import (
     MAX_CHUNK_BYTES,
     MAX_MANIFEST_BYTES,
@@ -25,7 +26,7 @@ from fanfold.push.manifest import (
     is_safe_path,
     pack_times,
 )
-from fanfold.push.scan import Scan, identity_of, open_source, scan
+from fanfold.push.scan import Scan, SourceFile, SourceFolders, scan
 from fanfold.push.tensor_files import Flaw, Offsets
 
 Progress = Callable[[int, int], None]  # bytes done, bytes in all
@@ -120,6 +121,7 @@ class SourceReader:
         self.source = source
         self.layout = Layout((file.identity.size for file in source.files), chunk_bytes)
         self._fds = FdCache(self._open)
+        self._folders = SourceFolders()
 
     @property
     def tensors(self) -> dict[str, Offsets]:
@@ -146,22 +148,34 @@ class SourceReader:
         if not 0 < size <= len(out):
             raise MisuseError(f"read_chunk {i} into {len(out)} bytes (chunk has {size})")
         view = memoryview(out)
-        for piece in self.layout.pieces(i):
-            self._read(piece, view[piece.at : piece.at + piece.size])
+        files, folders = self.source.files, self._folders
+        for entry, offset, n_bytes, at in self.layout.pieces(i):
+            file, part = files[entry], view[at : at + n_bytes]
+            if n_bytes < file.identity.size:
+                self._require_read(file, self._fds.fd(entry), part, offset)
+                continue
+            fd = folders.open(file.full_path)  # wanted for this chunk alone
+            try:
+                self._require_read(file, fd, part, 0)
+            finally:
+                os.close(fd)
         return size
 
     def close(self) -> None:
         """Close the files."""
         self._fds.close()
+        self._folders.close()
 
     def _open(self, entry: int) -> int:
-        return open_source(self.source.files[entry].full_path)
+        return self._folders.open(self.source.files[entry].full_path)
 
-    def _read(self, piece: Piece, view: memoryview) -> None:
-        file = self.source.files[piece.entry]
-        fd = self._fds.fd(piece.entry)
-        n = read_full(fd, view, piece.offset)
-        if n != piece.size or identity_of(fd) != file.identity:
+    def _require_read(self, file: SourceFile, fd: int, view: memoryview, offset: int) -> None:
+        n, size = os.preadv(fd, [view], offset), len(view)
+        if n < size:
+            n = read_full(fd, view, offset)
+        info = os.fstat(fd)
+        found = (info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns)
+        if n != size or found != file.identity:
             raise SourceChangedError(file.full_path)
 
 
@@ -193,46 +207,31 @@ def _refuse_flawed(path: Path, flaws: Iterable[Flaw]) -> None:
 def _hashed(reader: SourceReader, progress: Progress | None) -> tuple[bytes, list[bytes]]:
     """BLAKE3 of each chunk, and of each file."""
     layout = reader.layout
-    hashers = _FileHashers(len(reader.source.files))
+    files = reader.source.files
+    digests = [blake3().digest()] * len(files)
+    hasher = blake3()
     chunks = bytearray()
     buffer = memoryview(bytearray(min(layout.chunk_bytes, layout.total_bytes)))
     done = 0
     for i in range(layout.n_chunks):
         view = buffer[: reader.read_chunk(i, buffer)]
         chunks += blake3(view).digest()
-        for piece in layout.pieces(i):
-            hashers.update(piece.entry, view[piece.at : piece.at + piece.size])
+        for entry, offset, size, at in layout.pieces(i):
+            part = view[at : at + size]
+            if size == files[entry].identity.size:
+                digests[entry] = blake3(part).digest()
+                continue
+            if offset == 0:
+                hasher = blake3()
+            hasher.update(part)
+            digests[entry] = hasher.digest()
         done += len(view)
         if progress:
             progress(done, layout.total_bytes)
-    return bytes(chunks), hashers.digests()
+    return bytes(chunks), digests
 
 
 def _refuse_large(path: Path, manifest: Manifest) -> None:
     n_bytes = len(encode(manifest))
     if n_bytes > MAX_MANIFEST_BYTES:
         raise ConfigError(str(path), n_bytes, f"a manifest of {MAX_MANIFEST_BYTES} bytes")
-
-
-class _FileHashers:
-    """Hash of each file, fed in stream order, so one hasher is alive at a time."""
-
-    def __init__(self, n_files: int) -> None:
-        self._digests = [blake3().digest()] * n_files
-        self._hasher = blake3()
-        self._entry = -1
-
-    def update(self, entry: int, view: memoryview) -> None:
-        if entry != self._entry:
-            self._end()
-            self._hasher = blake3()
-            self._entry = entry
-        self._hasher.update(view)
-
-    def digests(self) -> list[bytes]:
-        self._end()
-        return self._digests
-
-    def _end(self) -> None:
-        if self._entry >= 0:
-            self._digests[self._entry] = self._hasher.digest()

@@ -144,7 +144,6 @@ class Staging:
         self._big_starts = [layout.start_of(k) for k in self._big]
         ends = zip(self._big, self._big_starts, strict=True)
         self._big_ends = [start + entries[k].size for k, start in ends]
-        self._ahead, self._ahead_at = memoryview(b""), 0
         with reported(f"{STAGING_DIR}/{folder.name}"):
             names = names_in(folder.dir_fd)
         self._present = {int(n) for n in names if n.isdecimal()}
@@ -192,18 +191,21 @@ class Staging:
                 if not (is_zero(part) and is_hole(fd, offset, size)):
                     write_full(fd, part, offset)
 
-    def small_bytes(self, entry: int) -> memoryview:
-        """Bytes of a small entry; cheap in stream order."""
-        size = self._entries[entry].size
-        if not size:
+    def read_pack(self, start: int, at_least: int) -> memoryview:
+        """What the pack holds from a stream byte on, some more than is asked for."""
+        if not at_least:
             return memoryview(b"")
-        start = self.layout.start_of(entry)
-        at = start - self._ahead_at
-        if at < 0 or at + size > len(self._ahead):
-            room = memoryview(bytearray(min(AHEAD_BYTES, self.layout.total_bytes - start)))
-            n = read_full(self._fds.fd(IN_PACK), room, start)
-            self._ahead, self._ahead_at, at = room[:n], start, 0
-        return self._ahead[at : at + size]
+        room = memoryview(bytearray(min(AHEAD_BYTES, self.layout.total_bytes - start)))
+        n = read_full(self._fds.fd(IN_PACK), room, start)
+        if n < at_least:
+            raise StoreError(ReportError.IO, f"{STAGING_DIR}/{self.folder.name}: cut short")
+        return room[:n]
+
+    def remove_small(self) -> None:
+        """Remove small files of their own: they are of a finish that was killed."""
+        for entry in [k for k in self._present if k != IN_PACK and self.is_small(k)]:
+            os.unlink(str(entry), dir_fd=self.folder.dir_fd)
+            self._present.discard(entry)
 
     def close_files(self) -> None:
         """Close the files, keep the lock."""

@@ -17,7 +17,7 @@ from fanfold.push.claims import DAY_NS, Claims, halves, try_lock
 from fanfold.push.incoming import Incoming, Progress
 from fanfold.push.layout import Layout
 from fanfold.push.manifest import Manifest, check, digest
-from fanfold.push.placing import Parts
+from fanfold.push.parts import Parts
 from fanfold.push.staging import PushOpenError, Staging, lock_folder
 from fanfold.push.survey import Survey
 from fanfold.push.target import StoreError, Target, reported
@@ -58,23 +58,29 @@ class Store:
         self.max_bytes = max_bytes
         self._claims = Claims(unix_ns)
 
-    def open_push(self, manifest: Manifest, progress: Progress | None = None) -> Incoming:
+    def open_push(
+        self, manifest: Manifest, progress: Progress | None = None, key: bytes = b""
+    ) -> Incoming:
         """Lock the push's staging folder; what is there already is found by check_some.
+
+        Args:
+            key: digest of the manifest, where it was checked and counted already.
 
         Raises:
             StoreError: BAD_MANIFEST, TOO_LARGE, COLLISION when the same push is open already,
                 or what the system says.
         """
-        self._refuse_bad(manifest)
+        key = self._accept(manifest, key)
         with self._opened_root() as root_fd:
-            folder = lock_folder(root_fd, digest(manifest).hex())
+            folder = lock_folder(root_fd, key.hex())
         try:
             layout = Layout((e.size for e in manifest.entries), manifest.chunk_bytes)
             staging = Staging(folder, manifest.entries, layout)
             target = Target(folder.root_fd)
             survey = Survey(manifest, layout, staging, target)
-            parts = Parts(manifest, layout, staging, survey, target, self._fsync)
-            return Incoming(parts, self._claims, is_rechecked=self._recheck, progress=progress)
+            ways = self._fsync, self._recheck
+            parts = Parts(manifest, key, layout, staging, survey, target, *ways)
+            return Incoming(parts, self._claims, progress)
         except BaseException:
             folder.close()
             raise
@@ -125,14 +131,17 @@ class Store:
         finally:
             os.close(fd)
 
-    def _refuse_bad(self, manifest: Manifest) -> None:
+    def _accept(self, manifest: Manifest, key: bytes) -> bytes:
+        """Its digest, unless it is refused."""
         try:
-            check(manifest)
+            if not key:
+                check(manifest)
         except WireError as error:
             raise StoreError(ReportError.BAD_MANIFEST, str(error)) from error
         if self.max_bytes is not None and manifest.total_bytes > self.max_bytes:
             message = f"{manifest.total_bytes} bytes, allowed: {self.max_bytes}"
             raise StoreError(ReportError.TOO_LARGE, message)
+        return key or digest(manifest)
 
 
 def _sweep_one(root_fd: int, name: str, before_ns: int, is_dry: bool) -> Leftover | None:

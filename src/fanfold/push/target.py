@@ -53,8 +53,12 @@ def reported(what: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        code = CODES.get(error.errno or 0, ReportError.IO)
-        raise StoreError(code, f"{what}: {error.strerror}") from error
+        raise refusal(what, error) from error
+
+
+def refusal(what: str, error: OSError) -> StoreError:
+    """An error of the system as one that says what was being done."""
+    return StoreError(CODES.get(error.errno or 0, ReportError.IO), f"{what}: {error.strerror}")
 
 
 class Target:
@@ -63,6 +67,7 @@ class Target:
     def __init__(self, root_fd: int) -> None:
         self.root_fd = root_fd
         self._dirs = FdCache(self._open_parent)
+        self._prepared: str | None = None
 
     def at(self, path: str) -> tuple[int, str]:
         """Folder that holds the path, open until the next call, and the name in it."""
@@ -116,7 +121,9 @@ class Target:
         Returns:
             The folders that were made.
         """
-        made = self.make(path.rpartition("/")[0])
+        folder = path.rpartition("/")[0]
+        made = self.make(folder) if folder != self._prepared else []
+        self._prepared = folder
         fd = self.open_file(path)
         if fd is not None:
             os.close(fd)
@@ -131,6 +138,7 @@ class Target:
     def close(self) -> None:
         """Close the folders; the target can be used again."""
         self._dirs.close()
+        self._prepared = None
 
     def _open_parent(self, folder: str) -> int:
         return self._walk(folder, DIR_MODE, None)

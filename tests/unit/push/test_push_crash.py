@@ -107,7 +107,7 @@ def test_killed_while_writing(
     [
         ("pwrite", 40),
         ("ftruncate", 0),
-        ("fchmod", 3),
+        ("utime", 3),
         ("mkdir", 2),
         ("mkdir", 3),
         ("replace", 0),

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from fanfold.push import new_folder, staging, swap
+from fanfold.push import new_folder, small_files, staging, swap
+from fanfold.push.remove import VISIT_BYTES
 from fanfold.push.source import SourceReader, Wish, build_manifest
 from fanfold.push.store import Incoming, ReportError, Store, StoreError
 
@@ -303,7 +304,8 @@ def test_steps_are_short_and_many(plant: Plant, checked: Checked, tmp_path: Path
     manifest, reader = build_manifest(plant(files), 10, 1, wish=PUSHED)
     incoming = checked(Store(tmp_path / "root").open_push(manifest))
     costs = list(incoming.finish_steps())
-    assert len(costs) > 3000
+    assert len(costs) > 3000 // small_files.AT_ONCE
+    assert sum(costs) > 3000 * VISIT_BYTES
     assert max(costs) <= 1 << 20
     assert isinstance(reader, SourceReader)
     manifest, _ = build_manifest(tmp_path / "src", 10, 1, wish=Wish("."))

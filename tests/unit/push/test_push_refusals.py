@@ -431,7 +431,7 @@ def test_lock_that_is_removed_meanwhile_is_taken_again(
     assert code_of(lambda: store.open_push(one[0])) is ReportError.IO
 
 
-@pytest.mark.parametrize("function", ["scandir", "ftruncate", "fchmod", "statvfs"])
+@pytest.mark.parametrize("function", ["scandir", "ftruncate", "utime", "statvfs"])
 def test_failing_system_call_is_told_and_leaks_no_file(
     one: tuple[Manifest, SourceReader],
     checked: Checked,
@@ -440,7 +440,7 @@ def test_failing_system_call_is_told_and_leaks_no_file(
     monkeypatch: pytest.MonkeyPatch,
     function: str,
 ) -> None:
-    def fail(*_args: object) -> None:
+    def fail(*_args: object, **_options: object) -> None:
         raise OSError(errno.EIO, "injected")
 
     def push() -> None:
