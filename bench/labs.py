@@ -39,16 +39,21 @@ class BenchLab:
     """A lab that is up."""
 
     def __init__(
-        self, state: Path, n_hosts: int = N_RECEIVERS, *, has_rings: bool = True
+        self,
+        state: Path,
+        n_hosts: int = N_RECEIVERS,
+        flags: Sequence[str] = (),
+        *,
+        has_rings: bool = True,
     ) -> None:
-        self.n_hosts, self.has_rings = n_hosts, has_rings
+        self.n_hosts, self.has_rings, self.flags = n_hosts, has_rings, flags
         self.env = {"FANFOLD_STATE_DIR": str(state)}
-        self.name = f"bench{os.getpid()}" + ("" if has_rings else "s")
+        self.name = f"bench{os.getpid()}{state.name[:8]}" + ("" if has_rings else "s")
         self.hosts = state / "labs" / self.name / "hosts"
         self.pids: list[int] = []
 
     def up(self) -> None:
-        shape = ["--leaves", "2", "--spines", "2", "--hosts", str(self.n_hosts)]
+        shape = ["--leaves", "2", "--spines", "2", "--hosts", str(self.n_hosts), *self.flags]
         shape += [] if self.has_rings else ["--no-rings"]
         run_well([*FANFOLD, "lab", "up", "--name", self.name, *shape, "--json"], UP_S, self.env)
         told = run_well(
@@ -102,8 +107,8 @@ class BenchLab:
 
 
 @contextmanager
-def bench_lab(state: Path) -> Iterator[BenchLab]:
-    lab = BenchLab(state)
+def bench_lab(state: Path, *flags: str) -> Iterator[BenchLab]:
+    lab = BenchLab(state, flags=flags)
     try:
         lab.up()
         yield lab

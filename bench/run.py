@@ -11,6 +11,7 @@ from pathlib import Path
 
 import arrays
 import beside
+import files
 import forwarding
 import goodput
 import loss
@@ -44,6 +45,7 @@ def main() -> int:
             "starts": lambda: starts.run(folder, args.rounds or 20),
             "loss": lambda: loss.run(folder, min(size, LOSS_BYTES), args.rounds or 5),
             "goodput": lambda: goodput.run(folder, size),
+            "files": lambda: files.run(folder, args.rounds or 3),
             "arrays": lambda: arrays.run(args.rounds or 9),
             "gloo": lambda: beside.run(folder, args.rounds or 9, args.array or beside.SIZES),
             "broadcasts": lambda: beside.run_broadcasts(folder, args.rounds or 5),
@@ -72,6 +74,7 @@ def _arguments() -> argparse.Namespace:
         "starts",
         "loss",
         "goodput",
+        "files",
         "arrays",
         "gloo",
         "broadcasts",

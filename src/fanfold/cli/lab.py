@@ -59,6 +59,9 @@ def up(
     rings: Annotated[
         bool, typer.Option(help="arrays between ranks and BFRs by shared memory")
     ] = True,
+    fsync: Annotated[
+        bool, typer.Option(help="what hosts receive survives a power cut")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Start a leaf-spine lab, or the fabric of a TOML file, on loopback addresses."""
@@ -75,7 +78,7 @@ def up(
     geometry_of(fabric.mtu, fabric.bitstring_bits)
     require_mtu(fabric)
     with telling(PATIENCE_S) as say:
-        told = lab.up(fabric, partial(make_lab_host, has_rings=rings), say)
+        told = lab.up(fabric, partial(make_lab_host, has_rings=rings, fsync=fsync), say)
     if as_json:
         up_now = {"lab": name, "nodes": len(fabric.nodes), "log": str(lab.log)}
         print(json.dumps(up_now | told))

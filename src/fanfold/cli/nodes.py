@@ -63,13 +63,18 @@ def _watched(host: Host, fabric: Fabric, tell: Tell | None) -> Host:
 
 
 def make_lab_host(
-    fabric: Fabric, name: str, door: Path, folder: Path, *, has_rings: bool = True
+    fabric: Fabric,
+    name: str,
+    door: Path,
+    folder: Path,
+    *,
+    has_rings: bool = True,
+    fsync: bool = False,
 ) -> Host:
     """A node of a lab on this machine; in the lab's log, its stderr, it says who it is."""
 
     def tell(line: str) -> None:
         log_line(f"{name}: {line}")
 
-    return make_host(
-        fabric, name, door, folder, max_bytes=LAB_BYTES, tell=tell, has_rings=has_rings
-    )
+    words = {"fsync": fsync, "has_rings": has_rings}
+    return make_host(fabric, name, door, folder, max_bytes=LAB_BYTES, tell=tell, **words)

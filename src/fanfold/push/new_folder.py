@@ -15,9 +15,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from fanfold.push.parts import Parts
-from fanfold.push.placing import flush_steps, stamp_big, stamp_folders
+from fanfold.push.placing import stamp_big, stamp_folders, write_out_steps
 from fanfold.push.remove import VISIT_BYTES, remove_steps
-from fanfold.push.small_files import create_steps
+from fanfold.push.small_files import create_steps, flush_steps
 from fanfold.push.staging import NEW, OLD, PLACE
 from fanfold.push.survey import Steps, stamp
 from fanfold.push.swap import put_folder
@@ -136,6 +136,7 @@ class _NewFolder:
         n_all = len(self._manifest.entries)
         small = [k for k in range(n_all) if k not in in_place and is_small(k)]
         yield from create_steps(self._parts, small, self.tree)
+        yield from write_out_steps(self._parts)
         for k in sorted(set(range(n_all)).difference(small)):
             path = self._manifest.entries[k].path
             with reported(path):

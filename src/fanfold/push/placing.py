@@ -11,9 +11,9 @@ from fanfold.push.manifest import mtime_ns
 from fanfold.push.order import rank_of
 from fanfold.push.parts import Parts
 from fanfold.push.remove import VISIT_BYTES
-from fanfold.push.small_files import create_steps
+from fanfold.push.small_files import FLUSH_BYTES, create_steps, flush_steps
 from fanfold.push.survey import Steps, stamp
-from fanfold.push.swap import flush_disk
+from fanfold.push.swap import flush_range
 from fanfold.push.target import Target, reported
 
 
@@ -26,6 +26,7 @@ def place_files(parts: Parts) -> Steps:
     with reported(manifest.name):
         staging.remove_small()
     yield from create_steps(parts, [index for index in wanted if staging.is_small(index)])
+    yield from write_out_steps(parts)
     target.close()  # look at the folders afresh
     made: list[str] = []
     for folder in manifest.folders:
@@ -67,12 +68,16 @@ def stamp_folders(parts: Parts, target: Target, is_ours: Callable[[str], object]
         yield VISIT_BYTES
 
 
-def flush_steps(fd: int) -> Steps:
-    """Wait for the disk, between two signs of life."""
-    yield VISIT_BYTES
-    with reported("fsync"):
-        flush_disk(fd)
-    yield VISIT_BYTES
+def write_out_steps(parts: Parts) -> Steps:
+    """Wait for the disk part by part, so that no step waits for all that memory may hold."""
+    staging, in_place = parts.staging, parts.survey.in_place
+    for index, entry in enumerate(parts.manifest.entries if parts.is_fsynced else ()):
+        if index in in_place or staging.is_small(index):
+            continue
+        for at in range(0, entry.size, FLUSH_BYTES):
+            with reported(entry.path):
+                flush_range(staging.fd(index), at, FLUSH_BYTES)
+            yield VISIT_BYTES
 
 
 def stamp_big(parts: Parts, index: int) -> None:

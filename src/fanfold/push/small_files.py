@@ -17,11 +17,14 @@ from fanfold.push.manifest import MODE_BITS, Entry, Manifest
 from fanfold.push.parts import Parts
 from fanfold.push.remove import VISIT_BYTES
 from fanfold.push.survey import Steps
-from fanfold.push.target import StoreError, Target, refusal
+from fanfold.push.swap import flush_disk
+from fanfold.push.target import StoreError, Target, refusal, reported
 from fanfold.wire.report import ReportError
 
 FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 
+FLUSH_BYTES = 1 << 26
+"""Where all is to survive a power cut: what is written to the disk in one step."""
 AT_ONCE = 16
 """Files of one step."""
 
@@ -41,6 +44,9 @@ def create_steps(parts: Parts, indices: list[int], tree: Target | None = None) -
         some = indices[at : at + AT_ONCE]
         maker.make(some)
         yield VISIT_BYTES * len(some)
+        if parts.is_fsynced and maker.n_bytes >= FLUSH_BYTES:
+            maker.n_bytes = 0
+            yield from flush_steps(parts.staging.folder.dir_fd)
 
 
 class _Maker:
@@ -49,6 +55,7 @@ class _Maker:
         self._starts, self._times = parts.layout.starts(), times_ns(parts.manifest)
         self._given: set[int] = set()  # modes that files have as they are created
         self._ahead, self._base = memoryview(b""), 0
+        self.n_bytes = 0
         self._folder, self._dir_fd = "/", parts.staging.folder.dir_fd  # "/": no folder's path
 
     def make(self, indices: list[int]) -> None:
@@ -90,6 +97,7 @@ class _Maker:
 
     def _read_ahead(self, start: int, size: int) -> int:
         self._ahead, self._base = self._parts.staging.read_pack(start, size), start
+        self.n_bytes += len(self._ahead)
         return 0
 
     def _give(self, fd: int, mode: int) -> None:
@@ -98,6 +106,14 @@ class _Maker:
             self._given.add(mode)
         else:
             os.fchmod(fd, mode)
+
+
+def flush_steps(fd: int) -> Steps:
+    """Wait for the disk, between two signs of life."""
+    yield VISIT_BYTES
+    with reported("fsync"):
+        flush_disk(fd)
+    yield VISIT_BYTES
 
 
 def times_ns(manifest: Manifest) -> list[int]:

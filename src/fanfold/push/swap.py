@@ -5,6 +5,7 @@ import errno
 import os
 
 RENAME_NOREPLACE, RENAME_EXCHANGE = 1, 2
+WAIT_WRITE_WAIT = 7
 NOT_HERE = frozenset({errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM})
 """A kernel or a file system that has no such thing."""
 
@@ -46,6 +47,18 @@ def flush_disk(fd: int) -> None:
     if syncfs(fd):
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code))
+
+
+def flush_range(fd: int, offset: int, n_bytes: int) -> None:
+    """Wait until some bytes of a file are on their way out of memory; does nothing elsewhere.
+
+    They survive nothing by this alone: it makes ``flush_disk`` short.
+    """
+    try:
+        call = _libc.sync_file_range
+    except AttributeError:
+        return
+    call(fd, ctypes.c_int64(offset), ctypes.c_int64(n_bytes), ctypes.c_uint(WAIT_WRITE_WAIT))
 
 
 def _renameat2(from_fd: int, from_name: str, to_fd: int, to_name: str, flags: int) -> int:

@@ -4,12 +4,14 @@ import os
 import stat
 import sys
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import pytest
 
+from fanfold.push import placing, small_files
 from fanfold.push.manifest import decode, encode
 from fanfold.push.source import Wish, build_manifest
 from fanfold.push.store import Incoming, Store
@@ -82,6 +84,37 @@ def test_a_file_more_costs_some_calls_more(
         found[n] = costs_of(top, tmp_path / f"root{n}", name)
     each = {k: (found[MANY][k] - found[FEW][k]) / (MANY - FEW) for k in bounds}
     assert {k: c for k, c in each.items() if c > bounds[k]} == {}, each
+
+
+@pytest.mark.parametrize("name", ["model", "."])
+def test_a_disk_is_waited_for_in_parts_with_signs_of_life(
+    plant: Plant,
+    checked: Checked,
+    carry: Carry,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+) -> None:
+    """Memory may hold minutes of a slow disk's work: no step waits for all of it."""
+    size = 1 << 20
+    small = {f"s{k:03}": bytes([k]) * 10_000 for k in range(250)}
+    top = plant(small | {"big": b"b" * (5 * size // 2), "empty": b""})
+    monkeypatch.setattr(small_files, "FLUSH_BYTES", size)
+    monkeypatch.setattr(placing, "FLUSH_BYTES", size)
+    told: list[object] = []
+    ranges = lambda _, at, n: told.append((at, n))  # noqa: E731
+    monkeypatch.setattr(placing, "flush_range", ranges)
+    monkeypatch.setattr(small_files, "flush_disk", lambda _: told.append("disk"))
+    manifest, reader = build_manifest(top, 1000, 64, wish=Wish(name))
+    incoming = checked(Store(tmp_path / "root", fsync=True).open_push(manifest))
+    carry(reader, incoming)
+    waits = []
+    for _ in incoming.finish_steps():
+        waits.append(len(told))
+    assert told[:2] == ["disk", "disk"]  # of small files, each time as many bytes are made
+    assert [told.index((at, size)) for at in (0, size, 2 * size)] == [2, 3, 4]
+    assert told[5:] == ["disk"] * 2
+    assert max(b - a for a, b in pairwise(waits)) == 1
 
 
 @pytest.mark.parametrize("mask", [0o022, 0o077, 0])

@@ -12,8 +12,8 @@ from blake3 import blake3
 from safetensors.numpy import save_file
 
 from fanfold.errors import ConfigError, MisuseError
-from fanfold.push import fds, source
 from fanfold.push import scan as scan_module
+from fanfold.push import source
 from fanfold.push.manifest import Manifest, chunk_hash, decode, digest, encode
 from fanfold.push.scan import scan
 from fanfold.push.source import (
@@ -118,11 +118,13 @@ def test_every_byte_is_read_once(plant: Plant, monkeypatch: pytest.MonkeyPatch) 
     top = plant({"a": bytes(100), "b": bytes(55)})
     n_read = []
 
-    def count(fd: int, view: memoryview, offset: int) -> int:
-        n_read.append(len(view))
-        return fds.read_full(fd, view, offset)
+    read = os.preadv
 
-    monkeypatch.setattr(source, "read_full", count)
+    def count(fd: int, views: list[memoryview], offset: int) -> int:
+        n_read.append(read(fd, views, offset))
+        return n_read[-1]
+
+    monkeypatch.setattr(os, "preadv", count)
     told: list[tuple[int, int]] = []
     _, reader = build_manifest(top, 10, 4, lambda done, total: told.append((done, total)))
     assert sum(n_read) == 155
