@@ -2,8 +2,8 @@
 
 What is done once for each of thousands of files, at each of many receivers, is what the end of
 such a push costs. So bytes are read ahead, a folder is looked up once for all files in it, and
-a file is created with its own mode: only where the process may not give that (umask, default
-ACL) is it set afterwards. The folder they are made in is private.
+a file is created with its own mode: only where the process may not give that (umask, rules
+of the folder) is it set afterwards. The folder they are made in is private.
 """
 
 import os
