@@ -13,7 +13,7 @@ import naive
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
 
-from fanfold.core import sender as s
+from fanfold.core.books import MAX_LANES
 from fanfold.core.effects import Effect, ReceiverLost, ReceiverSplit, SendBlock
 from fanfold.core.flight import MAIN, Shape
 from fanfold.core.pace import MAX_BLOCKS
@@ -126,6 +126,7 @@ class Checked:
         self.times: list[object] = []  # of the effects
         self.gone = 0  # given up or removed
         self.n_loss_repairs = 0
+        self.lacking: dict[tuple[int, int], int] = {}  # block and packet: who said it lacks it
         self.rounds: dict[int, int] = {}  # last one of each block that was sent again
 
     def call(self, name: str, *args: object, **more: object) -> list[Effect]:
@@ -133,6 +134,9 @@ class Checked:
         out: list[Effect] = []
         method = getattr(self.machine, name)
         n_members = self.machine.lanes[MAIN].members.bit_count()
+        if name == "on_feedback":
+            assert isinstance(args[1], Feedback)
+            self.note(args[1])
         if name in ("fill", "on_feedback", "on_timer"):
             method(*args, out)
         else:
@@ -169,19 +173,23 @@ class Checked:
             assert job.round == min(self.rounds.get(job.block, -1) + 1, 255), "a round twice"
             return
         assert job.is_repair
-        if name == "on_timer":  # a question: the last packet, to all who owe a word
-            assert psns == [n_psn - 1]
+        if name == "on_timer" and psns == [n_psn - 1]:  # a question: to all who owe a word
             return
         self.n_loss_repairs += 1
-        feedback = args[1]
-        assert isinstance(feedback, Feedback)
-        lacking = {row.psn: row.lacking & ~feedback.done for row in feedback.rows}
         for psn, bits in zip(psns, job.bits, strict=True):
-            assert not bits & ~lacking.get(psn, 0), "a repair to somebody who has it"
+            lacking = self.lacking.get((job.block, psn), 0)
+            assert not bits & ~lacking, "a repair to somebody who has it"
+
+    def note(self, feedback: Feedback) -> None:
+        """What words say of who lacks which packet, the latest of each receiver."""
+        lacking = {row.psn: row.lacking & ~feedback.done for row in feedback.rows}
+        for psn in range(feedback.n_psn):
+            kept = self.lacking.get((feedback.block, psn), 0) & ~feedback.heard
+            self.lacking[feedback.block, psn] = kept | lacking.get(psn, 0)
 
     def check_bounds(self) -> None:
         machine = self.machine
-        assert 1 <= len(machine.lanes) <= s.MAX_LANES
+        assert 1 <= len(machine.lanes) <= MAX_LANES
         for lane in machine.lanes:
             assert len(lane.flights) <= MAX_BLOCKS + 1
             flying = sum(self.shape.bytes(b) for b in lane.flights)

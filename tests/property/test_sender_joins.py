@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from sender_world import BIFT_ID, LAW, MS, N_PSN, NETWORKS, Receiver, World, feedback_of
 
 from fanfold.core import sender as s
+from fanfold.core.books import MAX_LANES
 from fanfold.core.effects import ReceiverLost, ReceiverSplit, SendBlock
 from fanfold.units import PS_PER_SECOND
 
@@ -122,14 +123,14 @@ def test_what_is_on_its_way_when_somebody_joins_comes_in_the_next_pass():
 
 
 def test_who_shares_the_last_lane_gets_what_went_by_in_another_pass():
-    world = World(40, 2 * s.MAX_LANES + 2, cap_bps=400_000)
+    world = World(40, 2 * MAX_LANES + 2, cap_bps=400_000)
     machine = world.checked.machine
     world.run(20 * MS)
     out = []
-    for k in range(s.MAX_LANES):
-        machine._split(1 << k, "late", out)
+    for k in range(MAX_LANES):
+        machine._split(0, 1 << k, "late", out)
         world.run(world.now + 10 * MS)
-    assert len(machine.lanes) == s.MAX_LANES
+    assert len(machine.lanes) == MAX_LANES
     assert machine.lanes[-1].members.bit_count() == 2
     assert world.run(60 * PS_PER_SECOND)
     assert all(r.is_complete() for r in world.receivers.values())
@@ -155,7 +156,7 @@ def test_a_word_that_ends_a_block_in_two_lanes_ends_it_once():
     world.queue(world.checked.call("fill", 0))
     world.queue(world.checked.call("fill", 0))  # two blocks are on their way
     machine = world.checked.machine
-    machine._split(0b10, "late", [])
+    machine._split(0, 0b10, "late", [])
     world.queue(world.checked.call("fill", 0))
     assert [0 in lane.flights for lane in machine.lanes] == [True, True]
     both = naive.Word(BIFT_ID, world.shape.psns(1), heard=0b11, done=0, rows={}, behind=0)
@@ -221,5 +222,5 @@ def test_who_is_split_off_for_its_loss_starts_with_what_gets_through():
     while not world.effects(ReceiverSplit):
         assert not world.run(world.now + 10 * MS)
     assert [e.bit for e in world.effects(ReceiverSplit)] == [2]
-    assert machine.lanes[0].pace.limit_bps == 0
-    assert 10**6 <= machine.lanes[1].pace.limit_bps <= 4 * 10**6
+    assert machine.lanes[0].pace.limit.bps == 0
+    assert 10**6 <= machine.lanes[1].pace.limit.bps <= 4 * 10**6

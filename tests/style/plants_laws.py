@@ -181,7 +181,7 @@ PLANTS: tuple[tuple[str, str, str, str], ...] = (
         "tests/property/test_sender_machine.py::test_word_of_a_later_block_makes_good_for_what_was_lost_before",
     ),
     (
-        "src/fanfold/core/sender.py",
+        "src/fanfold/core/books.py",
         "        if not self.need[block] & done:\n            return\n",
         "",
         "tests/property/test_sender_joins.py::test_a_word_that_ends_a_block_in_two_lanes_ends_it_once",

@@ -3,13 +3,16 @@
 from collections.abc import Mapping, Sequence
 
 from fanfold.core.pace import Pace
-from fanfold.units import NEVER
+from fanfold.units import NEVER, PS_PER_SECOND
 from fanfold.wire.feedback import Feedback
 
 MAIN = 0
 """The lane of all who keep pace."""
 NO_LANE = -1
-KEPT = ("first_ps", "queued_ps", "n_queued", "n_sent", "round", "tries", "clean", "is_told")
+KEPT = (
+    *("first_ps", "queued_ps", "n_queued", "n_sent", "round", "tries", "clean", "is_told"),
+    *("is_judged", "is_calm", "went_bps", "start_ps"),
+)
 """What a part of a flight has in common with it."""
 SLACK_PS = 10_000_000_000
 
@@ -41,26 +44,40 @@ class Flight:
         "clean",
         "first_ps",
         "first_round",
+        "is_calm",
+        "is_counted",
+        "is_heavy",
+        "is_judged",
         "is_nudged",
         "is_own",
+        "is_repaired",
         "is_told",
+        "lacked",
         "left_ps",
+        "lost",
         "n_queued",
         "n_sent",
         "need",
         "origin",
+        "owed",
+        "owed_ps",
         "queued_ps",
         "repaired",
         "round",
         "sent_ps",
+        "sent_to",
+        "share_of",
+        "spoke",
+        "start_ps",
         "tries",
         "wait_ps",
+        "went_bps",
     )
 
     def __init__(self, now_ps: int, need: int, wait_ps: int, first_round: int = 0) -> None:
         self.need = need
         self.first_ps: int = NEVER  # when all of it had left once
-        self.queued_ps = now_ps  # when its latest job was queued
+        self.start_ps = self.queued_ps = now_ps  # when its first, its latest job was queued
         self.sent_ps = now_ps  # when its last packet left
         self.wait_ps = wait_ps
         self.n_queued = 0  # jobs that have not left
@@ -73,6 +90,18 @@ class Flight:
         self.is_nudged = False  # since its last question
         self.is_own = True  # sent by its lane; else it tells of the way before the split
         self.is_told = False  # by a slot that waited, and not for all
+        self.sent_to, self.spoke = need, 0  # of its first sending: to whom, who told of it
+        self.lost: dict[int, int] = {}  # and how many of its packets those lack
+        self.is_repaired = False
+        self.is_judged = False  # its first sending, by what most have told
+        self.is_counted = False  # by what all have told
+        self.lacked: dict[int, int] = {}  # packets that few still lack
+        self.is_calm = True  # no more of it was lost than always is
+        self.owed: dict[int, int] = {}  # repairs that wait: psn -> to whom
+        self.owed_ps = 0  # since when
+        self.is_heavy = False  # much of it was lost
+        self.went_bps = 0  # how fast its latest job of many packets left
+        self.share_of = first_round  # the latest round of which a share is known
         self.repaired: dict[int, list[tuple[int, int]]] = {}
         """Latest round that each packet went to each receiver: psn -> (round, to whom)."""
 
@@ -89,10 +118,30 @@ class Flight:
         if waited_ps + soon_ps < self.wait_ps:
             self.is_told, self.wait_ps = True, waited_ps + soon_ps
 
+    def owe(self, now_ps: int, gaps: Mapping[int, int], heard: int, *, is_heavy: bool) -> None:
+        """Those who were heard lack this, and nothing else; repairs of it wait."""
+        self.is_heavy |= is_heavy
+        if not self.owed:
+            self.owed_ps = now_ps
+        left = {psn: bits & ~heard for psn, bits in self.owed.items()}
+        for psn, bits in gaps.items():
+            left[psn] = left.get(psn, 0) | bits
+        self.owed = {psn: bits for psn, bits in left.items() if bits}
+
     def note_repair(self, psn: int, to: int) -> None:
         """Remember who got a packet in this round; earlier rounds to them no longer count."""
         earlier = [(r, bits & ~to) for r, bits in self.repaired.get(psn, ()) if bits & ~to]
         self.repaired[psn] = [*earlier, (self.round, to)]
+
+    def share(self, gaps: Mapping[int, int], heard: int) -> int:
+        """What share of its latest sending those who were heard lost, per mille."""
+        sent = sum(
+            (bits & heard).bit_count()
+            for rounds in self.repaired.values()
+            for r, bits in rounds
+            if r == self.round
+        )
+        return min(sum(b.bit_count() for b in gaps.values()) * 1000 // max(sent, 1), 1000)
 
     def part(self, mask: int, lane: int) -> "Flight":
         """The same block on its way to those of ``mask`` only, who leave this flight.
@@ -103,6 +152,7 @@ class Flight:
         for name in KEPT:
             setattr(other, name, getattr(self, name))
         other.left_ps, other.is_own = dict(self.left_ps), False
+        other.is_repaired = True  # it is judged where it was sent
         other.origin = lane if self.n_queued else NO_LANE
         other.repaired = {
             psn: [(r, bits & mask) for r, bits in rounds if bits & mask]
@@ -110,8 +160,10 @@ class Flight:
         }
         return other
 
-    def on_left(self, now_ps: int, round_: int) -> None:
-        """The last packet of a job of it left."""
+    def on_left(self, now_ps: int, round_: int, went_bps: int) -> None:
+        """The last packet of a job of it left, all of it at this rate."""
+        if went_bps:
+            self.went_bps = went_bps
         self.left_ps[round_] = now_ps
         self.n_queued = max(self.n_queued - 1, 0)
         if self.n_queued == 0:
@@ -121,7 +173,7 @@ class Flight:
 
     def fresh_gaps(
         self, now_ps: int, feedback: Feedback, way_ps: int
-    ) -> tuple[dict[int, int], bool]:
+    ) -> tuple[dict[int, int], int]:
         """Gaps not already repaired by packets that may still be on their way.
 
         way_ps: longest round trip lately. Packets of a path arrive in order: a repair is lost
@@ -129,10 +181,14 @@ class Flight:
         for lost when the last one left about a round trip ago, and two where no packet of
         its round arrived.
 
+        A receiver gets no more of a block while some of it is on its way to it.
+
         Returns:
-            psn -> who lacks it; whether some were left out because they are on their way.
+            psn -> who lacks it; to whom some are on their way.
         """
         lacking = {row.psn: row.lacking for row in feedback.rows}
+        # A queue that drops much is full: round trips are longer than those seen.
+        soon_ps = way_ps + SLACK_PS if self.is_heavy else way_ps - way_ps // 8
         gaps: dict[int, int] = {}
         passed = on_way = 0  # who has a packet of this round behind this one
         for psn in sorted(lacking.keys() | self.repaired.keys(), reverse=True):
@@ -144,12 +200,12 @@ class Flight:
                     bits &= ~sent_to
                 elif sent_round == feedback.round:
                     arrived = sent_to & feedback.heard & ~lacking.get(psn, 0)
-                    bits &= ~(sent_to & ~passed) if since_ps < way_ps - way_ps // 8 else -1
+                    bits &= ~(sent_to & ~passed) if since_ps < soon_ps else -1
             passed |= arrived
             on_way |= lacks & ~bits
             if bits:
                 gaps[psn] = bits
-        return gaps, on_way != 0
+        return {psn: left for psn, bits in gaps.items() if (left := bits & ~on_way)}, on_way
 
 
 class Lane:
@@ -167,11 +223,18 @@ class Lane:
         self.flights: dict[int, Flight] = {}
         self.missed: int = NEVER
         self.is_silent = False  # they were split off for their silence
+        self._busy_ps = 0  # until when it was sending
 
-    def begin(self, members: int, limit_bps: int, *, is_silent: bool) -> None:
+    def begin(self, members: int, *, is_silent: bool) -> None:
         """An empty lane takes receivers, from the first block on."""
         self.members, self.cursor, self.missed = members, 0, NEVER
-        self.pace.limit_bps, self.is_silent = limit_bps, is_silent
+        self.is_silent = is_silent
+
+    def went_bps(self, now_ps: int, queued_ps: int, n_bytes: int, rate_bps: int) -> int:
+        """A job queued then has left: how fast it did, at the lane's rate at most."""
+        took_ps = now_ps - max(self._busy_ps, queued_ps)
+        self._busy_ps = now_ps
+        return min(n_bytes * 8 * PS_PER_SECOND // max(took_ps, 1), rate_bps)
 
     def may_send(self) -> bool:
         """Whether a new block may go: to the silent nothing goes but questions and repairs."""

@@ -1,7 +1,8 @@
 """What share of the packets offered each receiver lacked lately: who is lossy, what passes."""
 
-from fanfold.core.flight import Flight, members_of
+from fanfold.core.flight import Flight, Lane, members_of
 from fanfold.core.pace import Pace
+from fanfold.wire.feedback import Feedback
 
 MIN_SAMPLE = 16
 """Packets sent in one go from which the share that was lost means something."""
@@ -13,14 +14,82 @@ PERIOD_PS = 250_000_000_000
 class Losses:
     """Packets offered, and those that each receiver lacked of them, both decaying.
 
+    A block counts when all it was sent to have told of its first sending.
+
     least: packets offered from which the shares mean something.
     """
 
     def __init__(self, least: int) -> None:
         self.least = least
         self.offered = 0
+        self.suspects = 0
+        """Few, and they lack so much that they are lossy when the time comes to look."""
+        self._went_bps = 0
         self._lacked: dict[int, int] = {}
         self._looked_ps = 0
+        self._since_ps = 0  # blocks sent before say nothing: the lane was too fast for all
+
+    def hear(self, now_ps: int, flight: Flight, feedback: Feedback) -> None:
+        """Take in what is told of a first sending; no repairs are in that word."""
+        if flight.is_repaired and feedback.round != flight.first_round:
+            return
+        new = feedback.heard & flight.sent_to & ~flight.spoke
+        if not new or flight.first_ps > now_ps:
+            return
+        flight.spoke |= new
+        for row in feedback.rows:
+            for k in members_of(row.lacking & new):
+                flight.lost[k] = flight.lost.get(k, 0) + 1
+
+    def judge(self, now_ps: int, lane: Lane, flight: Flight, n_psn: int) -> None:
+        """Most have told of a block, or it came through: what they lost sets the lane's rate.
+
+        Who loses much more than most of them, or tells of it late, sets no rate for the others.
+        """
+        wanted = flight.sent_to & lane.members
+        told = flight.spoke & wanted
+        is_over = flight.need == 0 or told.bit_count() * 2 > wanted.bit_count()
+        if flight.is_judged or not is_over or n_psn < MIN_SAMPLE:
+            return
+        flight.is_judged = True
+        rest = told & ~few(too_lossy(flight.lost, n_psn, told), told)
+        lost = sum(n for k, n in flight.lost.items() if rest >> k & 1)
+        share = lost * 1000 // (n_psn * max(rest.bit_count(), 1))
+        is_cut = lane.pace.on_share(now_ps, share, flight.went_bps, flight.start_ps)
+        flight.is_calm = not is_cut
+        if is_cut:  # all lost it: what they lost says of nobody that he is lossy
+            self.offered, self._lacked, self._since_ps = 0, {}, now_ps
+
+    def count(self, lane: Lane, flight: Flight, n_psn: int) -> None:
+        """All have told of a block, or it came through: who lost how much of it."""
+        is_over = flight.need == 0 or not flight.sent_to & lane.members & ~flight.spoke
+        if flight.is_counted or not is_over or flight.start_ps < self._since_ps:
+            return
+        flight.is_counted = True
+        self._count(lane, flight.lost, n_psn)
+        self._went_bps = flight.went_bps
+
+    def count_again(self, lane: Lane, flight: Flight, feedback: Feedback) -> None:
+        """A block was sent again, not too fast for most, and few still lack some of it."""
+        late = few(flight.need & lane.members, lane.members)
+        is_new = flight.is_repaired and flight.queued_ps >= self._since_ps
+        if not late or not is_new or flight.need & ~feedback.heard:
+            return
+        n_psn = 0 if flight.lacked else feedback.n_psn  # offered once
+        more: dict[int, int] = {}
+        for k in members_of(late):
+            lacks = sum(row.lacking >> k & 1 for row in feedback.rows)
+            more[k] = max(lacks - flight.lacked.get(k, 0), 0)
+            flight.lacked[k] = flight.lacked.get(k, 0) + more[k]
+        self._went_bps = flight.went_bps
+        if n_psn or any(more.values()):
+            self._count(lane, more, n_psn)
+
+    def _count(self, lane: Lane, lost: dict[int, int], n_psn: int) -> None:
+        self.offered += n_psn
+        for k, n in lost.items():
+            self._lacked[k] = self._lacked.get(k, 0) + n
+        self.suspects = few(self.lossy(lane.members), lane.members)
 
     def note(
         self,
@@ -31,37 +100,26 @@ class Losses:
         answers: bool,
         is_full: bool,
     ) -> None:
-        """A sending of a block was lost in part: who lacks it, and the lane is slower.
+        """A sending of a block was lost in part, and the lane is slower.
 
         answers: the word is of the latest sending. is_full: a queue on the way says that it
-            dropped. While its lane can still slow down, that is nobody's loss. A full queue is
-            longer than the round trips known, so words of it are of earlier sendings: they
-            halve the rate at most, and not soon again.
+            dropped. A full queue is longer than the round trips known, so words of it are of
+            earlier sendings: they halve the rate at most, and not soon again.
         """
-        is_ours = is_full and pace.can_slow()
-        most = self.lack(
-            gaps, is_first=answers and flight.round == flight.first_round and not is_ours
-        )
         if flight.n_sent >= MIN_SAMPLE:
-            share = min(most * 1000 // flight.n_sent, 1000 if answers else 500)
+            share = min(worst_of(gaps) * 1000 // flight.n_sent, 1000 if answers else 500)
             if answers or pace.is_rested(now_ps):
                 pace.on_loss(now_ps, share, flight.queued_ps, is_full=is_full)
 
-    def lack(self, gaps: dict[int, int], *, is_first: bool) -> int:
-        """Packets that were lost, each with whom it did not reach.
-
-        is_first: they had been sent for the first time; others count for nobody.
-
-        Returns:
-            How many the worst receiver lacked.
-        """
-        lacked: dict[int, int] = {}
-        for bits in gaps.values():
-            for k in members_of(bits):
-                lacked[k] = lacked.get(k, 0) + 1
-        for k, n in lacked.items() if is_first else ():
-            self._lacked[k] = self._lacked.get(k, 0) + n
-        return max(lacked.values())
+    def judge_repair(
+        self, now_ps: int, lane: Lane, flight: Flight, gaps: dict[int, int], heard: int
+    ) -> None:
+        """What was sent again is lost in part, and nothing of it is on its way any more."""
+        is_all = flight.is_repaired and not few(heard & lane.members, lane.members)
+        if is_all and flight.n_sent >= 2 * MIN_SAMPLE and flight.share_of != flight.round:
+            flight.share_of = flight.round
+            share = flight.share(gaps, heard)
+            lane.pace.on_share(now_ps, share, flight.went_bps, flight.queued_ps)
 
     def is_due(self, now_ps: int) -> bool:
         """It is time to look who is lossy."""
@@ -72,20 +130,40 @@ class Losses:
 
         What all lose is no reason to send it to some of them a second time.
         """
-        lacked = sorted(self._lacked.get(k, 0) for k in members_of(members)) or [0]
-        least = max(self.offered * LOSSY_PER_MILLE, 2000 * lacked[len(lacked) // 2])
-        return sum(
-            1 << k for k in members_of(members) if self._lacked.get(k, 0) * 1000 >= least
-        )
+        return too_lossy(self._lacked, self.offered, members)
 
     def fade(self, now_ps: int) -> None:
         """Looked: half of it counts next time."""
         self._looked_ps = now_ps
         self.offered //= 2
         self._lacked = {k: n // 2 for k, n in self._lacked.items() if n > 1}
+        self.suspects = 0
 
-    def passed(self, mask: int, rate_bps: int) -> int:
-        """What gets through of a rate to those of a lossy group; 0: they are not lossy."""
+    def passed(self, mask: int) -> int:
+        """What gets through of the rate to those of a lossy group; 0: they are not lossy."""
         worst = max(self._lacked.get(k, 0) for k in members_of(mask))
-        lost = min(worst * 1000 // max(self.offered, 1), 900)
-        return rate_bps * (1000 - lost) // 1000 if lost >= LOSSY_PER_MILLE else 0
+        lost = min(worst * 1000 // max(self.offered, 1), 950)
+        return self._went_bps * (1000 - lost) // 1000 if lost >= LOSSY_PER_MILLE else 0
+
+
+def few(mask: int, members: int) -> int:
+    """The same where it is no more than half of the members, else nobody."""
+    return mask if mask.bit_count() * 2 <= members.bit_count() else 0
+
+
+def worst_of(gaps: dict[int, int]) -> int:
+    """Packets that the worst receiver lacks: psn -> who lacks it."""
+    lacked: dict[int, int] = {}
+    for bits in gaps.values():
+        for k in members_of(bits):
+            lacked[k] = lacked.get(k, 0) + 1
+    return max(lacked.values())
+
+
+def too_lossy(lacked: dict[int, int], offered: int, members: int) -> int:
+    """Who of ``members`` lacked LOSSY_PER_MILLE of ``offered``, and twice as much as most."""
+    if not lacked or offered * LOSSY_PER_MILLE > 1000 * max(lacked.values()):
+        return 0
+    each = sorted(lacked.get(k, 0) for k in members_of(members)) or [0]
+    least = max(offered * LOSSY_PER_MILLE, 2000 * each[len(each) // 2])
+    return sum(1 << k for k in members_of(members) if lacked.get(k, 0) * 1000 >= least)

@@ -2,9 +2,11 @@
 
 Signals, worst branch first: receive-queue fill and lost-by-overflow marks of BFRs and
 receivers (``queue``), room left in receivers (``room``), and growth of the round trip. Random
-loss without pressure is repaired but does not slow the lane; heavy loss does. Integers only.
+loss without pressure is repaired but does not slow the lane; heavy loss does. A share that a
+queue drops limits the rate (core/limit.py). Integers only.
 """
 
+from fanfold.core.limit import START_BPS, Limit
 from fanfold.units import PS_PER_SECOND
 
 START_BLOCKS = 2
@@ -16,15 +18,12 @@ HIGH = 150
 FULL = 255
 """Pressure of a queue that overflowed."""
 HEAVY_LOSS_PER_MILLE = 300
-MOST_PER_MILLE = 500
-"""Loss that no bad cable explains: a slower link. The lane then sends what gets through."""
 LOSS_FLOOR = 4
 """Blocks below which loss and silence cut no window: only a full queue asks for less."""
 CREEP = 16
 OUTLIER = 4
 """Times the round trip that no word takes over a way that is whole."""
 REST_PS = 700_000_000_000
-MIN_RATE_BPS = 1_000_000
 MIN_RTT_PS = 200_000_000
 MAX_WAIT_PS = 1_200_000_000_000
 
@@ -52,8 +51,8 @@ class Pace:
         """The way is broken and being mended: what is lost or late says nothing of its rate."""
         self.n_cuts = 0
         self._cut_until_ps = 0
-        self.limit_bps = 0  # what got through when most was lost; 0 = no limit
-        self._limited_ps = 0  # when the limit was set
+        self.limit = Limit(0 if cap_bps else START_BPS)
+        self._limited_ps = 0  # when a full queue set it
 
     def can_send(self) -> bool:
         """Room in the window for one more block; one may always be under way."""
@@ -69,7 +68,6 @@ class Pace:
 
     def on_done(self, now_ps: int, pressure: int, n_bytes: int) -> None:
         """A block came through."""
-        self.limit_bps += self.limit_bps // 4
         if self.on_pressure(now_ps, pressure):
             return
         if pressure >= CALM or self._is_queueing():
@@ -120,8 +118,9 @@ class Pace:
         """Round trip, 0 while all that is known of it are words that a slot held."""
         return self.srtt_ps if self._is_known else 0
 
-    def begin(self, other: "Pace") -> None:
+    def begin(self, now_ps: int, other: "Pace", limit_bps: int) -> None:
         """For those who were slow in another lane: one block, and no second one soon."""
+        self.limit.set(now_ps, limit_bps)
         self.window_bytes, self.full_bytes = self.block_bytes, 2 * self.block_bytes
         self.is_starting = False
         if self.srtt_ps == 0:
@@ -143,10 +142,15 @@ class Pace:
         if per_mille < HEAVY_LOSS_PER_MILLE and not is_too_fast:
             return
         self._cut(now_ps, 1, LOSS_FLOOR)
-        if (per_mille >= MOST_PER_MILLE or is_too_fast) and queued_ps >= self._limited_ps:
+        if is_too_fast and queued_ps >= self._limited_ps:
             self._limited_ps = now_ps
-            passed = self.rate_bps() * (1000 - min(per_mille, 900)) // 1000
-            self.limit_bps = max(passed, MIN_RATE_BPS)
+            self.limit.set(now_ps, self.rate_bps() * (1000 - min(per_mille, 900)) // 1000)
+
+    def on_share(self, now_ps: int, per_mille: int, went_bps: int, queued_ps: int) -> bool:
+        """Most lost so much of a job, see ``Limit``; True when that cut the rate."""
+        if self.is_blind:
+            return False
+        return self.limit.on_share(now_ps, per_mille, went_bps, queued_ps, self.worst_ps)
 
     def on_silence(self, now_ps: int) -> None:
         """Nothing was heard for a whole timeout."""
@@ -157,8 +161,8 @@ class Pace:
         rtt = max(self.srtt_ps, MIN_RTT_PS)
         rate = self.window_bytes * 8 * PS_PER_SECOND // rtt
         rate = rate * 2 if self.is_starting else rate * 5 // 4
-        if self.limit_bps:
-            rate = min(rate, self.limit_bps)
+        if self.limit.bps:
+            rate = min(rate, self.limit.bps)
         return min(rate, self.cap_bps) if self.cap_bps else rate
 
     def timeout_ps(self, floor_ps: int, rounds: int) -> int:

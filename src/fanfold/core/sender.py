@@ -8,17 +8,24 @@ Python integers, bit k = bit index k.
 
 from collections.abc import Callable, Sequence
 
+from fanfold.core.books import Books
 from fanfold.core.effects import BlockDone, Effect, ReceiverLost, ReceiverSplit, SendBlock
-from fanfold.core.flight import MAIN, Flight, Lane, Shape, members_of, owing, rate_of
+from fanfold.core.flight import MAIN, Flight, Lane, Shape, members_of, owing
 from fanfold.core.held import Held
-from fanfold.core.losses import Losses
-from fanfold.core.pace import FULL, MIN_RATE_BPS, Pace
+from fanfold.core.losses import MIN_SAMPLE, Losses
+from fanfold.core.pace import FULL
 from fanfold.core.signs import Resting, Returns, Signs
 from fanfold.units import NEVER
 from fanfold.wire.feedback import NOT_TOLD, Feedback, FeedbackFlag
 
 WAIT_PS = 300_000_000_000
 """Shortest wait for word of a block: above the fold deadlines of a four-level fabric."""
+WAY_PS = 100_000_000_000
+"""Longest round trip while none is known."""
+GATHER_PS = 20_000_000_000
+"""Where much of a block is lost, repairs wait so long for what others lack of it."""
+HEAVY_PKTS = 8
+"""So many packets of a block are much."""
 ASK_PS = 120_000_000_000
 MAX_ASK_PS = 600_000_000_000
 """Between two questions about one block, half of it before the second: often enough that lost
@@ -28,8 +35,6 @@ MAX_ASKS = 4
 TICK_PS = 10_000_000_000
 QUIET_PS = 60_000_000_000
 """A fan that has sent everything waits this long, and four round trips, before it is quiet."""
-MAX_SPLITS = 2
-"""A receiver split off this often stays in its own lane even when it catches up."""
 SILENT_PS = 450_000_000_000
 """Silence, in spite of being asked, after which a minority no longer holds the others back."""
 LOST_PS = 1_800_000_000_000
@@ -39,64 +44,36 @@ STALE_PS = 1_000_000_000_000
 """A word is no longer than this on its way, slots that wait for their deadlines included."""
 STALL_PS = 20_000_000_000_000
 """Answers without one more finished block for this long: given up as well."""
-MAX_LANES = 9
 MAX_ROUND = 255
+LEAST_BLOCKS = 2
+"""Blocks of which everybody told before anybody is lossy."""
 
 
-class FanSender:
-    """One reliable fan to a changing set of receivers.
-
-    Args:
-        flow: flow id. shape: geometry. need: who lacks each block, one BitString for all when
-            it has one entry. cap_bps: rate asked for by hand, 0 = none.
-    """
+class FanSender(Books):
+    """One reliable fan to a changing set of receivers; arguments as Books has them."""
 
     def __init__(self, flow: int, shape: Shape, need: Sequence[int], cap_bps: int) -> None:
-        self.flow = flow
-        self.shape = shape
-        n = shape.n_blocks
-        self.need = list(need) * n if len(need) == 1 else list(need)
-        self.cap_bps = cap_bps
-        self.everyone = 0
-        for bits in self.need:
-            self.everyone |= bits
-        self.lanes = [Lane(self.everyone, Pace(shape.block_bytes, cap_bps), n)]
+        super().__init__(flow, shape, need, cap_bps)
         self.n_repairs = 0
-        everyone = members_of(self.everyone)
-        self.n_lacking = {k: sum(b >> k & 1 for b in self.need) for k in everyone}
-        """Blocks each receiver still lacks, by bit."""
         self._nudged = 0  # who told a quiet fan that it lacks something
         self._resting = Resting()
         self._signs = Signs()
-        self._losses = Losses(4 * shape.n_psn)
+        self._losses = Losses(LEAST_BLOCKS * shape.n_psn)
         self._held = Held()
         self.waits = WAIT_PS, 16  # at least; of the round trips seen, where that is longer
         self._returns = Returns()
         self.rest_ps = STALE_PS
         """A receiver that forgot everything waits so long: until then words of it may be of
         before, and count for nothing."""
-        self._n_splits: dict[int, int] = {}
         self._rounds: dict[int, int] = {}  # last one of each block that was sent again
+        self._owed: set[tuple[int, int]] = set()  # lane and block of repairs that wait
         self._tick_ps = 0
-        self._left = sum(1 for bits in self.need if bits)
 
     # What the driver asks.
-
-    def is_done(self) -> bool:
-        """Nobody lacks anything."""
-        return self._left == 0
-
-    def lacking(self) -> int:
-        """Everyone who still lacks a block."""
-        return sum(1 << k for k, n in self.n_lacking.items() if n)
 
     def deadline_ps(self) -> int:
         """When ``on_timer`` has something to do."""
         return NEVER if self.is_done() else self._tick_ps
-
-    def lane_rate_bps(self, lane: int) -> int:
-        """Pacing rate of a lane."""
-        return rate_of(self.lanes, lane, self.cap_bps)
 
     # What happens.
 
@@ -125,7 +102,6 @@ class FanSender:
             wait_ps = lane.pace.timeout_ps(*self.waits)
             lane.flights[block] = Flight(now_ps, need, wait_ps, first_round)
             lane.pace.on_sent(self.shape.bytes(block))
-            self._losses.offered += n_psn
             out.append(self._send(block, (1 << n_psn) - 1, (need,), lane.flights[block], index))
 
     def on_sent(self, now_ps: int, job: SendBlock) -> None:
@@ -133,7 +109,11 @@ class FanSender:
         for index, lane in enumerate(self.lanes):
             flight = lane.flights.get(job.block)
             if flight is not None and job.lane in (index, flight.origin):
-                flight.on_left(now_ps, job.round)
+                n_bytes = job.psns.bit_count() * self.shape.stride
+                rate_bps = self.lane_rate_bps(index)
+                went_bps = lane.went_bps(now_ps, flight.queued_ps, n_bytes, rate_bps)
+                is_many = job.psns.bit_count() >= MIN_SAMPLE
+                flight.on_left(now_ps, job.round, went_bps if is_many else 0)
 
     def on_feedback(self, now_ps: int, feedback: Feedback, out: list[Effect]) -> None:
         """Join what a branch says of one block; repair at once what it lacks."""
@@ -166,6 +146,7 @@ class FanSender:
         self._signs.settle(now_ps)
         for bit, first in self._resting.over(now_ps):
             self._enter(now_ps, bit, first)
+        self._owed = {at for at in sorted(self._owed) if not self._repay(now_ps, *at, out)}
         nudged, self._nudged = self._nudged, 0
         for index, lane in enumerate(self.lanes):
             self._repeat_last(now_ps, index, nudged, out)
@@ -211,21 +192,11 @@ class FanSender:
         self._signs.begin(now_ps, bit)
         main = self.lanes[MAIN]
         if self._is_often_split(bit):
-            self._to_own_lane(1 << bit)
+            self._to_own_lane(now_ps, 1 << bit)
             return
         main.members |= 1 << bit
         if first < main.cursor:
             main.miss(first)
-
-    def _leave_lanes(self, mask: int) -> int:
-        """Take them out of their lanes; returns who was in one."""
-        found = 0
-        for lane in self.lanes:
-            found |= lane.members & mask
-            lane.members &= ~mask
-            for block in [b for b, f in lane.flights.items() if f.need & mask]:
-                self._reduce(lane, block, lane.flights[block], mask)
-        return found
 
     def remove(self, mask: int) -> None:
         """Forget receivers: nothing is sent to them or waited for from them any more."""
@@ -256,15 +227,6 @@ class FanSender:
         is_repair = flight.round > flight.first_round
         return SendBlock(self.flow, block, psns, bits, flight.round, is_repair, is_last, lane)
 
-    def _clear(self, block: int, done: int) -> None:
-        if not self.need[block] & done:
-            return
-        for k in members_of(self.need[block] & done):
-            self.n_lacking[k] -= 1
-        self.need[block] &= ~done
-        if self.need[block] == 0:
-            self._left -= 1
-
     def _clear_before(self, floor: int, heard: int, out: list[Effect]) -> None:
         """Who was heard has every block below ``floor``: word of them was lost on the way."""
         for lane in self.lanes:
@@ -287,34 +249,86 @@ class FanSender:
         out: list[Effect],
     ) -> None:
         lane = self.lanes[index]
+        self._losses.hear(now_ps, flight, feedback)
         flight.need &= self.need[block]
+        self._losses.judge(now_ps, lane, flight, feedback.n_psn)
+        if index == MAIN:
+            self._losses.count(lane, flight, feedback.n_psn)
+            self._losses.count_again(lane, flight, feedback)
         pressure = max(feedback.queue, 255 - feedback.room)
         is_partial = bool(feedback.flags & FeedbackFlag.PARTIAL)  # a slot waited for others
         is_held = is_partial or not flight.is_own
-        answers = flight.n_queued == 0 and feedback.round == flight.round  # of this sending
         if flight.need == 0:
-            if flight.clean and flight.n_queued == 0:
-                lane.pace.on_rtt(now_ps - flight.sent_ps, is_held=is_held)
-            lane.pace.on_gone(self.shape.bytes(block))
-            lane.pace.on_done(now_ps, pressure, self.shape.bytes(block))
-            del lane.flights[block]
+            self._end_flight(now_ps, lane, block, pressure, is_held=is_held)
             return
         lane.pace.on_pressure(now_ps, pressure)  # what overflowed is lost: it is not done yet
-        gaps, is_on_way = self._fresh_gaps(now_ps, lane, flight, feedback)
-        if answers and not is_on_way and not (flight.clean and (lane.pace.srtt_ps or not gaps)):
+        gaps, on_way = self._fresh_gaps(now_ps, lane, flight, feedback)
+        answers = flight.n_queued == 0 and feedback.round == flight.round  # of this sending
+        if answers and not on_way and not (flight.clean and (lane.pace.srtt_ps or not gaps)):
             # Of a first sending only while no better is known: the last packets may be lost.
             lane.pace.on_rtt(now_ps - flight.sent_ps, is_held=is_held or flight.clean)
         if gaps:
+            if answers and not on_way:
+                self._losses.judge_repair(now_ps, lane, flight, gaps, feedback.heard)
             if answers or pressure == FULL:
                 self._losses.note(now_ps, lane.pace, flight, gaps, answers, pressure == FULL)
-            self._repair(now_ps, index, block, flight, gaps, out)
+            self._owe(now_ps, index, block, gaps, feedback.heard, out)
         if is_partial and flight.need & ~feedback.heard:
             flight.hurry(now_ps, 2 * max(TICK_PS, lane.pace.known_ps()))
 
+    def _end_flight(
+        self, now_ps: int, lane: Lane, block: int, pressure: int, *, is_held: bool
+    ) -> None:
+        """All members have a block."""
+        flight, n_bytes = lane.flights.pop(block), self.shape.bytes(block)
+        if flight.clean and flight.n_queued == 0:
+            lane.pace.on_rtt(now_ps - flight.sent_ps, is_held=is_held)
+        lane.pace.on_gone(n_bytes)
+        lane.pace.on_done(now_ps, pressure, n_bytes)
+        if flight.is_calm:
+            lane.pace.limit.on_done(now_ps, n_bytes, flight.went_bps, flight.start_ps)
+
+    def _owe(
+        self,
+        now_ps: int,
+        index: int,
+        block: int,
+        gaps: dict[int, int],
+        heard: int,
+        out: list[Effect],
+    ) -> None:
+        """What those who were heard lack goes together with what others lack of the block.
+
+        At once where no job of the block is queued, and little of it is lost.
+        """
+        flight = self.lanes[index].flights[block]
+        flight.owe(now_ps, gaps, heard, is_heavy=len(gaps) >= HEAVY_PKTS)
+        if not self._repay(now_ps, index, block, out):
+            self._owed.add((index, block))
+
+    def _repay(self, now_ps: int, index: int, block: int, out: list[Effect]) -> bool:
+        flight = self.lanes[index].flights.get(block)
+        if flight is None:
+            return True
+        is_early = flight.is_heavy and now_ps < flight.owed_ps + GATHER_PS
+        is_early &= bool(flight.is_repaired or flight.need & ~flight.spoke)
+        if flight.n_queued or is_early:
+            return False
+        need = flight.need & ~self._put_off(index)
+        gaps = {psn: to for psn, bits in flight.owed.items() if (to := bits & need)}
+        flight.owed = {}
+        if gaps:
+            self._repair(now_ps, index, block, flight, gaps, out)
+        return True
+
+    def _put_off(self, index: int) -> int:
+        """Who is sent no repairs now: those about to leave the lane, for they lose most."""
+        return self._losses.suspects if index == MAIN else 0
+
     def _fresh_gaps(
         self, now_ps: int, lane: Lane, flight: Flight, feedback: Feedback
-    ) -> tuple[dict[int, int], bool]:
-        return flight.fresh_gaps(now_ps, feedback, lane.pace.worst_ps)
+    ) -> tuple[dict[int, int], int]:
+        return flight.fresh_gaps(now_ps, feedback, lane.pace.worst_ps or WAY_PS)
 
     def _repair(
         self,
@@ -326,7 +340,7 @@ class FanSender:
         out: list[Effect],
     ) -> None:
         flight.round = min(flight.round + 1, MAX_ROUND)
-        flight.clean = False
+        flight.clean, flight.is_repaired = False, True
         flight.queued_ps = flight.sent_ps = now_ps
         flight.wait_ps = self.lanes[index].pace.timeout_ps(*self.waits)
         psns = 0
@@ -410,7 +424,7 @@ class FanSender:
         silent &= main.members
         if not silent or silent.bit_count() * 2 > main.members.bit_count():
             return False
-        self._split(silent, "silent", out)
+        self._split(now_ps, silent, "silent", out)
         return True
 
     def _split_slow(self, now_ps: int, passed_ps: int, out: list[Effect]) -> None:
@@ -422,20 +436,7 @@ class FanSender:
         self._held.charge(now_ps, passed_ps, lane, 2 * TICK_PS)
         late = self._held.late(now_ps, lane.members)
         if late and late.bit_count() * 2 <= n_members:
-            self._split(late, "late", out)
-
-    def _rejoin(self) -> None:
-        """A lane that caught up with the main one goes on in it."""
-        main = self.lanes[MAIN]
-        for lane in self.lanes[1:]:
-            if lane.members == 0 or lane.flights or lane.missed < lane.end:
-                continue
-            if lane.cursor < main.cursor:
-                continue
-            is_often = any(self._is_often_split(k) for k in members_of(lane.members))
-            if not is_often and main.cursor < main.end:
-                main.members |= lane.members
-                lane.members = 0
+            self._split(now_ps, late, "late", out)
 
     def _judge_silent(self, now_ps: int, index: int) -> None:
         """Who was only silent for a while gets what it missed with all; who is slow, alone."""
@@ -444,7 +445,8 @@ class FanSender:
         for k in members_of(slow):
             parts = lane.parts(1 << k, index)
             self._leave_lanes(1 << k)
-            self._to_own_lane(1 << k, lane.pace.limit_bps).adopt(parts, self.shape)
+            limit_bps = lane.pace.limit.bps
+            self._to_own_lane(now_ps, 1 << k, limit_bps).adopt(parts, self.shape)
         if back:
             parts = lane.parts(back, index)
             self._leave_lanes(back)
@@ -452,49 +454,21 @@ class FanSender:
             main.adopt(parts, self.shape)
             main.miss(next((b for b in range(main.cursor) if self.need[b] & back), NEVER))
 
-    def _is_often_split(self, bit: int) -> bool:
-        return self._n_splits.get(bit, 0) > MAX_SPLITS
-
     def _split_lossy(self, now_ps: int, out: list[Effect]) -> None:
         if not self._losses.is_due(now_ps):
             return
         lossy = self._losses.lossy(members := self.lanes[MAIN].members)
         if lossy and lossy.bit_count() * 2 <= members.bit_count():
-            self._split(lossy, "lossy", out)
+            self._split(now_ps, lossy, "lossy", out)
         self._losses.fade(now_ps)
 
-    def _split(self, mask: int, reason: str, out: list[Effect]) -> None:
+    def _split(self, now_ps: int, mask: int, reason: str, out: list[Effect]) -> None:
         main = self.lanes[MAIN]
         parts = main.parts(mask, MAIN)
         self._leave_lanes(mask)
         is_silent = reason == "silent"
         for k in members_of(0 if is_silent else mask):
             self._n_splits[k] = self._n_splits.get(k, 0) + 1
-        limit_bps = main.pace.limit_bps or self._losses.passed(mask, main.pace.rate_bps())
-        main.pace.limit_bps = 0  # it was theirs
-        limit_bps = max(limit_bps, MIN_RATE_BPS) if limit_bps else 0
-        self._to_own_lane(mask, limit_bps, is_silent=is_silent).adopt(parts, self.shape)
+        limit_bps = self._losses.passed(mask) or main.pace.limit.bps
+        self._to_own_lane(now_ps, mask, limit_bps, is_silent=is_silent).adopt(parts, self.shape)
         out.extend(ReceiverSplit(k, reason) for k in members_of(mask))
-
-    def _to_own_lane(self, mask: int, limit_bps: int = 0, *, is_silent: bool = False) -> Lane:
-        """Those who are silent share a lane: what silenced them is often the same."""
-        others = self.lanes[1:]
-        alike = [lane for lane in others if lane.members and lane.is_silent and is_silent]
-        free = [lane for lane in others if lane.members == 0 and not lane.flights]
-        if alike or not (free or len(self.lanes) < MAX_LANES):
-            lane = (alike or self.lanes)[-1]
-            lane.members |= mask
-            lane.miss(0)
-            return lane
-        if not free:
-            free = [Lane(0, Pace(self.shape.block_bytes, self.cap_bps), self.shape.n_blocks)]
-            self.lanes += free
-        free[0].begin(mask, limit_bps, is_silent=is_silent)
-        free[0].pace.begin(self.lanes[MAIN].pace)
-        return free[0]
-
-    def _reduce(self, lane: Lane, block: int, flight: Flight, mask: int) -> None:
-        flight.need &= ~mask
-        if flight.need == 0:
-            lane.pace.on_gone(self.shape.bytes(block))
-            del lane.flights[block]

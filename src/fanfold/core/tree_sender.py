@@ -49,13 +49,17 @@ class TreeSender(FanSender):
         self.lanes[MAIN].pace.is_blind = now_ps < self.patient_ps
         super().on_feedback(now_ps, feedback, out)
 
+    def _put_off(self, index: int) -> int:
+        del index
+        return 0
+
     def _fresh_gaps(
         self, now_ps: int, lane: Lane, flight: Flight, feedback: Feedback
-    ) -> tuple[dict[int, int], bool]:
+    ) -> tuple[dict[int, int], int]:
         pause_ps = (now_ps - flight.first_ps) // PAUSE_SHARE
         is_paused = flight.n_queued == 0 and now_ps - flight.queued_ps < pause_ps
         if is_paused and self._repair_by == "tree":  # asking is no repair; others wait for none
-            return {}, False
+            return {}, 0
         return super()._fresh_gaps(now_ps, lane, flight, feedback)
 
     def _repair(

@@ -6,7 +6,7 @@ import pytest
 
 from fanfold.core.flight import MAIN, Flight, Lane, Shape
 from fanfold.core.held import Held
-from fanfold.core.losses import Losses
+from fanfold.core.losses import too_lossy
 from fanfold.core.pace import (
     CALM,
     CREEP,
@@ -16,7 +16,6 @@ from fanfold.core.pace import (
     LOSS_FLOOR,
     MAX_BLOCKS,
     MAX_WAIT_PS,
-    MIN_RATE_BPS,
     MIN_RTT_PS,
     Pace,
 )
@@ -119,6 +118,7 @@ def test_a_round_trip_of_six_times_the_least_and_20_ms_is_a_queue() -> None:
 
 def test_a_rate_is_a_little_above_window_by_round_trip() -> None:
     pace = grown(10)
+    pace.limit.set(0, 0)
     pace.srtt_ps = MIN_RTT_PS * 2
     bare = 10 * BLOCK * 8 * PS_PER_SECOND // (2 * MIN_RTT_PS)
     assert pace.rate_bps() == bare * 5 // 4
@@ -128,17 +128,6 @@ def test_a_rate_is_a_little_above_window_by_round_trip() -> None:
     assert pace.rate_bps() == 10 * BLOCK * 8 * PS_PER_SECOND // MIN_RTT_PS * 2
     pace.cap_bps = 1000
     assert pace.rate_bps() == 1000
-
-
-def test_a_limit_by_loss_rises_by_a_quarter_with_each_block_and_has_a_floor() -> None:
-    pace = grown(10)
-    pace.on_loss(MS, 950, 0)  # no less than a tenth of the rate
-    pace.limit_bps = 8_000_000
-    pace.on_done(2 * MS, 0, BLOCK)
-    assert pace.limit_bps == 10_000_000
-    slow = Pace(BLOCK, 2 * MIN_RATE_BPS)
-    slow.on_loss(MS, 900, 0)
-    assert slow.limit_bps == MIN_RATE_BPS
 
 
 @pytest.mark.parametrize(
@@ -177,7 +166,7 @@ def test_under_a_cap_the_main_lane_uses_what_slow_ones_leave(
     cap = 10_000_000
     sender = FanSender(7, Shape(40 * BLOCK, 100, 12), [3], cap)
     lane = Lane(2, Pace(BLOCK, cap), sender.shape.n_blocks)
-    lane.pace.limit_bps = slow_bps
+    lane.pace.limit.set(0, slow_bps)
     sender.lanes.append(lane)
     for each in sender.lanes:
         each.pace.window_bytes = MAX_BLOCKS * BLOCK
@@ -224,14 +213,12 @@ def test_the_longest_way_lately_is_known_and_forgotten() -> None:
 
 
 def test_who_lacks_what_all_lack_is_not_lossy() -> None:
-    losses = Losses(0)
-    losses.offered = 100
-    gaps = dict.fromkeys(range(39), 15)
-    losses.lack(gaps, is_first=True)
-    assert losses.lossy(0b1111) == 0
-    losses.lack(dict.fromkeys(range(39, 79), 8), is_first=True)
-    assert losses.lossy(0b1111) == 0b1000
-    assert losses.lossy(0b0111) == 0
+    assert too_lossy(dict.fromkeys(range(4), 39), 100, 0b1111) == 0
+    lacked = {0: 39, 1: 39, 2: 39, 3: 79}
+    assert too_lossy(lacked, 100, 0b1111) == 0b1000
+    assert too_lossy(lacked, 100, 0b0111) == 0
+    assert too_lossy({3: 38}, 100, 0b1111) == 0b1000
+    assert too_lossy({3: 37}, 100, 0b1111) == 0
 
 
 def test_one_that_is_last_with_each_block_is_slow_and_those_who_are_it_by_turns_are_not() -> (

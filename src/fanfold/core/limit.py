@@ -1,0 +1,113 @@
+"""The rate that gets through: learnt from the share that a queue drops, tried again upward.
+
+A queue that overflows drops a share of what comes, and lets its own rate through. A lane that
+loses more than it always does sends what got through, a little less until the queue is empty,
+and then, step by step, goes back toward the rate that was too high. What is lost whatever the
+rate is no queue: that share is remembered, and cuts no rate. Integers only.
+"""
+
+from math import isqrt
+
+from fanfold.units import PS_PER_SECOND
+
+START_BPS = 160_000_000
+"""First rate of a lane that nobody gave one; doubled with each block that comes through."""
+SIGN_PER_MILLE = 50
+"""A share lost so far above what is always lost is a sign of a queue that overflows."""
+CABLE_PER_MILLE = 300
+"""A bad cable seldom loses more."""
+IN_VAIN, MOST_IN_VAIN = 3, 8
+"""Cuts, one after the other, that did not help: then it was no queue. With less, with more."""
+REST_PS = 20_000_000_000
+"""What is queued so long after a cut, and a round trip, still finds the full queue."""
+HOLD_PS, LEAST_HOLD_PS, MAX_HOLD_PS = 250_000_000_000, 60_000_000_000, 1_000_000_000_000
+"""Between two steps: half as long after one that went well, twice after one too far."""
+MAX_DOUBLINGS = 4
+"""Of a step beyond the rate that was too high once, one for each that went well."""
+MIN_BPS = 1_000_000
+
+
+class Limit:
+    """Bits per second that a lane may send at most; ``bps`` 0 = no limit known."""
+
+    def __init__(self, start_bps: int) -> None:
+        self.bps = start_bps
+        self.is_starting = start_bps > 0
+        self._set_ps = self._rested_ps = self._done_ps = 0
+        self._passed_bps = self._high_bps = 0  # what got through, of what, at the last cut
+        self._always = 0  # share lost whatever the rate, per mille
+        self._n_cuts = 0  # since a block came through without a sign
+        self._before = 0, 0  # limit and share at the first of these cuts
+        self._n_calm = self._n_steps = 0
+        self._hold_ps = HOLD_PS
+
+    def set(self, now_ps: int, bps: int) -> None:
+        """What gets through is known from elsewhere; 0 = nothing is known."""
+        self.bps = max(bps, MIN_BPS) if bps else 0
+        self.is_starting = False
+        self._set_ps = self._rested_ps = now_ps
+        self._passed_bps, self._high_bps = 0, 2 * self.bps
+        self._n_calm = self._n_steps = 0
+
+    def on_share(
+        self, now_ps: int, per_mille: int, went_bps: int, queued_ps: int, way_ps: int
+    ) -> bool:
+        """So much of a block was lost, which left at ``went_bps``; True when that cut the rate.
+
+        queued_ps: when it was queued. What was before the last cut, or soon after, says nothing
+        of it. way_ps: longest round trip lately.
+        """
+        if queued_ps < self._rested_ps:
+            return False
+        if per_mille < self._always + SIGN_PER_MILLE:
+            self._n_cuts = 0
+            is_drained = self._passed_bps > 0  # a cut was, and no step since: no queue drops
+            change = (per_mille - self._always) // (2 if is_drained else 8)
+            self._always += change if is_drained else min(change, 0)
+            return False
+        if self._is_in_vain(per_mille):
+            self._always, self._n_cuts = per_mille, 0
+            self.set(now_ps, self._before[0])
+            return False
+        if self._n_cuts == 0:
+            self._before = self.bps, per_mille
+        self._n_cuts += 1
+        is_again = self._n_steps > 0
+        passed_bps = went_bps * (1000 - per_mille) // (1000 - self._always)
+        self.set(now_ps, passed_bps - passed_bps // 8)
+        self._rested_ps = now_ps + way_ps + REST_PS
+        self._passed_bps, self._high_bps = passed_bps, went_bps
+        self._hold_ps = min(2 * self._hold_ps, MAX_HOLD_PS) if is_again else HOLD_PS
+        return True
+
+    def on_done(self, now_ps: int, n_bytes: int, went_bps: int, queued_ps: int) -> None:
+        """A block came through without a sign."""
+        came_bps = n_bytes * 8 * PS_PER_SECOND // max(now_ps - self._done_ps, 1)
+        self._done_ps = now_ps
+        if self.bps == 0 or queued_ps < self._set_ps:
+            return
+        self._n_calm += 1
+        if self.bps > 2 * went_bps:
+            return  # something else is slower
+        if self.is_starting:
+            self.is_starting = 4 * came_bps >= 3 * went_bps or self._n_calm == 1
+            self.bps += self.bps if self.is_starting else 0
+        elif now_ps - self._set_ps >= self._hold_ps:
+            self._step(now_ps)
+
+    def _step(self, now_ps: int) -> None:
+        """What got through first; then as the root of the rate, so that shares even out."""
+        small = isqrt(self.bps * MIN_BPS) // 4
+        if self._passed_bps:
+            self.bps = max(self._passed_bps - self._passed_bps // 32, self.bps)
+        elif self.bps < self._high_bps:
+            self.bps += max((self._high_bps - self.bps) // 4, small)
+        else:
+            self.bps += small << min(self._n_steps, MAX_DOUBLINGS)
+        self._n_steps += 1
+        self._n_calm, self._passed_bps, self._set_ps = 0, 0, now_ps
+        self._hold_ps = max(self._hold_ps // 2, LEAST_HOLD_PS)
+
+    def _is_in_vain(self, per_mille: int) -> bool:
+        most = IN_VAIN if per_mille <= CABLE_PER_MILLE else MOST_IN_VAIN
+        return self._n_cuts >= most and 4 * per_mille >= 3 * self._before[1]
