@@ -50,7 +50,7 @@ def test_one_slow_line_is_the_trouble_of_whom_it_leads_to() -> None:
     made = fan(24, [200] * 7 + [20], [1000])
     run([made])
     others = [far.done_ps for far in made.far[:7]]
-    assert max(others) <= least_ps(24, 200) * 150 // 100
+    assert max(others) <= least_ps(24, 200) + 350 * MS  # it takes a while to tell
     assert made.far[7].done_ps <= least_ps(24, 20) * 115 // 100
     assert made.copies <= 2.25
     assert set(made.split) == {7}

@@ -46,7 +46,7 @@ class Limit:
         self.bps = max(bps, MIN_BPS) if bps else 0
         self.is_starting = False
         self._set_ps = self._rested_ps = now_ps
-        self._passed_bps, self._high_bps = 0, 2 * self.bps
+        self._passed_bps, self._high_bps = 0, 4 * self.bps
         self._n_calm = self._n_steps = 0
 
     def on_share(
