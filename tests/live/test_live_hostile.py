@@ -3,6 +3,7 @@
 FANFOLD_FUZZ_SECONDS makes each blast that long instead of a fixed number of datagrams.
 """
 
+import json
 import os
 import socket
 import time
@@ -37,6 +38,7 @@ GROWTH_KB = 80 * 1024
 STRANGER = "127.0.0.1"
 N_FLOWS = 40
 N_HALF_OPEN = 100
+MAX_STRANGE = 32 * 60
 PATIENCE_S = 10.0
 Door = str | tuple[str, int]
 
@@ -236,6 +238,38 @@ def test_flows_that_nobody_ends_do_not_lock_a_push_out(
             begun = blaster.first_of(flow, 1)
             wait_for(partial(send, sock, begun, (fabric.by_name["h1"].address, PORT)), "sent")
     push_works(lab, tmp_path, 6)
+
+
+@pytest.mark.parametrize("whose", ["h0", "h2"])
+def test_strange_pushes_at_a_receiver_hold_no_honest_one_up(
+    lab: LiveLab, fabric: Fabric, tmp_path: Path, whose: str
+) -> None:
+    """32 begun pushes a second, in the name of the honest sender or of another host."""
+    lab.revive()
+    node = fabric.by_name[whose]
+    blaster = Blaster(7, node.bfr_id, node.address, 40_000)
+    took, grown = [], 0
+    for k in range(2):
+        path = tmp_path / f"beside-{whose}-{k}.bin"
+        path.write_bytes(random_bytes(4 * MB, 70 + 10 * k + node.bfr_id))
+        refused, dirty = drops(lab, "h1").get("unknown_flow", 0), dirty_kb(lab.pid("h1"))
+        push = lab.start_push(path, "--rate", "16Mbps")
+        with ExitStack() as stack:
+            sock = bound(stack, fabric.by_name["leaf1"].address)
+            for flow in range(2, 2 * MAX_STRANGE, 2):
+                if k == 1:
+                    send(sock, blaster.first_of(flow, 1), (fabric.by_name["h1"].address, PORT))
+                time.sleep(1 / 32)
+                if push.poll() is not None:
+                    break
+        code, out, err = finish(push, 60)
+        assert code == 0, err
+        took.append(json.loads(out)["seconds"])
+        grown = dirty_kb(lab.pid("h1")) - dirty
+    assert took[1] < 1.5 * took[0] + 1, took
+    assert grown < GROWTH_KB
+    assert drops(lab, "h1")["unknown_flow"] >= refused + 8
+    assert lab.who_has(path.name, path.read_bytes()) == lab.receivers
 
 
 def test_a_host_passes_nothing_on(lab: LiveLab, fabric: Fabric) -> None:
