@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from blake3 import blake3
+from hub_cache import make_hub_cache
 from live_site import (
     Json,
     LiveLab,
@@ -415,6 +416,26 @@ def test_thousands_of_small_files_end_verified(
         there = lab.received(host, "many")
         for path in top.rglob("f*"):
             assert (there / path.relative_to(top)).read_bytes() == path.read_bytes()
+
+
+def test_a_snapshot_of_a_hub_cache_arrives_as_files(lab: LiveLab, tmp_path: Path) -> None:
+    snapshot = make_hub_cache(tmp_path, 6 * MB, 31)
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared/adapter.bin").write_bytes(random_bytes(70_000, 32))
+    (snapshot / "adapter.bin").symlink_to(tmp_path / "shared/adapter.bin")
+    refused = lab.site.run(*lab.push_args(snapshot))
+    assert refused.returncode == 2
+    assert "adapter.bin" in refused.stdout + refused.stderr
+    result = lab.push(snapshot, "--as", "model", "--follow", tmp_path / "shared", "--strict")
+    assert all_verified(lab, result)
+    names = sorted(path.relative_to(snapshot) for path in snapshot.rglob("*") if path.is_file())
+    assert len(names) == 11
+    for host in lab.receivers:
+        there = lab.received(host, "model")
+        got = [path for path in there.rglob("*") if not path.is_dir()]
+        assert sorted(path.relative_to(there) for path in got) == names
+        assert not any(path.is_symlink() for path in got)
+        assert all((there / n).read_bytes() == (snapshot / n).read_bytes() for n in names)
 
 
 def test_a_sparse_file_costs_its_data_only(lab: LiveLab, tmp_path: Path) -> None:
