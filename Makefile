@@ -8,6 +8,7 @@
 #   make figures every simulated figure of the pages measured anew, with what changed (PARTS=gap, texts, table, notebook)
 #   make hostile mutated captures at all ports of a lab while it pushes and adds up; 10 minutes
 #   make chaos   300 pushes through a lab whose nodes are stopped, killed and restarted; 20 minutes
+#   make crowd   300 receivers in two sets and in one on a machine kept busy, with loss; 10 minutes
 #   make lock    newest versions that pyproject.toml allows, with their hashes, into requirements/
 #   make readme  commands of README.md that the gate leaves out, some minutes
 #   make torch-suite  PyTorch's own tests of process groups at 4 and 8 ranks, gloo beside
@@ -39,7 +40,7 @@ PYTEST := timeout --signal=INT --kill-after=60 $(STEP_S) $(BIN)/pytest
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test bench lint nojit jit fuzz figures hostile chaos plants torch-suite clusters twins rungs readme lock clean
+.PHONY: help demo test bench lint nojit jit fuzz figures hostile chaos crowd plants torch-suite clusters twins rungs readme lock clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -78,6 +79,9 @@ fuzz: $(VENV)/.dev
 
 chaos: $(VENV)/.dev
 	$(BIN)/python -u tests/live/chaos.py --pushes $${FANFOLD_CHAOS_PUSHES:-300}
+
+crowd: $(VENV)/.dev
+	$(BIN)/python -u tests/live/crowd.py
 
 torch-suite: $(VENV)/.dev
 	$(PIP) install $(TORCH)
