@@ -72,9 +72,8 @@ def crowd(site: Site, folder: Path, bits: int, options: argparse.Namespace) -> b
     sets = -(-(options.hosts + 1) // bits)
     nodes = lab.nodes()
     memory = pss_mb([n["pid"] for n in nodes.values()])
-    print(
-        f"{sets} sets of {bits} bits: {len(nodes)} nodes, {memory} MB, up {lab.told['seconds']} s"
-    )
+    shape = f"{sets} x {bits} bits: {len(nodes)} nodes"
+    print(f"{shape}, {memory} MB, up in {lab.told['seconds']:.1f} s", flush=True)
     busy = [subprocess.Popen(BUSY) for _ in range(len(os.sched_getaffinity(0)))]
     ends = []
     try:
