@@ -58,7 +58,7 @@ class Losses:
         is_cut = lane.pace.on_share(now_ps, share, flight.went_bps, flight.start_ps)
         flight.is_calm = not is_cut
         if is_cut:  # all lost it: what they lost says of nobody that he is lossy
-            self.offered, self._lacked, self._since_ps = 0, {}, now_ps
+            self.offered, self._lacked, self._since_ps, self.suspects = 0, {}, now_ps, 0
 
     def count(self, lane: Lane, flight: Flight, n_psn: int) -> None:
         """All have told of a block, or it came through: who lost how much of it."""
@@ -89,7 +89,8 @@ class Losses:
         self.offered += n_psn
         for k, n in lost.items():
             self._lacked[k] = self._lacked.get(k, 0) + n
-        self.suspects = few(self.lossy(lane.members), lane.members)
+        is_told = self.offered >= self.least  # else nobody looks: they would wait for ever
+        self.suspects = few(self.lossy(lane.members), lane.members) if is_told else 0
 
     def note(
         self,

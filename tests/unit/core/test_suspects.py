@@ -1,0 +1,56 @@
+"""Who lacks most gets no repairs until the sender has looked, and then gets them soon."""
+
+from fanfold.core.effects import Effect, SendBlock
+from fanfold.core.flight import Shape
+from fanfold.core.sender import LEAST_BLOCKS, FanSender
+from fanfold.wire.feedback import Feedback, FeedbackRow
+
+MS = 1_000_000_000
+BIFT_ID = 0x10000
+N_PSN = 64
+SOON_PS = 1000 * MS
+
+
+def word(block: int, round_: int, lost: int) -> Feedback:
+    """All eight speak of a block; receiver 0 alone lacks its first packets, so many."""
+    rows = tuple(FeedbackRow(psn, 0b1) for psn in range(lost))
+    return Feedback(BIFT_ID, 7, block, N_PSN, 0xFF, 0xFE, rows, round=round_)
+
+
+def test_who_lost_most_of_a_short_message_is_repaired_in_it() -> None:
+    """Blocks are too few to tell a lossy receiver from a way that was cut for a moment."""
+    n_blocks = LEAST_BLOCKS - 1
+    sender = FanSender(7, Shape(n_blocks * N_PSN * 100, 100, N_PSN), [0xFF] * n_blocks, 0)
+    lacks = (1 << N_PSN - 1) - 1
+    now, seen = 0, 0
+    out: list[Effect] = []
+    sender.fill(now, out)
+    while now < SOON_PS and lacks & ~seen:
+        jobs, out = out, []
+        for job in jobs:
+            assert isinstance(job, SendBlock)
+            sender.on_sent(now, job)
+            if job.is_repair:
+                seen |= job.psns
+            else:
+                sender.on_feedback(now + MS, word(job.block, job.round, N_PSN - 1), out)
+        now += MS
+        sender.on_timer(now, out)
+    assert lacks & ~seen == 0
+
+
+def test_a_cut_of_the_rate_clears_everybody_of_suspicion() -> None:
+    sender = FanSender(7, Shape(9 * N_PSN * 100, 100, N_PSN), [0xFF] * 9, 0)
+    losses, lane = sender._losses, sender.lanes[0]
+    losses.offered, losses._lacked, losses.suspects = 9 * N_PSN, {0: 9 * N_PSN}, 0b1
+    out: list[Effect] = []
+    sender.fill(0, out)
+    (job,) = out
+    assert isinstance(job, SendBlock)
+    sender.on_sent(100 * MS, job)
+    rows = tuple(FeedbackRow(psn, 0xFF) for psn in range(N_PSN // 2))
+    half = Feedback(BIFT_ID, 7, 0, N_PSN, 0xFF, 0, rows, round=job.round)
+    before = lane.pace.limit.bps
+    sender.on_feedback(101 * MS, half, [])
+    assert lane.pace.limit.bps < before
+    assert losses.suspects == 0
