@@ -102,7 +102,7 @@ CASES = {
     "folded, two planes": Case(
         folded, FANS, net="multi-plane:planes=2,leaves=4,spines=2,hosts=16"
     ),
-    "folded, limits": Case(folded, FANS, {"queue_bytes": LIMIT}),
+    "fans and messages, limits": Case(mixed, FANS, {"queue_bytes": LIMIT}),
     "folded, cables fail": Case(folded, FANS, {"failures": FLAPS}),
     "fans and messages": Case(mixed, FANS),
 }
@@ -152,7 +152,7 @@ def test_all_adds_up_at_every_stop(name):
         ("cables fail", "drops"),
         ("plain, 10 of 1000 lost", "lost"),
         ("folded, 10 of 1000 lost", "lost"),
-        ("folded, limits", "drops"),
+        ("fans and messages, limits", "drops"),
     ],
 )
 def test_what_a_case_is_named_for_happens(name, seen):

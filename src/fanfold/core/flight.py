@@ -61,6 +61,7 @@ class Flight:
         "origin",
         "owed",
         "owed_ps",
+        "owed_round",
         "queued_ps",
         "repaired",
         "round",
@@ -99,6 +100,7 @@ class Flight:
         self.is_calm = True  # no more of it was lost than always is
         self.owed: dict[int, int] = {}  # repairs that wait: psn -> to whom
         self.owed_ps = 0  # since when
+        self.owed_round = first_round  # of the latest word of them
         self.is_heavy = False  # much of it was lost
         self.went_bps = 0  # how fast its latest job of many packets left
         self.share_of = first_round  # the latest round of which a share is known
@@ -118,12 +120,19 @@ class Flight:
         if waited_ps + soon_ps < self.wait_ps:
             self.is_told, self.wait_ps = True, waited_ps + soon_ps
 
-    def owe(self, now_ps: int, gaps: Mapping[int, int], heard: int, *, is_heavy: bool) -> None:
-        """Those who were heard lack this, and nothing else; repairs of it wait."""
+    def owe(
+        self, now_ps: int, gaps: Mapping[int, int], heard: int, round_: int, *, is_heavy: bool
+    ) -> None:
+        """Those who were heard lack this in a round; repairs of it wait.
+
+        A word may come in parts, of one round. What it says of another one stands for earlier.
+        """
         self.is_heavy |= is_heavy
         if not self.owed:
             self.owed_ps = now_ps
-        left = {psn: bits & ~heard for psn, bits in self.owed.items()}
+        old = heard if round_ != self.owed_round else 0
+        self.owed_round = round_
+        left = {psn: bits & ~old for psn, bits in self.owed.items()}
         for psn, bits in gaps.items():
             left[psn] = left.get(psn, 0) | bits
         self.owed = {psn: bits for psn, bits in left.items() if bits}

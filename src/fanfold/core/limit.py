@@ -49,6 +49,10 @@ class Limit:
         self._passed_bps, self._high_bps = 0, 4 * self.bps
         self._n_calm = self._n_steps = 0
 
+    def forget_before(self, when_ps: int) -> None:
+        """What is queued until then says nothing of the rate: the way is broken."""
+        self._rested_ps = max(self._rested_ps, when_ps)
+
     def on_share(
         self, now_ps: int, per_mille: int, went_bps: int, queued_ps: int, way_ps: int
     ) -> bool:

@@ -272,7 +272,7 @@ class FanSender(Books):
                 self._losses.judge_repair(now_ps, lane, flight, gaps, feedback.heard)
             if answers or pressure == FULL:
                 self._losses.note(now_ps, lane.pace, flight, gaps, answers, pressure == FULL)
-            self._owe(now_ps, index, block, gaps, feedback.heard, out)
+            self._owe(now_ps, index, block, gaps, feedback, out)
         if is_partial and flight.need & ~feedback.heard:
             flight.hurry(now_ps, 2 * max(TICK_PS, lane.pace.known_ps()))
 
@@ -294,7 +294,7 @@ class FanSender(Books):
         index: int,
         block: int,
         gaps: dict[int, int],
-        heard: int,
+        feedback: Feedback,
         out: list[Effect],
     ) -> None:
         """What those who were heard lack goes together with what others lack of the block.
@@ -302,7 +302,8 @@ class FanSender(Books):
         At once where no job of the block is queued, and little of it is lost.
         """
         flight = self.lanes[index].flights[block]
-        flight.owe(now_ps, gaps, heard, is_heavy=len(gaps) >= HEAVY_PKTS)
+        is_heavy = len(gaps) >= HEAVY_PKTS
+        flight.owe(now_ps, gaps, feedback.heard, feedback.round, is_heavy=is_heavy)
         if not self._repay(now_ps, index, block, out):
             self._owed.add((index, block))
 

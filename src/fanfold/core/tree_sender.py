@@ -46,7 +46,9 @@ class TreeSender(FanSender):
 
     def on_feedback(self, now_ps: int, feedback: Feedback, out: list[Effect]) -> None:
         """While a tree is mended nothing is learned of its rate."""
-        self.lanes[MAIN].pace.is_blind = now_ps < self.patient_ps
+        pace = self.lanes[MAIN].pace
+        pace.is_blind = now_ps < self.patient_ps
+        pace.limit.forget_before(self.patient_ps)
         super().on_feedback(now_ps, feedback, out)
 
     def _put_off(self, index: int) -> int:

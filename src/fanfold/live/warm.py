@@ -23,7 +23,7 @@ from fanfold.kernels.speak import WHOLE_ROW, speak
 from fanfold.kernels.spread import is_ours
 from fanfold.kernels.state import build_fold
 from fanfold.kernels.vat import build_vats
-from fanfold.kernels.vat_rows import open_vat
+from fanfold.kernels.vat_rows import close_group, open_vat
 from fanfold.live import pump as p
 from fanfold.live.birth import Say, nobody
 from fanfold.live.exits import QUEUE_BYTES, post
@@ -101,6 +101,7 @@ def _steps(io: Sock, node: p.Node) -> dict[str, Callable[[], object]]:
         "open vat": lambda: open_vat(
             build_vats(1, 1, 4, 64), 0, 0, 1, words, 4, 0x30000, 1, 0, 0
         ),
+        "close group": lambda: close_group(build_vats(1, 1, 4, 64), 0),
         "impose": lambda: impose(
             nothing,
             np.zeros(128, np.uint8),

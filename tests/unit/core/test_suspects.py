@@ -39,6 +39,30 @@ def test_who_lost_most_of_a_short_message_is_repaired_in_it() -> None:
     assert lacks & ~seen == 0
 
 
+def test_a_word_in_two_parts_is_repaired_whole() -> None:
+    sender = FanSender(7, Shape(N_PSN * 100, 100, N_PSN), [0xFF], 0)
+    out: list[Effect] = []
+    sender.fill(0, out)
+    (job,) = out
+    assert isinstance(job, SendBlock)
+    sender.on_sent(0, job)
+    whole = word(0, job.round, N_PSN - 1).rows
+    jobs: list[Effect] = []
+    for rows in (whole[:20], whole[20:40], whole[40:]):
+        sender.on_feedback(
+            MS, Feedback(BIFT_ID, 7, 0, N_PSN, 1, 0, rows, round=job.round), jobs
+        )
+    for now in range(2 * MS, 100 * MS, MS):
+        sender.on_timer(now, jobs)
+        for each in jobs:
+            assert isinstance(each, SendBlock)
+            sender.on_sent(now, each)
+    seen = 0
+    for each in jobs:
+        seen |= each.psns if isinstance(each, SendBlock) and each.is_repair else 0
+    assert seen == (1 << N_PSN - 1) - 1
+
+
 def test_a_cut_of_the_rate_clears_everybody_of_suspicion() -> None:
     sender = FanSender(7, Shape(9 * N_PSN * 100, 100, N_PSN), [0xFF] * 9, 0)
     losses, lane = sender._losses, sender.lanes[0]
