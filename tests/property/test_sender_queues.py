@@ -3,7 +3,10 @@
 import pytest
 from queue_world import HEAD_BYTES, MS, N_PSN, STRIDE, Clock, Fan, Line, run
 
+from fanfold.kernels.jit import JIT
 from fanfold.units import PS_PER_SECOND
+
+pytestmark = pytest.mark.skipif(JIT, reason="no kernel is in it; once is enough")
 
 M = 1_000_000
 FAST = 10_000 * M

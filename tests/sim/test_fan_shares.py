@@ -2,9 +2,12 @@
 
 import pytest
 
+from fanfold.kernels.jit import JIT
 from fanfold.results.outcome import Outcome
 from fanfold.run import build_job, build_stage, simulate_job
 from fanfold.scenario.scenario import read_scenario
+
+pytestmark = pytest.mark.skipif(not JIT, reason="many packets: for compiled code")
 
 
 def gather(topology: str, n_bytes: int, name: str = "fanfold", **settings) -> Outcome:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from fanfold.errors import ConfigError
+from fanfold.kernels.jit import JIT
 from fanfold.results.outcome import Outcome
 from fanfold.scenario.settings import Settings
 from fanfold.schemes.program import Fan, Sum, build_program
@@ -11,6 +12,8 @@ from fanfold.sim.simulate import simulate
 from fanfold.topo.net import Net
 from fanfold.topo.nets import build_named_net
 from fanfold.topo.routes import build_routes
+
+pytestmark = pytest.mark.skipif(not JIT, reason="many packets: for compiled code")
 
 NO_MESSAGE, NO_EDGE = np.zeros((0, 4), np.int64), np.zeros((0, 2), np.int64)
 PAUSES = Settings(pfc_pkts=(4, 2))
