@@ -14,10 +14,10 @@ START_BPS = 160_000_000
 """First rate of a lane that nobody gave one; doubled with each block that comes through."""
 SIGN_PER_MILLE = 50
 """A share lost so far above what is always lost is a sign of a queue that overflows."""
-CABLE_PER_MILLE = 300
-"""A bad cable seldom loses more."""
-IN_VAIN, MOST_IN_VAIN = 3, 8
-"""Cuts, one after the other, that did not help: then it was no queue. With less, with more."""
+DOUBT_PER_MILLE = 500
+"""The same where the rate was asked for by hand: it is doubted when half is lost."""
+IN_VAIN = 3
+"""Cuts, one after the other, that did not help: then it was no queue."""
 REST_PS = 20_000_000_000
 """What is queued so long after a cut, and a round trip, still finds the full queue."""
 HOLD_PS, LEAST_HOLD_PS, MAX_HOLD_PS = 250_000_000_000, 60_000_000_000, 1_000_000_000_000
@@ -28,10 +28,13 @@ MIN_BPS = 1_000_000
 
 
 class Limit:
-    """Bits per second that a lane may send at most; ``bps`` 0 = no limit known."""
+    """Bits per second that a lane may send at most; ``bps`` 0 = no limit known.
 
-    def __init__(self, start_bps: int) -> None:
-        self.bps = start_bps
+    sign: per mille lost, above what is always lost, that tell of a queue.
+    """
+
+    def __init__(self, start_bps: int, sign: int = SIGN_PER_MILLE) -> None:
+        self.bps, self._sign = start_bps, sign
         self.is_starting = start_bps > 0
         self._set_ps = self._rested_ps = self._done_ps = 0
         self._passed_bps = self._high_bps = 0  # what got through, of what, at the last cut
@@ -63,7 +66,7 @@ class Limit:
         """
         if queued_ps < self._rested_ps:
             return False
-        if per_mille < self._always + SIGN_PER_MILLE:
+        if per_mille < self._always + self._sign:
             self._n_cuts = 0
             is_drained = self._passed_bps > 0  # a cut was, and no step since: no queue drops
             change = (per_mille - self._always) // (2 if is_drained else 8)
@@ -113,5 +116,4 @@ class Limit:
         self._hold_ps = max(self._hold_ps // 2, LEAST_HOLD_PS)
 
     def _is_in_vain(self, per_mille: int) -> bool:
-        most = IN_VAIN if per_mille <= CABLE_PER_MILLE else MOST_IN_VAIN
-        return self._n_cuts >= most and 4 * per_mille >= 3 * self._before[1]
+        return self._n_cuts >= IN_VAIN and 4 * per_mille >= 3 * self._before[1]

@@ -6,7 +6,7 @@ loss without pressure is repaired but does not slow the lane; heavy loss does. A
 queue drops limits the rate (core/limit.py). Integers only.
 """
 
-from fanfold.core.limit import START_BPS, Limit
+from fanfold.core.limit import DOUBT_PER_MILLE, START_BPS, Limit
 from fanfold.units import PS_PER_SECOND
 
 START_BLOCKS = 2
@@ -51,7 +51,7 @@ class Pace:
         """The way is broken and being mended: what is lost or late says nothing of its rate."""
         self.n_cuts = 0
         self._cut_until_ps = 0
-        self.limit = Limit(0 if cap_bps else START_BPS)
+        self.limit = Limit(0, DOUBT_PER_MILLE) if cap_bps else Limit(START_BPS)
         self._limited_ps = 0  # when a full queue set it
 
     def can_send(self) -> bool:

@@ -1,0 +1,47 @@
+"""What gets through a queue is learnt; loss that no rate helps against slows nobody."""
+
+import pytest
+
+from fanfold.core.limit import IN_VAIN, START_BPS, Limit
+from fanfold.core.pace import Pace
+
+MS = 1_000_000_000
+STEP_PS = 100 * MS
+
+
+def shares(limit: Limit, per_mille: int, n: int, went_bps: int = 0) -> list[int]:
+    """The limit after each of so many blocks that lost a share."""
+    found = []
+    for i in range(1, n + 1):
+        now = i * STEP_PS
+        limit.on_share(now, per_mille, went_bps or limit.bps, now - MS, MS)
+        found.append(limit.bps)
+    return found
+
+
+@pytest.mark.parametrize("per_mille", [60, 150, 350, 600])
+def test_loss_that_stays_whatever_the_rate_gives_the_rate_back(per_mille: int) -> None:
+    limit = Limit(START_BPS)
+    found = shares(limit, per_mille, 20)
+    assert found[:IN_VAIN] == sorted(found[:IN_VAIN], reverse=True)
+    assert found[IN_VAIN - 1] < START_BPS
+    assert found[IN_VAIN:] == [START_BPS] * (20 - IN_VAIN)
+
+
+def test_what_a_queue_lets_through_is_kept() -> None:
+    limit = Limit(START_BPS)
+    limit.on_share(STEP_PS, 500, START_BPS, STEP_PS - MS, MS)
+    assert limit.bps == START_BPS // 2 - START_BPS // 16
+    assert shares(limit, 0, 1) == [START_BPS // 2 - START_BPS // 16]
+
+
+@pytest.mark.parametrize(("per_mille", "is_cut"), [(350, False), (499, False), (500, True)])
+def test_a_rate_that_was_asked_for_is_doubted_when_half_is_lost(
+    per_mille: int, is_cut: bool
+) -> None:
+    pace = Pace(64 * 1400, 40_000_000)
+    assert pace.on_share(STEP_PS, per_mille, 40_000_000, STEP_PS - MS) is is_cut
+    assert bool(pace.limit.bps) is is_cut
+    free = Pace(64 * 1400, 0)
+    assert free.on_share(STEP_PS, per_mille, 40_000_000, STEP_PS - MS)
+    assert 0 < free.limit.bps < START_BPS
