@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import naive
+from sender_world import BIFT_ID, feedback_of
 
 from fanfold.core.effects import Effect, ReceiverSplit, SendBlock
 from fanfold.core.flight import Shape
 from fanfold.core.sender import FanSender
 from fanfold.streams import stream
 from fanfold.units import NEVER, PS_PER_SECOND
-from fanfold.wire.feedback import NOT_TOLD, Feedback, FeedbackRow
+from fanfold.wire.feedback import NOT_TOLD
 
 MS = PS_PER_SECOND // 1000
 STRIDE, N_PSN = 8000, 64
@@ -275,7 +276,7 @@ class Fan:
             if floor == self.shape.n_blocks:
                 break
         word = naive.Word(
-            0x10000,
+            BIFT_ID,
             n,
             heard=mine,
             done=0 if gaps else mine,
@@ -286,7 +287,7 @@ class Fan:
         if self.rng.random() < far.loss:
             return
         if block not in self.folds:
-            self.folds[block] = naive.Slot(0x10000, n)
+            self.folds[block] = naive.Slot(BIFT_ID, n)
             slot = self.folds[block]
             self.clock.at(self.clock.now + FOLD_PS, lambda: self.up(block, slot))
         slot = self.folds[block]
@@ -304,19 +305,7 @@ class Fan:
         if self.machine.is_done():
             return
         out: list[Effect] = []
-        rows = tuple(FeedbackRow(psn, bits) for psn, bits in word.rows.items())
-        told = Feedback(
-            0x10000,
-            7,
-            block,
-            word.n_psn,
-            word.heard,
-            word.done,
-            rows,
-            round=word.round,
-            n_merged=word.n_merged,
-            behind=word.behind,
-        )
+        told = feedback_of(block, word)
         self.machine.on_feedback(self.clock.now, told, out)
         pace = self.machine.lanes[0].pace
         self.tell(

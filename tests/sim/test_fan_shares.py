@@ -1,27 +1,16 @@
 """Where queues are bounded fans of a collective take turns, each its share of a link."""
 
 import pytest
+from outcomes import outcome_of
 
 from fanfold.kernels.jit import JIT
 from fanfold.results.outcome import Outcome
-from fanfold.run import build_job, build_stage, simulate_job
-from fanfold.scenario.scenario import read_scenario
 
 pytestmark = pytest.mark.skipif(not JIT, reason="many packets: for compiled code")
 
 
 def gather(topology: str, n_bytes: int, name: str = "fanfold", **settings) -> Outcome:
-    scenario = read_scenario(
-        {
-            "topology": topology,
-            "schemes": [name],
-            "fidelity": "packet",
-            "workload": {"kind": "all_gather", "n_bytes": n_bytes},
-            "settings": settings,
-        }
-    )
-    stage = build_stage(scenario)
-    return simulate_job(scenario, stage, build_job(scenario, name, stage))
+    return outcome_of(topology, name, "all_gather", n_bytes, **settings)
 
 
 def test_on_a_star_nothing_is_dropped_and_the_link_of_a_receiver_is_full():

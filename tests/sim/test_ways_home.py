@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
+from outcomes import outcome_of
 
 from fanfold.kernels.jit import JIT
 from fanfold.results.outcome import FEEDBACK, NOT_DONE, Outcome
-from fanfold.run import build_job, build_stage, simulate_job
-from fanfold.scenario.scenario import read_scenario
 from fanfold.schemes.program import Fan, with_entropy
 from fanfold.topo.net import Net
 from fanfold.topo.nets import build_named_net
@@ -18,17 +17,7 @@ N_BYTES = 512 * 4096
 
 def play(name: str, failures=(), **settings) -> Outcome:
     told = {"failures": list(failures), "tree_start": "standing", **settings}
-    scenario = read_scenario(
-        {
-            "topology": TOPOLOGY,
-            "schemes": [name],
-            "fidelity": "packet",
-            "workload": {"kind": "broadcast", "n_bytes": N_BYTES},
-            "settings": told,
-        }
-    )
-    stage = build_stage(scenario)
-    return simulate_job(scenario, stage, build_job(scenario, name, stage))
+    return outcome_of(TOPOLOGY, name, "broadcast", N_BYTES, **told)
 
 
 def home_only(net: Net, out: Outcome) -> tuple[str, str]:
@@ -81,15 +70,6 @@ def test_a_fan_takes_a_way_by_the_seed():
 def test_two_seeds_differ_in_the_spines_that_a_fan_takes():
     seen = set()
     for seed in range(1, 7):
-        scenario = read_scenario(
-            {
-                "topology": TOPOLOGY,
-                "seed": seed,
-                "schemes": ["fanfold"],
-                "workload": {"kind": "broadcast", "n_bytes": 4096},
-            }
-        )
-        stage = build_stage(scenario)
-        out = simulate_job(scenario, stage, build_job(scenario, "fanfold", stage))
+        out = outcome_of(TOPOLOGY, "fanfold", "broadcast", 4096, seed)
         seen.add(tuple(out.link_pkts[:, 0].tolist()))
     assert len(seen) > 1
