@@ -1,14 +1,14 @@
 """What is compiled is said on stderr, once; what is loaded is not."""
 
-import fcntl
 import os
 import subprocess
 import sys
-import threading
 
 import pytest
 
-from fanfold.kernels.jit import JIT
+from fanfold.kernels.jit import JIT, cache_dir
+from fanfold.kernels.kept import waiters
+from fanfold.kernels.parts import listeners
 from fanfold.live import compile_notice
 
 CODE = """
@@ -39,16 +39,17 @@ def test_a_first_run_says_what_it_compiles_and_where_it_is_kept(tmp_path):
     assert said[1] == []
 
 
-def test_who_waits_for_another_that_compiles_says_so(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(compile_notice, "AGAIN_S", 0.05)
-    monkeypatch.setattr(compile_notice, "_is_on", [True])
-    file = tmp_path / "rank.lock"
-    with file.open("w") as held, file.open("w") as mine:
-        compile_notice.take_turn(held.fileno())
-        assert capsys.readouterr().err == ""
-        other = threading.Timer(0.2, lambda: fcntl.flock(held, fcntl.LOCK_UN))
-        other.start()
-        compile_notice.take_turn(mine.fileno())
-        other.join()
-    said = capsys.readouterr().err.splitlines()
-    assert set(said) == {"waiting for another process that compiles or loads the kernels"}
+def test_each_step_says_which_it_is_and_for_whom_it_waits() -> None:
+    said: list[str] = []
+    with compile_notice.telling_compiles(said.append, "serve, 1 of 9"):
+        for listener in listeners:
+            listener("serve")
+        for waiter in waiters:
+            waiter("process 7 compiles kernels into x/live")
+    place = cache_dir("kernels").parent
+    start = "compiling kernels, once after a change: serve, 1 of 9; "
+    assert said == [
+        f"{start}kept in {place}",
+        f"{start}process 7 compiles kernels into x/live, waiting for it",
+    ]
+    assert not {f.__qualname__ for f in listeners + waiters if "telling" in f.__qualname__}

@@ -23,6 +23,7 @@ from numba.core import cgutils, config
 from numba.extending import intrinsic
 
 from fanfold.folders import CACHE, cache_home, make_folder
+from fanfold.kernels.kept import keep, waiters
 from fanfold.kernels.parts import PartCompiler, WholeCompiler, listeners, make_quick
 
 P = ParamSpec("P")
@@ -78,13 +79,29 @@ def cache_dir(package: str) -> Path:
 JIT = not _FLAGS.DISABLE_JIT
 
 
-def on_compile(listener: Callable[[str], None]) -> None:
+Listener = Callable[[str], None]
+
+
+def on_compile(listener: Listener) -> Callable[[], None]:
     """Let somebody hear the name of each kernel that is to be compiled, as none was kept.
 
     One listener of a kind: a second one like it is not added.
+
+    Returns:
+        What ends it.
     """
-    if listener not in listeners:
-        listeners.append(listener)
+    return _listen(listeners, listener)
+
+
+def on_wait(listener: Listener) -> Callable[[], None]:
+    """Let somebody hear, now and then, which process compiles what this one waits for."""
+    return _listen(waiters, listener)
+
+
+def _listen(told: list[Listener], listener: Listener) -> Callable[[], None]:
+    if listener not in told:
+        told.append(listener)
+    return lambda: told.remove(listener) if listener in told else None
 
 
 i64 = cast("Callable[[Any], int]", np.int64)
@@ -100,13 +117,15 @@ def kernel(fn: Callable[P, R]) -> Callable[P, R]:
     a kernel for each combination of constants it is called with.
     """
     package = fn.__module__.removeprefix("fanfold.").partition(".")[0]
-    _FLAGS.CACHE_DIR = str(cache_dir(package if package in _COMPILED else "kernels"))
+    folder = cache_dir(package if package in _COMPILED else "kernels")
+    _FLAGS.CACHE_DIR = str(folder)
     flags: dict[str, Any] = {"_nrt": False, "no_cfunc_wrapper": True}  # not in numba's stubs
-    whole = flags | {"pipeline_class": WholeCompiler, "cache": True}
+    whole = flags | {"pipeline_class": WholeCompiler}
     jitted = cast("Any", numba.njit(nogil=True, **whole)(fn))
     if JIT:
         flags |= {"no_cpython_wrapper": True, "pipeline_class": PartCompiler}
         part = cast("Any", numba.njit(nogil=True, **flags)(fn))
+        keep(jitted, folder)
         make_quick(jitted)
         make_quick(part)
         unliteral = cast("Any", types).unliteral

@@ -1,37 +1,45 @@
-"""A word on stderr while kernels are compiled: the first run after a change takes a while."""
+"""A word while kernels are compiled or waited for: a first run after a change takes a while."""
 
-import fcntl
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from fanfold.kernels.jit import cache_dir, on_compile
+from fanfold.kernels.jit import cache_dir, on_compile, on_wait
+from fanfold.live.birth import Say
 
 AGAIN_S = 2.0
 """Between two lines at least."""
-STEP_S = 0.02
 _last_s: list[float] = []
-_is_on: list[bool] = []
 
 
 def announce_compiles() -> None:
-    """From now on this process says what it compiles."""
+    """From now on this process says what it compiles, and for whom it waits."""
     on_compile(tell)
-    _is_on[:] = [True]
+    on_wait(tell_wait)
 
 
-def take_turn(fd: int) -> None:
-    """Lock a file, as others that compile or load have it; say so while that takes long."""
-    told_s = time.monotonic()
-    while True:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if _is_on and time.monotonic() - told_s >= AGAIN_S:
-                told_s = time.monotonic()
-                _write("waiting for another process that compiles or loads the kernels")
-            time.sleep(STEP_S)
-        else:
-            return
+@contextmanager
+def telling_compiles(say: Say, what: str) -> Iterator[None]:
+    """Meanwhile say which step a compilation belongs to, or who is waited for.
+
+    Args:
+        what: the kernel, and which of how many.
+    """
+
+    def compiling(name: str) -> None:
+        del name
+        say(f"compiling kernels, once after a change: {what}; kept in {_place()}")
+
+    def waiting(owner: str) -> None:
+        say(f"compiling kernels, once after a change: {what}; {owner}, waiting for it")
+
+    undo = [on_compile(compiling), on_wait(waiting)]
+    try:
+        yield
+    finally:
+        for each in undo:
+            each()
 
 
 def tell(name: str) -> None:
@@ -39,9 +47,18 @@ def tell(name: str) -> None:
     now = time.monotonic()
     if _last_s and now - _last_s[0] < AGAIN_S:
         return
-    where = "" if _last_s else f", kept in {cache_dir('kernels').parent}"
+    where = "" if _last_s else f", kept in {_place()}"
     _last_s[:] = [now]
     _write(f"compiling kernels, once after a change: {name} (some seconds{where})")
+
+
+def tell_wait(owner: str) -> None:
+    """Say who compiles what this process waits for."""
+    _write(f"compiling kernels, once after a change: {owner}, waiting for it")
+
+
+def _place() -> str:
+    return str(cache_dir("kernels").parent)
 
 
 def _write(text: str) -> None:

@@ -15,7 +15,6 @@ from fanfold.errors import ConfigError
 from fanfold.impair import Impairment, apply
 from fanfold.kernels.absorb import WHAT_ARM, WHAT_CLOSE, fold_at
 from fanfold.kernels.codes import N_DROPS
-from fanfold.kernels.jit import cache_dir
 from fanfold.kernels.layout import FOLD_BYTES
 from fanfold.kernels.mishap import build_mishaps
 from fanfold.kernels.reduce import KIND_F16, KIND_F32, OP_SUM, join_floats
@@ -28,7 +27,6 @@ from fanfold.live import rank_words as words
 from fanfold.live import sock as s
 from fanfold.live.channels import Channels, is_near
 from fanfold.live.clock import now_ps
-from fanfold.live.compile_notice import take_turn
 from fanfold.live.ports import build_sock, check_mtu, close_exits, open_socket, time_arrivals
 from fanfold.live.rank_build import bits_of, block_bytes_of, build_rank, check_root
 from fanfold.live.rank_late import ALL, ANY
@@ -202,18 +200,14 @@ class RankEnd:
     def _warm(self) -> None:
         """Compile or load what an operation calls: no deadline runs meanwhile."""
         self._load(NO_BATCH)
-        folder = cache_dir("live")
-        folder.mkdir(parents=True, exist_ok=True)
-        with (folder / "rank.lock").open("w") as lock:
-            take_turn(lock.fileno())  # of several ranks that start, one compiles
-            loop.serve_rank(self.io, self.state, self.mishaps, self.drops, 0)
-            st.code_first(self.state)
-            st.first_bytes(self.state)
-            st.first_codes(self.state, self.state.own)
-            st.set_first(self.state, self.state.own)
-            fold_at(int(self.state.row[0]["n_words"]))
-            unmark_block(KIND_F32, np.zeros(0, np.uint8), np.zeros(0, np.uint8))
-            join_floats(OP_SUM, np.zeros(0), np.zeros(0))
+        loop.serve_rank(self.io, self.state, self.mishaps, self.drops, 0)
+        st.code_first(self.state)
+        st.first_bytes(self.state)
+        st.first_codes(self.state, self.state.own)
+        st.set_first(self.state, self.state.own)
+        fold_at(int(self.state.row[0]["n_words"]))
+        unmark_block(KIND_F32, np.zeros(0, np.uint8), np.zeros(0, np.uint8))
+        join_floats(OP_SUM, np.zeros(0), np.zeros(0))
 
     def _join_channels(self) -> None:
         """Offer a channel to each BFR beside this rank that has none, now and then."""

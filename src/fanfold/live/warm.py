@@ -3,15 +3,11 @@
 Compiles on the first run after a change (25 s of one core), afterwards reads the cache. Each
 kernel is called once on empty arrays of the types the nodes use: one that is left out is
 compiled by every node in the middle of its first push. Of processes that start together on an
-empty cache one compiles, the others wait for it.
+empty cache one compiles a kernel, the others wait for it (kernels/kept.py).
 """
 
-import fcntl
-import os
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable
+from contextlib import suppress
 
 import numpy as np
 
@@ -26,14 +22,13 @@ from fanfold.kernels.vat import build_vats
 from fanfold.kernels.vat_rows import close_group, open_vat
 from fanfold.live import pump as p
 from fanfold.live.birth import Say, nobody
+from fanfold.live.compile_notice import telling_compiles
 from fanfold.live.exits import QUEUE_BYTES, post
 from fanfold.live.ports import Limits, build_node_state, build_sock, open_socket
 from fanfold.live.sock import Sock
 from fanfold.topo.clos import leaf_spine
 
-DONE, LOCK = "warm.done", "warm.lock"
-AGAIN_S = 2.0
-"""Between two words of one who waits."""
+DONE = "warm.done"
 
 
 def is_compiled() -> bool:
@@ -43,30 +38,25 @@ def is_compiled() -> bool:
 
 def warm(say: Say = nobody) -> None:
     """Compile or load; sends nothing. ``say`` is told of work that takes long."""
-    folder = cache_dir("live")
-    done = folder / DONE
     if is_compiled():
         load_all(nobody)
         return
-    with _alone(folder, say):
-        load_all(nobody if done.exists() else say)
-        try:
-            done.touch()
-        except OSError:
-            return  # numba had no place to keep it either
+    load_all(say)
+    with suppress(OSError):  # numba had no place to keep it either
+        (cache_dir("live") / DONE).touch()
 
 
 def load_all(say: Say) -> None:
-    """Call every kernel that a node calls, saying which comes next."""
+    """Call every kernel that a node calls, saying which is compiled or waited for."""
     fabric = leaf_spine(1, 0, 1, name="warm", prefix=0)
     sock = open_socket("127.0.0.1", 0, "warm")
     try:
         io = build_sock(sock)
         node = build_node_state(fabric, "h1", Limits(blocks=1, block_bytes=64, chunks=1))
         steps = _steps(io, node)
-        for i, (name, call) in enumerate(steps.items()):
-            say(f"compiling kernels, once after a change: {name}, {i + 1} of {len(steps)}")
-            call()
+        for i, (name, call) in enumerate(steps.items(), 1):
+            with telling_compiles(say, f"{name}, {i} of {len(steps)}"):
+                call()
     finally:
         sock.close()
 
@@ -115,32 +105,3 @@ def _steps(io: Sock, node: p.Node) -> dict[str, Callable[[], object]]:
             0,
         ),
     }
-
-
-@contextmanager
-def _alone(folder: Path, say: Say) -> Iterator[None]:
-    """Wait until no other process compiles; the lock ends with the process that holds it."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        fd = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError:
-        yield  # each for itself
-        return
-    told = 0.0
-    try:
-        while not _take(fd):
-            if time.monotonic() - told >= AGAIN_S:
-                told = time.monotonic()
-                say("another process compiles the kernels: waiting for it")
-            time.sleep(0.1)
-        yield
-    finally:
-        os.close(fd)
-
-
-def _take(fd: int) -> bool:
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

@@ -1,17 +1,13 @@
 """Who waits for a process to start hears what it does, and waits while it gets anywhere."""
 
-import fcntl
 import os
 import subprocess
 import sys
 import time
-from pathlib import Path
-from threading import Thread
 
 import pytest
 
 from fanfold.cli.telling import Lines
-from fanfold.live import warm as w
 from fanfold.live.birth import hear
 
 QUIET_S = 1.2
@@ -89,34 +85,6 @@ if os.fork() == 0:
 time.sleep(30)
 """
     assert born(body)[0] == ""
-
-
-def test_of_two_that_start_on_an_empty_cache_one_waits_and_says_for_what(
-    tmp_path: Path,
-) -> None:
-    said: list[str] = []
-    order: list[str] = []
-
-    def other() -> None:
-        with w._alone(tmp_path, said.append):
-            order.append("other")
-
-    fd = os.open(tmp_path / w.LOCK, os.O_RDWR | os.O_CREAT)
-    fcntl.flock(fd, fcntl.LOCK_EX)
-    thread = Thread(target=other)
-    thread.start()
-    time.sleep(0.3)
-    order.append("first")
-    os.close(fd)
-    thread.join(10)
-    assert order == ["first", "other"]
-    assert any("waiting" in text for text in said)
-
-
-def test_a_cache_that_cannot_be_written_stops_nobody(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with w._alone(tmp_path / "file" / "below", lambda text: None):
-        pass
 
 
 def test_a_short_start_is_silent_off_a_terminal_and_a_long_one_is_not(

@@ -1,0 +1,123 @@
+"""Compiled kernels on disk: one process compiles a kernel, the others wait and load it.
+
+numba's own cache is made for one process at a time: two that compile together write over each
+other's data, and a file that a crash left short ends whoever reads it. Here the process that
+finds nothing takes a lock in the folder, looks once more, and compiles; a lock dies with its
+process, children that it forked meanwhile do not hold it. What cannot be read counts as not
+there.
+"""
+
+import fcntl
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from numba.core.caching import FunctionCache
+
+LOCK = "compile.lock"
+AGAIN_S = 2.0
+"""Between two words of one who waits."""
+LOOK_S = 0.05
+waiters: list[Callable[[str], None]] = []
+"""Told, now and then, that a kernel is waited for: which process has the lock, and where."""
+
+
+class Lock:
+    """Of one folder, for all that this process compiles into it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file, self._fd = folder / LOCK, -1
+
+    def take(self) -> None:
+        """Wait for it; where no lock can be had, each process is for itself."""
+        if self._fd >= 0:
+            return
+        with suppress(OSError):
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            fd = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                self._wait(fd)
+                os.truncate(fd, 0)
+                os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+            except BaseException:
+                os.close(fd)
+                raise
+            self._fd = fd
+
+    def give(self) -> None:
+        """Let others have it."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def _wait(self, fd: int) -> None:
+        told_s = 0.0
+        while True:
+            try:
+                return fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except (BlockingIOError, PermissionError):
+                if time.monotonic() - told_s >= AGAIN_S:
+                    told_s = time.monotonic()
+                    owner = os.pread(fd, 20, 0).decode(errors="replace").strip() or "another"
+                    for waiter in waiters:
+                        waiter(f"process {owner} compiles kernels into {self._file.parent}")
+                time.sleep(LOOK_S)
+
+
+_locks: dict[Path, Lock] = {}
+
+
+def lock_of(folder: Path) -> Lock:
+    """The one of a folder."""
+    return _locks.setdefault(folder, Lock(folder))
+
+
+class KeptKernel(FunctionCache):
+    """numba's cache of one kernel, one process at a time."""
+
+    def __init__(self, fn: Callable[..., Any], folder: Path) -> None:
+        super().__init__(fn)
+        self._lock = lock_of(folder)
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """What was compiled for these types; None: compile it, the lock is ours."""
+        found = self._read(sig, target_context)
+        if found is None:
+            self._lock.take()
+            found = self._read(sig, target_context)
+        return found
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep it; where nothing can be written it serves this process alone."""
+        with suppress(OSError):
+            super().save_overload(sig, data)
+
+    def give(self) -> None:
+        """It is loaded, compiled, or cannot be: who waits goes on."""
+        self._lock.give()
+
+    def _read(self, sig: Any, target_context: Any) -> Any:
+        # numba would first load all that a compiler needs, which what is compiled does not.
+        try:
+            return self._load_overload(sig, target_context)
+        except Exception:  # files of a crash, of another numba, of anybody
+            with suppress(OSError):
+                self.flush()
+            return None
+
+
+def keep(dispatcher: Any, folder: Path) -> None:
+    """Let a dispatcher keep what it compiles in a folder, which is numba's CACHE_DIR now."""
+    kept = dispatcher._cache = KeptKernel(dispatcher.py_func, folder)
+    inner = dispatcher.compile
+
+    def compile_once(sig: Any) -> Any:
+        try:
+            return inner(sig)
+        finally:
+            kept.give()
+
+    dispatcher.compile = compile_once
