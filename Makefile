@@ -10,6 +10,7 @@
 #   make chaos   300 pushes through a lab whose nodes are stopped, killed and restarted; 20 minutes
 #   make crowd   300 receivers in two sets and in one on a machine kept busy, with loss; 10 minutes
 #   make lock    newest versions that pyproject.toml allows, with their hashes, into requirements/
+#   make docs    the pages as a site in build/site, every link checked
 #   make readme  commands of README.md that the gate leaves out, some minutes
 #   make torch-suite  PyTorch's own tests of process groups at 4 and 8 ranks, gloo beside
 #   make clusters one sweep here, on a Slurm of this machine and on a Dask, with workers killed; needs Debian's Slurm
@@ -40,7 +41,7 @@ PYTEST := timeout --signal=INT --kill-after=60 $(STEP_S) $(BIN)/pytest
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test bench lint nojit jit fuzz figures hostile chaos crowd plants torch-suite clusters twins rungs readme lock clean
+.PHONY: help demo test bench lint nojit jit fuzz figures hostile chaos crowd plants torch-suite clusters twins rungs readme docs lock clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -102,10 +103,15 @@ plants: $(VENV)/.dev
 readme: $(VENV)/.dev
 	FANFOLD_README=1 $(PYTEST) tests/live/test_readme_commands.py
 
+docs: $(VENV)/.docs
+	$(BIN)/python docs/site.py
+	$(BIN)/zensical build --strict
+
 lock: $(VENV)/.made
 	$(PIP) install 'uv>=0.9'
 	$(COMPILE) --upgrade --extra dev pyproject.toml requirements/build.in -o requirements/dev.txt
 	$(COMPILE) pyproject.toml requirements/build.in -c requirements/dev.txt -o requirements/run.txt
+	$(COMPILE) --extra docs pyproject.toml requirements/build.in -c requirements/dev.txt -o requirements/docs.txt
 	$(COMPILE) --no-deps requirements/model.in -o requirements/model.txt
 
 clean:
@@ -128,6 +134,10 @@ $(VENV)/.base: $(VENV)/.made pyproject.toml requirements/run.txt
 $(VENV)/.dev: $(VENV)/.base requirements/dev.txt
 	$(LOCKED)/dev.txt
 	@if [ -n "$$CI" ]; then $(PIP) install $(TORCH); fi
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.base requirements/docs.txt
+	$(LOCKED)/docs.txt
 	@touch $@
 
 $(VENV)/.demo: $(VENV)/.base requirements/model.txt

@@ -1,7 +1,7 @@
 """Figures of pages that simulations give: `make figures` runs all anew and writes them there.
 
-docs/gap.md and the words in README.md, from one run of `fanfold gap`; the texts of
-tests/figures.toml; the table that README.md shows of `fanfold compare`; what
+docs/gap.md and the words in docs/comparing.md, from one run of `fanfold gap`; the texts of
+tests/figures.toml; the table that docs/comparing.md shows of `fanfold compare`; what
 examples/study.ipynb printed. Every word and figure that changes is told, before and after.
 Speeds are measured by bench/run.py and stand in bench/figures.toml; they are left as they are.
 """
@@ -30,7 +30,7 @@ ROOT = Path(__file__).parent.parent
 HEAD = "| scheme | interactivity "
 NOTEBOOK = ROOT / "examples" / "study.ipynb"
 SHOWN = "--topology fat-tree:k=8 --workload broadcast:1MiB --schemes unicast,fanfold"
-"""The command whose table README.md shows."""
+"""The command whose table docs/comparing.md shows."""
 RULE = re.compile(r"^ ─+$", re.MULTILINE)
 SPEED = re.compile(r"\b[\d.]+ [kMG](?=\s)")
 """Hops a second, measured."""
@@ -74,10 +74,10 @@ def write(path: Path, text: str) -> None:
 
 
 def do_gap() -> None:
-    """docs/gap.md, and the words in README.md."""
+    """docs/gap.md, and the words in docs/comparing.md."""
     gap = build_gap(progress=lambda what, done, n: tell(f"{what}: {done} of {n}"))
-    readme = ROOT / "README.md"
-    write(readme, put(readme.read_text(encoding="utf-8"), words_of(gap)))
+    page = ROOT / "docs" / "comparing.md"
+    write(page, put(page.read_text(encoding="utf-8"), words_of(gap)))
     write(ROOT / "docs" / "gap.md", gap_page(gap))
 
 
@@ -114,19 +114,19 @@ def like(table: str) -> list[str]:
 
 
 def shown_table(page: str) -> str:
-    """The table of ``compare`` that README.md shows."""
+    """The table of ``compare`` that docs/comparing.md shows."""
     start = page.index("```\n  scheme") + len("```\n")
     return page[start : page.index("\n```", start)]
 
 
 def do_table() -> None:
-    """The table of README.md, where more than speeds and ids of it differ."""
-    readme = ROOT / "README.md"
-    page = readme.read_text(encoding="utf-8")
+    """The table of docs/comparing.md, where more than speeds and ids of it differ."""
+    file = ROOT / "docs" / "comparing.md"
+    page = file.read_text(encoding="utf-8")
     with TemporaryDirectory(prefix="fanfold-figures-") as folder:
         was, now = shown_table(page), table_of(printed_by(SHOWN, Path(folder)))
     if like(was) != like(now):
-        write(readme, page.replace(was, now))
+        write(file, page.replace(was, now))
 
 
 def do_notebook() -> None:

@@ -1,4 +1,4 @@
-"""What README.md tells a reader to type is typed, and prints what is shown there, in its shape.
+"""What README.md and its pages tell a reader to type is typed, and prints what is shown.
 
 The dear ones run where FANFOLD_README is set: ``make readme``.
 """
@@ -18,7 +18,9 @@ from safetensors.numpy import save_file
 pytestmark = pytest.mark.live
 
 ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text()
+PAGES = ("README.md", "docs/pushing.md", "docs/comparing.md", "docs/commands.md")
+TEXTS = {page: (ROOT / page).read_text() for page in PAGES}
+README = "\n".join(TEXTS.values())
 BLOCKS = blocks_of(README)
 TORCH = ("lab up --hosts 4", "torchrun")
 """Of PyTorch: test_torch_live.py runs the example, with other flags."""
@@ -37,8 +39,9 @@ BY_HAND = ("bfr ", "receive --config", "push model.safetensors --config")
 CHEAP = ("compare --topology fat-tree:k=8", "compare examples/", "explain ", "workload ")
 
 
-def block_with(words: str) -> list[str]:
-    (found,) = [b.commands for b in BLOCKS if any(words in line for line in b.commands)]
+def block_with(words: str, page: str) -> list[str]:
+    blocks = blocks_of(TEXTS[page])
+    (found,) = [b.commands for b in blocks if any(words in line for line in b.commands)]
     return found
 
 
@@ -82,7 +85,7 @@ def test_every_command_is_run_somewhere() -> None:
 
 
 def test_the_lab_of_the_readme(site: Site, here: Path) -> None:
-    commands = block_with("fanfold lab status")
+    commands = block_with("fanfold lab status", "docs/pushing.md")
     assert {len([c for c in commands if is_one_of(c, (k,))]) > 0 for k in IN_ORDER} == {True}
     try:
         for command in commands:
@@ -95,13 +98,14 @@ def test_the_lab_of_the_readme(site: Site, here: Path) -> None:
     assert (here / "lossy.pcapng").stat().st_size > 10_000
 
 
-def test_several_machines_of_the_readme_as_addresses_of_this_one(
-    site: Site, here: Path
+@pytest.mark.parametrize("page", ["README.md", "docs/pushing.md"])
+def test_several_machines_of_a_page_as_addresses_of_this_one(
+    site: Site, here: Path, page: str
 ) -> None:
-    (text,) = re.findall(r"```toml\n(.*?)```", README, re.DOTALL)
+    (text,) = re.findall(r"```toml\n(.*?)```", TEXTS[page], re.DOTALL)
     octet = 1 + os.getpid() % 250
     (here / "rack.toml").write_text(text.replace('"10.0.0.', f'"127.92.{octet}.'))
-    *nodes, push = block_with("fanfold bfr --config")
+    *nodes, push = block_with("fanfold bfr --config", page)
     runs = [site.start(*shlex.split(command)[1:]) for command in nodes]
     try:
         for run in runs:
@@ -116,6 +120,16 @@ def test_several_machines_of_the_readme_as_addresses_of_this_one(
     assert "verified at 1 of 1 receivers" in said
     came = here / "incoming" / "model.safetensors"
     assert came.read_bytes() == (here / "model.safetensors").read_bytes()
+
+
+def test_the_program_of_the_readme_prints_what_came(
+    site: Site, here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    del here
+    (program,) = re.findall(r"```python\n(.*?)```", TEXTS["README.md"], re.DOTALL)
+    monkeypatch.setenv("FANFOLD_STATE_DIR", site.env["FANFOLD_STATE_DIR"])
+    exec(program, {})
+    assert capsys.readouterr().out.endswith(f" {['verified'] * 4}\n")
 
 
 def test_the_first_comparison_prints_what_is_shown_and_explain_follows_it(

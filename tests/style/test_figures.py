@@ -1,4 +1,4 @@
-"""Measured figures of README.md and bench/README.md stand in bench/figures.toml, and equal."""
+"""Measured figures of these pages stand in bench/figures.toml, and equal."""
 
 import re
 import subprocess
@@ -7,7 +7,7 @@ import pytest
 from shown_figures import backed, figures_of, rows_of
 from tree import ROOT, texts
 
-PAGES = ("README.md", "bench/README.md")
+PAGES = ("README.md", "docs/comparing.md", "docs/numbers.md", "bench/README.md")
 WHAT_IS_MEASURED = "bench/README.md: Measurements"
 """A table of what a part does, without results."""
 FACTS = {"page", "heading", "command", "of", "date", "machine", "rows"}

@@ -1,14 +1,15 @@
 """What the README and the pages of docs/ tell a reader to type exists."""
 
+import posixpath
 import re
 import shlex
 from pathlib import Path
+from typing import Any
 
-import click
+import pytest
 from tree import ROOT, texts
-from typer.main import get_command
 
-from fanfold.cli.main import app, command
+from fanfold.cli.main import command
 from fanfold.topo.fabric import load_fabric
 
 CODE = re.compile(r"```.*?```|`[^`\n]+`", re.DOTALL)
@@ -16,6 +17,7 @@ VERB = re.compile(r"(?:^|[\s`/])fanfold ([a-z][a-z-]*)", re.MULTILINE)
 LINE = re.compile(r"^(?:\$ |`| {4})?fanfold ([a-z][^`]*?)`?$", re.MULTILINE)
 INDENTED = re.compile(r"^ {4}fanfold .*$", re.MULTILINE)
 TARGET = re.compile(r"(?:^|[\s`])make ([a-z]+)", re.MULTILINE)
+MAX_LINES = 120
 PAGES = ("README.md", "CONTRIBUTING.md", "ARCHITECTURE.md")
 DOCS = tuple(name for name in texts() if re.fullmatch(r"docs/.*\.md", name))
 
@@ -25,9 +27,8 @@ def code_of(page: str) -> str:
     return "\n".join(CODE.findall(text) + INDENTED.findall(text))
 
 
-def cli() -> click.Command:
-    command()
-    return get_command(app)
+def cli() -> Any:
+    return command()
 
 
 def test_make_targets_exist() -> None:
@@ -44,8 +45,9 @@ def test_files_that_pages_name_exist() -> None:
             assert ((ROOT / page).parent / name).exists(), f"{page}: {name}"
 
 
-def test_fabric_of_the_readme_loads(tmp_path: Path) -> None:
-    (text,) = re.findall(r"```toml\n(.*?)```", texts()["README.md"], re.DOTALL)
+@pytest.mark.parametrize("page", ["README.md", "docs/pushing.md"])
+def test_the_fabric_of_a_page_loads(page: str, tmp_path: Path) -> None:
+    (text,) = re.findall(r"```toml\n(.*?)```", texts()[page], re.DOTALL)
     (tmp_path / "rack.toml").write_text(text)
     assert load_fabric(tmp_path / "rack.toml").by_bfr_id.keys() == {1, 2}
 
@@ -57,8 +59,23 @@ def test_verbs_exist() -> None:
     assert named <= known.keys()
 
 
-def test_verbs_are_all_in_the_readme() -> None:
-    assert getattr(cli(), "commands", {}).keys() <= set(VERB.findall(code_of("README.md")))
+def test_verbs_are_all_on_the_page_of_commands() -> None:
+    known = getattr(cli(), "commands", {}).keys()
+    assert known <= set(VERB.findall(code_of("docs/commands.md")))
+
+
+def test_the_readme_is_short_and_every_page_is_reached_from_it() -> None:
+    assert len(texts()["README.md"].splitlines()) <= MAX_LINES
+    todo, seen = ["README.md"], set[str]()
+    while todo:
+        page = todo.pop()
+        if page not in seen and page in texts():
+            seen.add(page)
+            folder = posixpath.dirname(page)
+            links = re.findall(r"\]\(([^)#:]+)[^)]*\)", texts()[page])
+            todo += [posixpath.normpath(posixpath.join(folder, link)) for link in links]
+    known = {name for name in DOCS if "/adr/" not in name}
+    assert known - seen == set()
 
 
 def test_options_exist() -> None:
