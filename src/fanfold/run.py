@@ -12,7 +12,6 @@ import msgspec
 import numpy as np
 from blake3 import blake3
 
-from fanfold import __version__
 from fanfold.errors import ConfigError
 from fanfold.live.clock import now_ps
 from fanfold.nearest import one_of
@@ -51,6 +50,7 @@ from fanfold.toml_table import write_table
 from fanfold.topo.net import Net
 from fanfold.topo.nets import build_named_net
 from fanfold.topo.routes import Routes, build_routes
+from fanfold.version import VERSION
 from fanfold.work.collective import Collective
 from fanfold.work.trace import Trace, busy_ps
 from fanfold.work.trace_files import load_trace
@@ -341,7 +341,7 @@ def code_version() -> str:
     for file in sorted(files):
         digest.update(f"{file.relative_to(root).as_posix()}\n".encode())
         digest.update(file.read_bytes())
-    return f"{__version__}+{digest.hexdigest()[:8]}"
+    return f"{VERSION}+{digest.hexdigest()[:8]}"
 
 
 def _run(

@@ -9,8 +9,6 @@ import numpy as np
 
 Generator = np.random.Generator
 """What draws; made by ``stream``, handed to whatever draws."""
-MAX_SEED = 2**63 - 1
-"""As wide as the column that results keep seeds in."""
 
 
 def stream(seed: int, name: str) -> np.random.Generator:

@@ -24,6 +24,8 @@ NEVER = Ps(2**63 - 1)
 PPB_ONE = Ppb(10**9)
 """Probability one."""
 
+MAX_SEED = 2**63 - 1
+"""As wide as the column that results keep seeds in."""
 PS_PER_SECOND = 10**12
 PS_PER_US = 10**6
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from fanfold.live.control import call
+from fanfold.live.doors import call
 
 COMMAND = (sys.executable, "-m", "fanfold.cli.main")
 UP_S = 300.0

@@ -20,7 +20,7 @@ from hostile_packets import HostilePackets
 from live_site import LiveLab, Site, finish, is_running, random_bytes, states, wait_for
 
 from fanfold.core.effects import DropReason
-from fanfold.live.control import call
+from fanfold.live.doors import call
 from fanfold.topo.fabric import Fabric, load_fabric
 
 pytestmark = pytest.mark.live

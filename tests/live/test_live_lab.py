@@ -14,10 +14,12 @@ pytestmark = pytest.mark.live
 START = """
 import os, signal, sys
 from pathlib import Path
-from fanfold.cli.lab import pick_fabric
-from fanfold.cli.nodes import make_lab_host
+from fanfold.api.labs import pick_fabric
+from fanfold.api.nodes import make_lab_host
 from fanfold.errors import FanfoldError
+from functools import partial
 from fanfold.live.lab import Lab
+from fanfold.live.supervisor import supervise
 
 def make(fabric, name, door, hosts):
     if name == "h1":
@@ -25,7 +27,9 @@ def make(fabric, name, door, hosts):
     return make_lab_host(fabric, name, door, hosts)
 
 try:
-    Lab("live-bad").up(pick_fabric("live-bad", 1, 0, 2, 9000), make)
+    Lab("live-bad").up(
+        pick_fabric("live-bad", 1, 0, 2, 9000), partial(supervise, make)
+    )
 except FanfoldError as error:
     print(error)
 """

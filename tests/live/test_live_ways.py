@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 from live_site import LiveLab, Site, random_bytes
 
-from fanfold.cli import push as cli
+from fanfold.api.pushing import Order, Terms, run_push
+from fanfold.api.site import Site as PushSite
 from fanfold.core import sender
 from fanfold.live.doors import Call
 from fanfold.live.lab import Lab
@@ -26,7 +27,7 @@ from fanfold.units import PS_PER_SECOND
 pytestmark = pytest.mark.live
 
 MB = 1_000_000
-TERMS = cli.Terms(patience_ps=3 * PS_PER_SECOND)
+TERMS = Terms(patience_ps=3 * PS_PER_SECOND)
 FAR = {"h5", "h6", "h7", "h8"}
 """Behind the leaf that the source is not at."""
 
@@ -57,8 +58,8 @@ def send(
     with pytest.MonkeyPatch.context() as patch:
         flow = (int.from_bytes(os.urandom(2)) << 16 | entropy << 1) & 0xFFFFFFFE
         patch.setattr(service, "draw_flow", lambda: flow)
-        site = cli.Site(Lab(lab.name), None)
-        return cli.run_push(site, cli.Order(path, to=to, terms=TERMS), is_shown=False)
+        site = PushSite(Lab(lab.name), None)
+        return run_push(site, Order(path, to=to, terms=TERMS))
 
 
 def states(result: PushResult) -> dict[str, str]:
@@ -67,7 +68,7 @@ def states(result: PushResult) -> dict[str, str]:
 
 def spine_of(lab: LiveLab, entropy: int) -> str:
     """The spine that the data of a push passes."""
-    fabric = cli.Site(Lab(lab.name), None).fabric
+    fabric = PushSite(Lab(lab.name), None).fabric
     return next(b for _, b in receivers_behind(fabric, "h0", entropy) if b.startswith("spine"))
 
 
@@ -173,15 +174,15 @@ def send_past(
     lab: LiveLab, folder: Path, answers: dict[str, bytes | None]
 ) -> tuple[PushResult, float]:
     """A push that meets such doors, and the wall time of it."""
-    given = cli.Site.call
+    given = PushSite.call
     with closing(Doors(answers)) as doors, pytest.MonkeyPatch.context() as patch:
 
-        def call(site: cli.Site, node: str, *words: Any) -> Call:
+        def call(site: PushSite, node: str, *words: Any) -> Call:
             if node in answers:
                 return Call(doors.servers[node].getsockname(), words[0])
             return given(site, node, *words)
 
-        patch.setattr(cli.Site, "call", call)
+        patch.setattr(PushSite, "call", call)
         began = time.monotonic()
         result = send(lab, folder, 0)
         took = time.monotonic() - began

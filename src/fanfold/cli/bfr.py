@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from fanfold.cli.log import log_line
-from fanfold.cli.nodes import make_host
+from fanfold.api.log import log_line
+from fanfold.api.nodes import make_host
 from fanfold.cli.telling import telling
 from fanfold.errors import ConfigError
 from fanfold.live.warm import warm

@@ -1,28 +1,24 @@
 """`fanfold compare`: one collective by many schemes on one fabric, in one table."""
 
-import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 import typer
 
+from fanfold.api.comparing import asked_for, comparison_of, prepared, rows_of, unfinished
+from fanfold.api.scenarios import by_flag
 from fanfold.cli import first_run
 from fanfold.cli.console import tell_error
-from fanfold.cli.ran_with import ran_with
 from fanfold.cli.seed import checked_seed
-from fanfold.cli.study_flags import by_flag, results_home, scenario_of
-from fanfold.cli.study_tables import Bar, as_values, show_comparison
+from fanfold.cli.study_tables import Bar, show_comparison
 from fanfold.errors import ConfigError, ExitCode
-from fanfold.results import query
-from fanfold.results.store import Store
-from fanfold.run import Run, run_scenario, scheme_names, trace_of
+from fanfold.results.store import Store, results_home
+from fanfold.run import Run, run_scenario
 from fanfold.scenario.scenario import Scenario
-from fanfold.schemes.catalog import CATALOG
-from fanfold.topo.nets import notes_of
-from fanfold.work.trace import Trace, has_collectives
+from fanfold.work.trace import Trace
 
 TreeRepair = Annotated[
     str | None, typer.Option(help="along a tree: tree (to everybody) or unicast")
@@ -31,8 +27,6 @@ SumNumbers = Annotated[
     str | None, typer.Option(help="of fanfold's sums: value (as live), block or integer")
 ]
 Out = Annotated[Path | None, typer.Option("--out", help="folder of results")]
-MAX_STUCK = 10
-"""Stuck items that are named on the line of the error; the rest is counted."""
 
 
 def compare(
@@ -87,61 +81,19 @@ def compare(
         "--skip-unknown": skip_unknown or None,
         "--ops-rate": ops_rate,
     }
-    told = {k: v for k, v in flags.items() if v is not None}
-    asked = scenario_of(scenario, told)
-    _check_heeded(asked, flags)
+    asked = asked_for(scenario, flags)
     store = Store(out if out is not None else results_home())
     try:
         _run(asked, store, use_cache=not no_cache, as_json=as_json)
     except ConfigError as error:
+        told = [flag for flag, value in flags.items() if value is not None]
         raise (error if scenario else by_flag(error, told)) from error
 
 
-def _check_heeded(scenario: Scenario, flags: Mapping[str, object]) -> None:
-    """Refuse flags that no scheme would heed at this fidelity; None is not given.
-
-    Raises:
-        ConfigError: the flag, and schemes that would.
-    """
-    if scenario.fidelity == "flow":
-        for flag in ("--loss", "--transport", "--tree-repair"):
-            if flags[flag] is not None:
-                raise ConfigError(flag, flags[flag], "none beside --fidelity flow: no packets")
-    chosen = [row for row in CATALOG if row.name in scheme_names(scenario)]
-    trees = {row.name for row in CATALOG if row.protocol}
-    told = {row.name for row in CATALOG if row.installs} | trees
-    spoken = trees | {"bier"} | ({"fanfold"} if flags["--feedback"] == "folded" else set())
-    for flag, heed in (
-        ("--tree-start", told),
-        ("--tree-repair", trees),
-        ("--sum-numbers", {"fanfold"}),
-        ("--feedback", spoken),
-    ):
-        if flags[flag] is not None and not any(row.name in heed for row in chosen):
-            raise ConfigError(
-                flag, flags[flag], f"none without one of {', '.join(sorted(heed))}"
-            )
-
-
 def _run(scenario: Scenario, store: Store, *, use_cache: bool, as_json: bool) -> None:
-    trace = trace_of(scenario)
-    asked, notes = one_of_equals(scenario, trace)
-    notes += notes_of(scenario.topology)
+    trace, asked, notes = prepared(scenario)
     runs = run_all(asked, store, use_cache=use_cache, is_shown=not as_json, trace=trace)
-    finish(runs, store, as_json=as_json, notes=[*notes, ran_with(asked)])
-
-
-def one_of_equals(scenario: Scenario, trace: Trace | None) -> tuple[Scenario, list[str]]:
-    """One scheme where all would send the same, and what is to be said of a trace."""
-    if trace is None:
-        return scenario, []
-    notes = [f"left out of the trace: {name}, {n} times" for name, n in trace.skipped.items()]
-    names = scheme_names(scenario)
-    if len(names) > 1 and not has_collectives(trace):
-        same = f"all {len(names)} schemes send the same; one is shown"
-        notes.append(f"the trace has no collectives: {same}")
-        scenario = msgspec.structs.replace(scenario, schemes=names[:1])
-    return scenario, notes
+    finish(runs, store, as_json=as_json, notes=notes)
 
 
 def run_all(
@@ -167,23 +119,12 @@ def run_all(
 
 def finish(runs: list[Run], store: Store, *, as_json: bool, notes: Sequence[str] = ()) -> None:
     """Print a comparison once; a run that could not finish ends with code 4."""
-    places = [store.place(run.run_id) for run in runs if run.run_id]
-    rows = query.comparison(places)
+    rows = rows_of(runs, store)
     if as_json:
-        print(json.dumps(as_values(rows, query.ratios(places), runs, notes)))
+        print(msgspec.json.encode(comparison_of(rows, runs, store, notes)).decode())
     else:
         show_comparison(rows, runs, notes)
-    if any(row["n_stuck"] or row["n_unfinished"] for row in rows):
-        tell_error(_unfinished(rows, query.stuck(places)))
+    text = unfinished(rows, runs, store)
+    if text:
+        tell_error(text)
         raise typer.Exit(ExitCode.PARTIAL)
-
-
-def _unfinished(rows: list[query.Row], stuck: list[query.Row]) -> str:
-    parts = []
-    for row in rows:
-        if row["n_stuck"] or row["n_unfinished"]:
-            items = [s["what"] for s in stuck if s["run_id"] == row["run_id"]]
-            more = [f"and {len(items) - MAX_STUCK} more"] if len(items) > MAX_STUCK else []
-            named = "; ".join([*items[:MAX_STUCK], *more])
-            parts.append(f"{row['scheme']}: {row['reason']}: {named}")
-    return " | ".join(parts)

@@ -16,7 +16,6 @@ from typing import Any
 
 import msgspec
 from rich.console import Console, ConsoleOptions, RenderableType
-from rich.progress import Task, TextColumn
 from rich.segment import Segment
 from rich.table import Column, Table
 from rich.text import Text
@@ -27,14 +26,6 @@ SHORT = 24
 """Cells of at most so many characters are not folded: "15.23 M" stays with its unit."""
 PADDING = 2
 """Blanks of each cell, one on each side."""
-
-
-class Told(Exception):  # noqa: N818 - the name says what happened
-    """A command's end whose reason was printed already: its exit code."""
-
-    def __init__(self, code: int) -> None:
-        super().__init__(code)
-        self.code = code
 
 
 STEERS = re.compile(
@@ -57,17 +48,6 @@ def printable(text: str, keep: str = "") -> str:
 def bold(text: str, style: str = "bold") -> Text:
     """Text in a style."""
     return Text(printable(text), style)
-
-
-class Words(TextColumn):
-    """A column of a progress bar; its text is no markup."""
-
-    def __init__(self, text_format: str) -> None:
-        super().__init__(text_format, markup=False)
-
-    def render(self, task: Task) -> Text:
-        """Text as wide as what is shown."""
-        return Text(printable(self.text_format.format(task=task)))
 
 
 class Plain(Console):

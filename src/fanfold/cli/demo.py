@@ -7,10 +7,12 @@ from typing import Annotated
 
 import typer
 
-from fanfold.cli.lab import HOSTS, LEAVES, MTU, PATIENCE_S, SPINES, pick_fabric
-from fanfold.cli.nodes import make_lab_host
-from fanfold.cli.push import Order, finish, run_push
-from fanfold.cli.site import Site
+from fanfold.api.labs import pick_fabric, start_lab
+from fanfold.api.pushing import Order
+from fanfold.api.site import Site
+from fanfold.cli.console import tell_warning
+from fanfold.cli.lab import HOSTS, LEAVES, MTU, PATIENCE_S, SPINES
+from fanfold.cli.push import finish, run_shown
 from fanfold.cli.tables import is_as_predicted
 from fanfold.cli.telling import telling
 from fanfold.errors import CheckFailed, ConfigError, EnvironmentLack
@@ -39,10 +41,10 @@ def demo(
     fabric = pick_fabric(lab.name, leaves, spines, hosts, MTU)
     try:
         with telling(PATIENCE_S) as say:
-            told = lab.up(fabric, make_lab_host, say)
+            told = start_lab(lab, fabric, say=say)
         if not as_json:
             say(f"{len(fabric.nodes)} nodes up in {told['seconds']:.2f} s; pushing {what}")
-        result = run_push(Site(lab, None), Order(what), is_shown=not as_json)
+        result = run_shown(Site(lab, None, tell_warning), Order(what), is_shown=not as_json)
     finally:
         lab.down(purge=True)
     finish(result, as_json)

@@ -9,10 +9,9 @@ from rich.box import SIMPLE
 from rich.table import Table
 
 from fanfold.cli.console import screen
-from fanfold.cli.study_flags import results_home
 from fanfold.cli.study_tables import Bar
 from fanfold.errors import ConfigError
-from fanfold.results.store import Store
+from fanfold.results.store import Store, results_home
 from fanfold.run import Story, trace_run
 from fanfold.sim.timeline import Step
 from fanfold.units import format_duration

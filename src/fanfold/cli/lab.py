@@ -1,9 +1,8 @@
 """`fanfold lab`: a fabric's nodes as processes of this machine."""
 
 import json
-import os
 import sys
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,29 +10,22 @@ import msgspec
 import typer
 from rich.table import Table
 
+from fanfold.api.lab_status import describe, no_such_lab
 from fanfold.cli.console import screen
-from fanfold.cli.nodes import make_lab_host
 from fanfold.cli.telling import telling
-from fanfold.errors import ConfigError, EnvironmentLack
-from fanfold.live.doors import Call, ask_all
-from fanfold.live.lab import Lab, claim_range, labs_home, list_labs
-from fanfold.live.ports import open_socket, require_mtu
-from fanfold.push.geometry import geometry_of
+from fanfold.errors import ConfigError
+from fanfold.live.lab import Lab, labs_home, list_labs
 from fanfold.push.notes import words_of
-from fanfold.topo.clos import leaf_spine
-from fanfold.topo.fabric import ArrayLimits, Fabric, load_fabric
-from fanfold.topo.fabric_rules import MTU_RANGE, check_fabric
+from fanfold.topo.fabric import Fabric, load_fabric
+from fanfold.topo.fabric_rules import check_fabric
 
 app = typer.Typer(help="Node processes of a fabric on this machine.", no_args_is_help=True)
 Name = Annotated[str, typer.Option("--name", "--lab", help="which lab")]
 Json = Annotated[bool, typer.Option("--json", help="print JSON")]
-PREFIXES = range(250)
 OF_ARRAYS = ("complete", "partial", "passed", "full", "quota", "unlike", "overlap")
 """Counters of arrays that a table has room for; --json has all."""
-MAX_DIGITS = 10
 PATIENCE_S = 1.0
 """A start that takes longer says what it does, off a terminal too."""
-STATUS_S = 1.0
 LEAVES, SPINES, HOSTS, MTU = 2, 2, 8, 9000
 """Of a lab where nobody says otherwise."""
 
@@ -71,14 +63,15 @@ def up(
             "--name", name, "a lab that is not up; `fanfold lab down` ends this one"
         )
     shape = {"--leaves": leaves, "--spines": spines, "--hosts": hosts, "--mtu": mtu}
-    fabric = _fabric_of(name, config, shape)
+    from fanfold.api import labs  # noqa: PLC0415 - who only looks at a lab needs no node
+
+    fabric = _fabric_of(name, config, shape, labs.pick_fabric)
     if limits:
-        fabric = msgspec.structs.replace(fabric, limits=parse_limits(limits, fabric.limits))
+        some = labs.parse_limits(limits, fabric.limits)
+        fabric = msgspec.structs.replace(fabric, limits=some)
         check_fabric(fabric, "--limits")
-    geometry_of(fabric.mtu, fabric.bitstring_bits)
-    require_mtu(fabric)
     with telling(PATIENCE_S) as say:
-        told = lab.up(fabric, partial(make_lab_host, has_rings=rings, fsync=fsync), say)
+        told = labs.start_lab(lab, fabric, has_rings=rings, fsync=fsync, say=say)
     if as_json:
         up_now = {"lab": name, "nodes": len(fabric.nodes), "log": str(lab.log)}
         print(json.dumps(up_now | told))
@@ -137,79 +130,20 @@ def restart(
     print(json.dumps(told) if as_json else f"lab {name}: {node} runs as process {told['pid']}")
 
 
-def no_such_lab(name: str) -> EnvironmentLack:
-    """A name that no lab has."""
-    return EnvironmentLack(f"lab {name!r}: there is none; `fanfold lab status` lists labs")
-
-
-def _fabric_of(name: str, config: Path | None, shape: dict[str, int | None]) -> Fabric:
+def _fabric_of(
+    name: str,
+    config: Path | None,
+    shape: dict[str, int | None],
+    pick_fabric: Callable[..., Fabric],
+) -> Fabric:
     """The fabric of a file, or a leaf-spine by flags; both together are refused."""
     given = {flag: value for flag, value in shape.items() if value is not None}
     if config is None:
-        mtu, (least, most) = given.get("--mtu", MTU), MTU_RANGE
-        if not least <= mtu <= most:
-            raise ConfigError("--mtu", mtu, f"{least}..{most}")
         usual = {"--leaves": LEAVES, "--spines": SPINES, "--hosts": HOSTS, "--mtu": MTU}
         return pick_fabric(name, *(usual | given).values())
     for flag, value in given.items():
         raise ConfigError(flag, value, "none beside --config, which has the whole fabric")
     return load_fabric(config)
-
-
-def parse_limits(text: str, given: ArrayLimits) -> ArrayLimits:
-    """``array_groups=128,group_slots=64``; what is not named stays as it is."""
-    values = msgspec.structs.asdict(given)
-    for part in text.split(","):
-        key, _, value = part.partition("=")
-        is_number = value.isascii() and value.isdecimal() and len(value) < MAX_DIGITS
-        if key not in values or not is_number:
-            raise ConfigError("--limits", part, f"KEY=NUMBER with {', '.join(values)}")
-        values[key] = int(value)
-    return ArrayLimits(**values)
-
-
-def pick_fabric(name: str, leaves: int, spines: int, hosts: int, mtu: int) -> Fabric:
-    """A leaf-spine on the first range of loopback addresses that is free, claimed for it.
-
-    Raises:
-        EnvironmentLack: every range is another lab's, or has an address whose port is in use.
-    """
-    n_claimed = 0
-    for prefix in PREFIXES:
-        claim = claim_range(prefix)
-        if claim is None:
-            n_claimed += 1
-            continue
-        fabric = leaf_spine(leaves, spines, hosts, name=name, prefix=prefix)
-        fabric = msgspec.structs.replace(fabric, mtu=mtu)
-        check_fabric(fabric, "lab")
-        try:
-            for node in fabric.nodes:
-                open_socket(node.address, fabric.port, node.name).close()
-        except EnvironmentLack:
-            os.close(claim)
-            continue
-        return fabric
-    raise EnvironmentLack(
-        f"lab {name!r}: no range of loopback addresses is free: of {len(PREFIXES)}, "
-        f"{n_claimed} are other labs', the rest has UDP port 8138 in use; "
-        "end a lab (`fanfold lab down`) or see `ss -ulpn`"
-    )
-
-
-def describe(lab: Lab) -> dict[str, Any]:
-    """A lab's nodes, each with its counters when it answers."""
-    nodes = lab.nodes()
-    calls = {n: Call(lab.door(n), {"do": "status"}) for n, e in nodes.items() if e["alive"]}
-    for node, answer in ask_all(calls, STATUS_S).items():
-        nodes[node]["status"] = answer
-    return {
-        "lab": lab.name,
-        "up": lab.is_up(),
-        "leftovers": lab.has_leftovers(),
-        "log": str(lab.log),
-        "nodes": nodes,
-    }
 
 
 def show(report: dict[str, Any]) -> None:

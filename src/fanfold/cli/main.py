@@ -10,58 +10,24 @@ from typing import Annotated, Any
 
 import typer
 
-from fanfold import __version__
-from fanfold.cli.bitstring import bitstring
 from fanfold.cli.complete import offer_words, words_so_far
-from fanfold.cli.console import Told, tell_error
-from fanfold.cli.decode import decode
-from fanfold.cli.dissector import dissector
+from fanfold.cli.end import Told
 from fanfold.cli.examples import show_examples
 from fanfold.cli.verb import speak
+from fanfold.cli.verbs import VERBS, Verb
 from fanfold.errors import ExitCode, FanfoldError
+from fanfold.version import VERSION
 
 PREFIX = "FANFOLD"
-FABRIC = ("demo", "push", "receive", "bfr", "lab", "clean")
-"""Verbs that need sockets and nodes, a quarter of a second of imports."""
-STUDY = (
-    *(
-        "topo",
-        "trees",
-        "encodings",
-        "compare",
-        "explain",
-        "gap",
-        "reduce-bench",
-        "report",
-        "sim-bench",
-        "study",
-        "vat",
-    ),
-    "workload",
-)
-"""Verbs that need the simulator, half a second of imports: only where one of them is meant."""
 TRUE = ("1", "true", "yes", "on", "t", "y")
-
-app = typer.Typer(
-    name="fanfold",
-    help="One message to many, many folded into one: BIER forwarding with folded feedback.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    add_completion=True,
-    context_settings={"auto_envvar_prefix": PREFIX, "help_option_names": ["-h", "--help"]},
-)
-app.command()(bitstring)
-app.command()(decode)
-app.command()(dissector)
 
 
 def _show_version(value: bool) -> None:
     if value:
-        print(__version__)
+        print(VERSION)
         raise typer.Exit
 
 
-@app.callback()
 def _root(
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="print it")
@@ -130,7 +96,7 @@ def _forget_output() -> None:
 
 
 def command(argv: list[str] | None = None) -> Any:
-    """All verbs, or at least those that a command line needs.
+    """All verbs, or of a command line only its own: the others are a name and a line of help.
 
     Each option's twin in the environment is named as the option is.
 
@@ -138,13 +104,20 @@ def command(argv: list[str] | None = None) -> Any:
     works on as well.
     """
     words = [word for word in argv or () if not word.startswith("-")]
-    light = {_name(row) for row in app.registered_commands}.difference(FABRIC, STUDY)
-    if not words or words[0] not in light:
-        is_known = bool(words) and words[0] in (*FABRIC, *STUDY)
-        for name in words[:1] if is_known else (*FABRIC, *STUDY):
-            _add(name)
-    order = [*FABRIC, *sorted(light), *STUDY]
-    app.registered_commands.sort(key=lambda row: order.index(_name(row)))
+    app = typer.Typer(
+        name="fanfold",
+        help="One message to many, many folded into one: BIER forwarding with folded feedback.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        add_completion=True,
+        context_settings={"auto_envvar_prefix": PREFIX, "help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_root)
+    for verb in VERBS:
+        if argv is None or words[:1] == [verb.name]:
+            _add(app, verb)
+        else:
+            app.command(verb.name, help=verb.help)(_of_another_line)
     made: Any = typer.main.get_command(app)
     _name_twins(made, PREFIX)
     show_examples(made)
@@ -152,19 +125,17 @@ def command(argv: list[str] | None = None) -> Any:
     return made
 
 
-def _add(name: str) -> None:
-    if name in {_name(row) for row in app.registered_commands}:
-        return
-    own = name.replace("-", "_")
-    module = importlib.import_module(f"fanfold.cli.{own}")
-    if name != "lab":
-        app.command(name)(getattr(module, own))
-    elif not app.registered_groups:
-        app.add_typer(module.app, name=name)
+def _add(app: typer.Typer, verb: Verb) -> None:
+    module = importlib.import_module(verb.module)
+    below = getattr(module, "app", None)
+    if below is None:
+        app.command(verb.name)(getattr(module, verb.name.replace("-", "_")))
+    else:
+        app.add_typer(below, name=verb.name)
 
 
-def _name(row: Any) -> str:
-    return str(row.name or row.callback.__name__)
+def _of_another_line() -> None:
+    """Stands for a verb that the command line does not name."""
 
 
 def _name_twins(verb: Any, prefix: str) -> None:
@@ -217,6 +188,8 @@ def _tell(line: str, code: int, argv: list[str]) -> int:
     if _is_json(argv):
         with suppress(OSError):  # it may be what failed
             print(json.dumps({"error": text, "exit_code": code}), flush=True)
+    from fanfold.cli.console import tell_error  # noqa: PLC0415 - where all went well, no rich
+
     tell_error(text)
     return code
 

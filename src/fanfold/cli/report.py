@@ -4,21 +4,20 @@ import importlib
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.progress import Progress, SpinnerColumn
 
-from fanfold.cli.console import Words, bold, error_screen, screen
-from fanfold.cli.study_flags import results_home
-from fanfold.errors import ConfigError, EnvironmentLack
-from fanfold.results.store import Store
+from fanfold.cli.bars import Words
+from fanfold.cli.console import bold, error_screen, screen
+from fanfold.errors import ConfigError
+from fanfold.extras import require
+from fanfold.results.store import Store, results_home
 
 REPORTS = "reports"
 NEEDS = ("altair", "vl_convert", "jinja2")
-EXTRA = "pip install 'fanfold[report]'"
 
 
 def report(
@@ -41,8 +40,8 @@ def report(
     if (run is None) != last:
         got = "nothing" if run is None else f"{run} and --last"
         raise ConfigError("RUN", got, "a study or a run, or --last")
-    store = Store(source if source is not None else results_home())
     material, writer = _parts()
+    store = Store(source if source is not None else results_home())
     name, is_study = material.newest(store) if run is None else material.find(store, run)
     folder = out if out is not None else store.folder / REPORTS / name
     with _bar(is_shown=not as_json) as tell:
@@ -79,9 +78,7 @@ def _parts() -> tuple[Any, Any]:
     Raises:
         EnvironmentLack: one is missing.
     """
-    missing = [name for name in NEEDS if find_spec(name) is None]
-    if missing:
-        raise EnvironmentLack(f"report: no module {', '.join(missing)} here; {EXTRA}")
+    require(NEEDS, "report", "report")
     names = ("material", "report")
     return tuple(importlib.import_module(f"fanfold.report.{n}") for n in names)  # type: ignore[return-value]
 

@@ -1,7 +1,7 @@
 """Seeds of the command line."""
 
 from fanfold.errors import ConfigError
-from fanfold.streams import MAX_SEED
+from fanfold.units import MAX_SEED
 
 
 def checked_seed(seed: int | None) -> int | None:

@@ -7,11 +7,11 @@ import typer
 
 from fanfold.cli.console import print_json, tell_warning
 from fanfold.cli.seed import checked_seed
-from fanfold.cli.study_flags import results_home
 from fanfold.cli.study_view import Line, show_key_rows
 from fanfold.cli.verb import refuse_but
 from fanfold.cli.workload_flags import Parameters
 from fanfold.errors import CheckFailed, ConfigError, ExitCode
+from fanfold.results.store import results_home
 from fanfold.study.api import asks_of, run_all
 from fanfold.study.catalog import CATALOG
 from fanfold.study.clusters import CLUSTERS, on_cluster

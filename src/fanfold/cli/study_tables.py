@@ -2,20 +2,21 @@
 
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Any
 
 from rich.box import SIMPLE
 from rich.progress import Progress, SpinnerColumn
 from rich.table import Table
 
-from fanfold.cli.console import Words, error_screen, screen
+from fanfold.api.comparing import per_second
+from fanfold.cli.bars import Words
+from fanfold.cli.console import error_screen, screen
 from fanfold.cli.pulse import Pulse
 from fanfold.live.clock import now_ps
 from fanfold.results.query import Row
 from fanfold.run import Run
 from fanfold.scenario.fidelity import Choice
 from fanfold.scenario.rung_bounds import bound_text
-from fanfold.units import PS_PER_SECOND, format_duration, format_size
+from fanfold.units import format_duration, format_size
 
 _COLUMNS = (
     "scheme\nfidelity\nhops/s\nrun",
@@ -73,11 +74,6 @@ class Bar:
         self._pulse.tell(text)
 
 
-def per_second(n: int, wall_ps: int) -> int:
-    """Rate of n in a time, 0 when there was none."""
-    return n * PS_PER_SECOND // wall_ps if wall_ps else 0
-
-
 def format_count(n: int) -> str:
     """A count for people: "5.21 M"."""
     for unit, name in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
@@ -109,25 +105,6 @@ def show_comparison(
             console.print(f"left out: {run.scheme}: {run.refusal}")
     for note in notes:
         console.print(note)
-
-
-def as_values(
-    rows: Sequence[Row], ratios: Sequence[Row], runs: Sequence[Run], notes: Sequence[str] = ()
-) -> Any:
-    """The same as one value of integers and text: runs, refused, and notes."""
-    by_id = {run.run_id: run for run in runs}
-    more = {row["run_id"]: row for row in ratios}
-    told = []
-    for row in rows:
-        run = by_id[row["run_id"]]
-        speed = {
-            "is_cached": run.wall_ps == 0,
-            "wall_ps": run.wall_ps,
-            "hops_per_s": per_second(run.n_hops, run.wall_ps),
-        }
-        told.append({**more[row["run_id"]], **row, **speed})
-    refused = [{"scheme": r.scheme, "reason": r.refusal} for r in runs if r.refusal]
-    return {"runs": told, "refused": refused, "notes": list(notes)}
 
 
 def _title(row: Row) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fanfold.cli.lab import no_such_lab
+from fanfold.api.lab_status import no_such_lab
 from fanfold.errors import ConfigError, EnvironmentLack
 from fanfold.live.doors import Answer, Call, Where, ask_all
 from fanfold.live.lab import Lab

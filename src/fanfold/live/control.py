@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from fanfold.errors import EnvironmentLack
-from fanfold.live.doors import Answer, Call, Where, ask_all
+from fanfold.live.doors import Answer
 from fanfold.live.owner import local_owner
 
 MAX_LINE = 65536
@@ -189,8 +189,3 @@ def _serve(door: _UnixDoor | _TcpDoor, commands: Commands) -> Callable[[], None]
         door.server_close()
 
     return close
-
-
-def call(where: Where, request: dict[str, Any], timeout_s: float = 3.0) -> Answer:
-    """Ask a node; an answer with ``error`` when it cannot be reached."""
-    return ask_all({"": Call(where, request)}, timeout_s)[""]

@@ -144,3 +144,8 @@ def read_answer(line: bytes) -> Answer:
     except (ValueError, RecursionError) as error:
         return {"error": f"no answer: {error}"}
     return answer if isinstance(answer, dict) else {"error": "not an object"}
+
+
+def call(where: Where, request: dict[str, Any], timeout_s: float = 3.0) -> Answer:
+    """Ask a node; an answer with ``error`` when it cannot be reached."""
+    return ask_all({"": Call(where, request)}, timeout_s)[""]

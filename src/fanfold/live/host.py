@@ -14,6 +14,7 @@ from fanfold.live.capture import WHOLE, Capture
 from fanfold.live.channels import is_near
 from fanfold.live.clock import now_ps
 from fanfold.live.control import Commands, Handler, open_local, open_tcp
+from fanfold.live.own_status import status_of
 from fanfold.live.ports import (
     Limits,
     build_node_state,
@@ -25,7 +26,6 @@ from fanfold.live.ports import (
 )
 from fanfold.live.ring_door import RingDoor
 from fanfold.live.station import Role, Station
-from fanfold.live.status import status_of
 from fanfold.topo.fabric import Fabric
 from fanfold.wire import bitstring
 

@@ -12,6 +12,7 @@ from fanfold.impair import LinkImpairment, apply
 from fanfold.live.chance import draw_flow, draw_nonce
 from fanfold.live.clock import now_ps
 from fanfold.live.outbox import Fan, Outbox
+from fanfold.live.own_status import status_of
 from fanfold.live.ports import (
     Limits,
     build_node_state,
@@ -21,7 +22,6 @@ from fanfold.live.ports import (
     time_arrivals,
 )
 from fanfold.live.station import Station
-from fanfold.live.status import status_of
 from fanfold.live.warm import warm
 from fanfold.push import manifest as manifests
 from fanfold.push.counted import AskNodes, Counted

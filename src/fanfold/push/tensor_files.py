@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from safetensors import SafetensorError, safe_open
 
 LENGTH_BYTES = 8  # of a safetensors header: little endian, before the header itself
 TENSORS, INDEX = ".safetensors", ".safetensors.index.json"
@@ -34,6 +33,8 @@ def tensor_index(full_path: str, start: int) -> Offsets | str:
 
     The safetensors package judges the header; its offsets are read here.
     """
+    from safetensors import SafetensorError, safe_open  # noqa: PLC0415 - slow to load
+
     try:
         with safe_open(full_path, framework="numpy"):
             pass

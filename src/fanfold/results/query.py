@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import duckdb
-
+from fanfold.extras import load
 from fanfold.results.schema import TABLES
 
 Row = dict[str, Any]
@@ -137,6 +136,7 @@ def stuck(places: Sequence[Path]) -> list[Row]:
 def _ask(places: Sequence[Path], question: str) -> list[Row]:
     if not places:
         return []
+    duckdb = load("duckdb", "study")
     with duckdb.connect(config={"threads": 1}) as db:
         for table in TABLES:
             files = [str(place / f"{table.name}.parquet") for place in places]

@@ -10,6 +10,7 @@ from tempfile import mkdtemp
 from blake3 import blake3
 
 from fanfold.errors import ConfigError
+from fanfold.extras import require
 from fanfold.folders import STATE, make_folder, state_home
 from fanfold.results.rows import Tables
 from fanfold.results.schema import TABLES
@@ -27,9 +28,14 @@ def results_home() -> Path:
 
 
 class Store:
-    """Runs below one folder. Finished folders only: a run is renamed into its place."""
+    """Runs below one folder. Finished folders only: a run is renamed into its place.
+
+    Raises:
+        EnvironmentLack: what reads and writes Parquet is not installed.
+    """
 
     def __init__(self, folder: Path) -> None:
+        require(("duckdb",), "study")
         self.folder = folder
 
     def place(self, run_id: str) -> Path:

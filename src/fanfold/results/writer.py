@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
+from fanfold.extras import load
 from fanfold.results.schema import KEYS, Table
 
 Values = NDArray[Any] | Sequence[str] | Sequence[int]
@@ -34,13 +34,14 @@ def write_tables(
         values: by table, by column; the columns of a table are equally long.
     """
     assert tuple(c.name for c in KEYS) == RunKey._fields
+    duckdb = load("duckdb", "study")
     with duckdb.connect(config={"threads": 1}) as db:
         for table in tables:
             _write(db, table, key, values[table.name], folder / f"{table.name}.parquet")
 
 
 def _write(
-    db: duckdb.DuckDBPyConnection,
+    db: Any,
     table: Table,
     key: RunKey,
     values: Mapping[str, Values],

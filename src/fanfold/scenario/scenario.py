@@ -25,10 +25,10 @@ from fanfold.input_file import read_input
 from fanfold.results.store import DIGESTS, SCENARIO
 from fanfold.scenario.settings import Settings
 from fanfold.scenario.width import AUTO, WIDTHS
-from fanfold.streams import MAX_SEED
 from fanfold.toml_table import read_table, write_table
 from fanfold.topo.nets import IMPORT, file_of
 from fanfold.trees.settings import TreeSettings
+from fanfold.units import MAX_SEED
 from fanfold.work.collective import Kind
 from fanfold.work.trace_files import TraceForm, bundle_trace
 

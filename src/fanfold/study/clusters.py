@@ -7,8 +7,6 @@ work it held.
 """
 
 import functools
-import importlib
-import importlib.util
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -16,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fanfold.errors import CheckFailed, ConfigError, EnvironmentLack
+from fanfold.extras import load, require
 from fanfold.live.clock import pause
 from fanfold.study.keep import Shelf
 from fanfold.study.result import Row
@@ -47,11 +46,11 @@ def on_cluster(cluster: str) -> Submit:
         host, _, port = address.rpartition(":")
         if not host or not port.isascii() or not port.isdigit():
             raise ConfigError("--submit", cluster, f"{DASK}HOST:PORT of a scheduler")
-        _needs("distributed", "dask")
+        require(("distributed",), "dask", "--submit")
         return functools.partial(_by_dask, f"tcp://{address}")
     if cluster not in CLUSTERS:
         raise ConfigError("--submit", cluster, f"{', '.join(CLUSTERS)}, {DASK}HOST:PORT")
-    _needs("submitit", "slurm")
+    require(("submitit",), "slurm", "--submit")
     if cluster == "slurm" and shutil.which("sbatch") is None:
         raise EnvironmentLack(
             "--submit slurm: no sbatch on the path: run it where Slurm can be reached"
@@ -74,7 +73,7 @@ class _Share(NamedTuple):
 
 
 def _by_submitit(cluster: str, tasks: Sequence[StudyTask], folder: Path) -> Iterator[Got]:
-    submitit: Any = importlib.import_module("submitit")
+    submitit: Any = load("submitit", "slurm")
     executor = submitit.AutoExecutor(folder=str(folder / "jobs"), cluster=cluster)
     executor.update_parameters(timeout_min=MINUTES, cpus_per_task=1, name="fanfold-study")
     n = min(len(tasks), MAX_JOBS)
@@ -188,7 +187,7 @@ def _left(share: _Share, open_places: set[int]) -> tuple[tuple[int, ...], int]:
 
 
 def _by_dask(address: str, tasks: Sequence[StudyTask], folder: Path) -> Iterator[Got]:
-    distributed: Any = importlib.import_module("distributed")
+    distributed: Any = load("distributed", "dask")
     try:
         client = distributed.Client(address, timeout="10s")
     except OSError as err:
@@ -213,10 +212,3 @@ def _of(future: Any) -> Row | Fault:
         text = f"{future.key} gave nothing: {str(err).splitlines()[0]}"
         raise CheckFailed(f"{text}; what is done is kept") from err
     return got
-
-
-def _needs(module: str, extra: str) -> None:
-    if importlib.util.find_spec(module) is None:
-        raise EnvironmentLack(
-            f"--submit: no module {module} (import fails): pip install 'fanfold[{extra}]'"
-        )

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from fanfold import __version__
 from fanfold.results.outcome import Outcome
 from fanfold.sim.build import round_trip
 from fanfold.study.gap_basis import basis_of
@@ -40,6 +39,7 @@ from fanfold.study.measure_sparseness import Sparse, build_sparse, measure_spars
 from fanfold.study.thresholds import build_limits, numbers_of, worst_word
 from fanfold.trees.settings import TreeSettings
 from fanfold.units import format_duration
+from fanfold.version import VERSION
 
 REQUIREMENTS = ("interactivity", "reliability", "dynamics", "sparseness", "simplicity")
 """In the order of draft-zhang-rtgwg-multicast-requirements-gaps-aidc, section 3."""
@@ -112,7 +112,7 @@ def measure_gap(
     return Gap(
         command="",
         seed=ground.seed,
-        version=__version__,
+        version=VERSION,
         topology=ground.topology,
         n_hosts=ground.net.n_hosts,
         n_receivers=len(ground.receivers),

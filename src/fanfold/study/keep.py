@@ -14,6 +14,7 @@ import msgspec
 from blake3 import blake3
 
 from fanfold.errors import ConfigError
+from fanfold.extras import require
 from fanfold.folders import STATE, make_folder
 from fanfold.results.store import results_home
 from fanfold.study.result import Row, Study
@@ -33,7 +34,9 @@ class Shelf:
 
         Raises:
             ConfigError: a folder of another form, or one that cannot be written.
+            EnvironmentLack: what runs and keeps studies is not installed.
         """
+        require(("duckdb", "loky"), "study", "study")
         told = self.folder / "format.json"
         if told.is_file():
             try:

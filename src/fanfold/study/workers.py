@@ -5,7 +5,6 @@ A worker keeps its row itself, so what is done is kept whatever becomes of who a
 
 import contextlib
 import functools
-import importlib
 import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fanfold.errors import CheckFailed, ConfigError
+from fanfold.extras import load
 from fanfold.study.keep import Shelf
 from fanfold.study.result import Row
 from fanfold.study.task import Fault, StudyTask, run_task, task_id
@@ -56,7 +56,7 @@ def _beside(jobs: int, tasks: Sequence[StudyTask], folder: Path) -> Iterator[Got
         for place, task in enumerate(tasks):
             yield place, work(task, str(folder))
         return
-    loky: Any = importlib.import_module("loky")
+    loky: Any = load("loky", "study")
     pool = loky.ProcessPoolExecutor(min(jobs, len(tasks)), initializer=_leave_interrupts)
     places = {pool.submit(work, task, str(folder)): i for i, task in enumerate(tasks)}
     try:

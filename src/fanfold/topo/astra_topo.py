@@ -20,8 +20,9 @@ from typing import NamedTuple
 from fanfold.errors import ConfigError
 from fanfold.nearest import one_of
 from fanfold.topo.graph_net import short
+from fanfold.topo.limits import MAX_CABLES
 from fanfold.topo.net import Net
-from fanfold.topo.sketch import MAX_CABLES, Line, Sketch
+from fanfold.topo.sketch import Line, Sketch
 from fanfold.topo.text_lines import Word
 from fanfold.topo.yml_lists import yml_lists
 

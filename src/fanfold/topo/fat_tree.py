@@ -7,10 +7,9 @@ aggregation switch at place j of its pod leads to the k / 2 core switches from j
 import numpy as np
 
 from fanfold.errors import ConfigError
+from fanfold.topo.limits import MAX_K
 from fanfold.topo.net import Net
 from fanfold.topo.sketch import LINE, Line, Sketch
-
-MAX_K = 64
 
 
 def fat_tree(k: int, *, line: Line = LINE) -> Net:

@@ -19,9 +19,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fanfold.errors import ConfigError
+from fanfold.topo.limits import MAX_CABLES, MAX_HOSTS
 from fanfold.topo.net import Cables, Net, Stands, build_net
 from fanfold.topo.net_rules import check_net, tiers_of
-from fanfold.topo.sketch import MAX_CABLES, MAX_HOSTS, PS_PER_KM, Line
+from fanfold.topo.sketch import PS_PER_KM, Line
 from fanfold.units import NEVER, format_duration, parse_duration, parse_rate
 
 Attrs = dict[str, Any]

@@ -21,8 +21,9 @@ import numpy as np
 from fanfold.errors import ConfigError
 from fanfold.nearest import one_of
 from fanfold.topo.graph_net import short
+from fanfold.topo.limits import MAX_HOSTS
 from fanfold.topo.net import Net
-from fanfold.topo.sketch import MAX_HOSTS, Line, Sketch, check_divides
+from fanfold.topo.sketch import Line, Sketch, check_divides
 from fanfold.topo.text_lines import text_of
 
 _HEAD = ("nodes", "tiers", "podsize")

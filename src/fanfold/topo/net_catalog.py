@@ -4,35 +4,28 @@ A new one is one file and one row. ``nets.build_named_net`` reads names and valu
 """
 
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from fanfold.topo.astra_topo import load_astra_topo
-from fanfold.topo.clustered import clustered
-from fanfold.topo.dragonfly import dragonfly
-from fanfold.topo.fabric_net import load_fabric_net
-from fanfold.topo.fat_tree import MAX_K, fat_tree
-from fanfold.topo.full_mesh import full_mesh
-from fanfold.topo.gml_file import load_gml
-from fanfold.topo.graph_file import load_graphml, load_node_link
-from fanfold.topo.htsim_topo import load_htsim_topo
-from fanfold.topo.hypercube import hypercube
-from fanfold.topo.leaf_spine import leaf_spine
-from fanfold.topo.multi_plane import multi_plane
-from fanfold.topo.net import Net
-from fanfold.topo.rail import rail
-from fanfold.topo.random_regular import random_regular
-from fanfold.topo.ring import ring
-from fanfold.topo.sketch import MAX_HOSTS, Line
-from fanfold.topo.slurm_topo import load_slurm_topo
-from fanfold.topo.star import star
-from fanfold.topo.superpod import superpod
-from fanfold.topo.text_topo import load_text_topo
-from fanfold.topo.torus import torus
-from fanfold.topo.wan import wan
+from fanfold.topo.limits import MAX_HOSTS, MAX_K, MAX_ROUTERS
 
-MAX_ROUTERS = 8192
-"""Of a direct network, where every host is a group of its own."""
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from fanfold.topo.net import Net
+    from fanfold.topo.sketch import Line
+
+
+class Late:
+    """A function of a file beside this one, imported when called: a list loads no numpy."""
+
+    def __init__(self, file: str, name: str) -> None:
+        self.__module__, self.__name__ = f"fanfold.topo.{file}", name
+
+    def __call__(self, *args: Any, **named: Any) -> "Net":
+        """Call it."""
+        net: Net = getattr(import_module(self.__module__), self.__name__)(*args, **named)
+        return net
 
 
 class Param(NamedTuple):
@@ -52,7 +45,7 @@ class NetRow(NamedTuple):
     """
 
     name: str
-    build: Callable[..., Net]
+    build: Callable[..., "Net"]
     params: tuple[Param, ...]
     example: str
     summary: str
@@ -64,7 +57,7 @@ class FileRow(NamedTuple):
     """Ending of a file, the function that reads it, and what it is."""
 
     suffix: str
-    load: Callable[[Path, Line], Net]
+    load: "Callable[[Path, Line], Net]"
     summary: str
 
 
@@ -73,18 +66,22 @@ _ROUTERS = Param("hosts", low=2, high=MAX_ROUTERS)
 
 NET_CATALOG: tuple[NetRow, ...] = (
     NetRow(
-        "fat-tree", fat_tree, (Param("k", low=2, high=MAX_K),), "k=4", "three tiers, k pods"
+        "fat-tree",
+        Late("fat_tree", "fat_tree"),
+        (Param("k", low=2, high=MAX_K),),
+        "k=4",
+        "three tiers, k pods",
     ),
     NetRow(
         "leaf-spine",
-        leaf_spine,
+        Late("leaf_spine", "leaf_spine"),
         (Param("leaves"), Param("spines"), _HOSTS, Param("spine-rate", "rate", "same")),
         "leaves=4,spines=2,hosts=16",
         "two tiers, every leaf linked to every spine",
     ),
     NetRow(
         "rail",
-        rail,
+        Late("rail", "rail"),
         (
             *(Param("servers"), Param("gpus", default="8", high=64), Param("spines")),
             Param("unit", default="0", low=0),
@@ -97,7 +94,7 @@ NET_CATALOG: tuple[NetRow, ...] = (
     ),
     NetRow(
         "superpod",
-        superpod,
+        Late("superpod", "superpod"),
         (
             *(Param("gpus", default="64"), Param("planes", default="4", high=64)),
             *(Param("legs", default="2", high=8), Param("ports", default="128")),
@@ -108,7 +105,7 @@ NET_CATALOG: tuple[NetRow, ...] = (
     ),
     NetRow(
         "multi-plane",
-        multi_plane,
+        Late("multi_plane", "multi_plane"),
         (Param("planes", high=64), Param("leaves"), Param("spines"), _HOSTS),
         "planes=2,leaves=4,spines=2,hosts=16",
         "a leaf-spine for each port of a host",
@@ -116,43 +113,43 @@ NET_CATALOG: tuple[NetRow, ...] = (
     ),
     NetRow(
         "dragonfly",
-        dragonfly,
+        Late("dragonfly", "dragonfly"),
         (Param("a", high=128), Param("p", high=128), Param("h", high=128)),
         "a=4,p=2,h=2",
         "groups of joined routers, one cable between every two groups",
     ),
     NetRow(
         "torus",
-        torus,
+        Late("torus", "torus"),
         (Param("dims", "dims", high=MAX_ROUTERS),),
         "dims=4x3x2",
         "a grid of any dimensions, joined around",
     ),
     NetRow(
         "hypercube",
-        hypercube,
+        Late("hypercube", "hypercube"),
         (Param("n", high=11),),
         "n=4",
         "routers joined where one bit of their numbers differs",
     ),
     NetRow(
         "full-mesh",
-        full_mesh,
+        Late("full_mesh", "full_mesh"),
         (Param("hosts", low=2, high=2048),),
         "hosts=8",
         "every two routers joined",
     ),
-    NetRow("star", star, (_HOSTS,), "hosts=8", "all hosts on one router"),
+    NetRow("star", Late("star", "star"), (_HOSTS,), "hosts=8", "all hosts on one router"),
     NetRow(
         "ring",
-        ring,
+        Late("ring", "ring"),
         (Param("hosts", low=3, high=MAX_ROUTERS),),
         "hosts=9",
         "each router joined to the next",
     ),
     NetRow(
         "random",
-        random_regular,
+        Late("random_regular", "random_regular"),
         (_ROUTERS, Param("degree", default="4", low=2, high=64)),
         "hosts=20,degree=3",
         "peer to peer: a random graph in which all routers have one degree",
@@ -160,7 +157,7 @@ NET_CATALOG: tuple[NetRow, ...] = (
     ),
     NetRow(
         "clustered",
-        clustered,
+        Late("clustered", "clustered"),
         (
             *(Param("clusters", high=1024), _HOSTS),
             Param("proxy-rate", "rate", "10Gbps"),
@@ -171,7 +168,7 @@ NET_CATALOG: tuple[NetRow, ...] = (
     ),
     NetRow(
         "wan",
-        wan,
+        Late("wan", "wan"),
         (
             *(Param("sites", low=2, high=1024), _HOSTS, Param("leaves", default="1")),
             Param("border-rate", "rate", "400Gbps"),
@@ -184,14 +181,38 @@ NET_CATALOG: tuple[NetRow, ...] = (
 )
 
 FILE_CATALOG: tuple[FileRow, ...] = (
-    FileRow(".json", load_node_link, "node-link JSON, as graph libraries write it"),
-    FileRow(".graphml", load_graphml, "GraphML"),
-    FileRow(".gml", load_gml, "GML, as the Topology Zoo and graph libraries write it"),
-    FileRow(".yml", load_astra_topo, "network of ASTRA-sim's analytical backends"),
     FileRow(
-        ".txt", load_text_topo, "ns-3's RDMA topology (HPCC, SimAI), or ibnetdiscover's output"
+        ".json",
+        Late("graph_file", "load_node_link"),
+        "node-link JSON, as graph libraries write it",
     ),
-    FileRow(".conf", load_slurm_topo, "Slurm's topology.conf, topology/tree"),
-    FileRow(".topo", load_htsim_topo, "fat tree or leaf-spine in csg-htsim's form"),
-    FileRow(".toml", load_fabric_net, "fabric of a lab, as `fanfold lab up --config` takes it"),
+    FileRow(".graphml", Late("graph_file", "load_graphml"), "GraphML"),
+    FileRow(
+        ".gml",
+        Late("gml_file", "load_gml"),
+        "GML, as the Topology Zoo and graph libraries write it",
+    ),
+    FileRow(
+        ".yml",
+        Late("astra_topo", "load_astra_topo"),
+        "network of ASTRA-sim's analytical backends",
+    ),
+    FileRow(
+        ".txt",
+        Late("text_topo", "load_text_topo"),
+        "ns-3's RDMA topology (HPCC, SimAI), or ibnetdiscover's output",
+    ),
+    FileRow(
+        ".conf", Late("slurm_topo", "load_slurm_topo"), "Slurm's topology.conf, topology/tree"
+    ),
+    FileRow(
+        ".topo",
+        Late("htsim_topo", "load_htsim_topo"),
+        "fat tree or leaf-spine in csg-htsim's form",
+    ),
+    FileRow(
+        ".toml",
+        Late("fabric_net", "load_fabric_net"),
+        "fabric of a lab, as `fanfold lab up --config` takes it",
+    ),
 )

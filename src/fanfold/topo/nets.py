@@ -11,8 +11,9 @@ from typing import Any
 
 from fanfold.errors import ConfigError
 from fanfold.nearest import one_of
+from fanfold.topo.limits import MAX_ROUTERS
 from fanfold.topo.net import Net
-from fanfold.topo.net_catalog import FILE_CATALOG, MAX_ROUTERS, NET_CATALOG, NetRow, Param
+from fanfold.topo.net_catalog import FILE_CATALOG, NET_CATALOG, NetRow, Param
 from fanfold.topo.sketch import Line
 from fanfold.units import parse_duration, parse_rate
 

@@ -14,8 +14,9 @@ from pathlib import Path
 
 from fanfold.errors import ConfigError
 from fanfold.topo.graph_net import Attrs, Edge, Graph, net_of, short
+from fanfold.topo.limits import MAX_CABLES, MAX_HOSTS
 from fanfold.topo.net import Net
-from fanfold.topo.sketch import MAX_CABLES, MAX_HOSTS, Line
+from fanfold.topo.sketch import Line
 from fanfold.topo.text_lines import Word, lines_of
 
 MAX_NODES = 4 * MAX_HOSTS

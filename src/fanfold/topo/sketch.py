@@ -7,11 +7,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fanfold.errors import ConfigError
+from fanfold.topo.limits import MAX_CABLES, MAX_HOSTS
 from fanfold.topo.net import Cables, Net, Stands, build_net
 
 I64 = NDArray[np.int64]
-MAX_HOSTS = 2**17
-MAX_CABLES = 2**22
 PS_PER_KM = 5_000_000
 """Light in fibre."""
 

@@ -8,11 +8,11 @@ different.
 import zipfile
 from pathlib import Path
 
-import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
 from fanfold.errors import ConfigError
+from fanfold.extras import load
 
 I64 = NDArray[np.int64]
 SUFFIXES = (".npz", ".parquet")
@@ -56,6 +56,7 @@ def _of_npz(path: Path) -> NDArray[np.generic]:
 
 def _of_parquet(path: Path) -> NDArray[np.generic]:
     order = "SELECT token, expert FROM read_parquet(?) ORDER BY token, expert"
+    duckdb = load("duckdb", "study")
     try:
         with duckdb.connect() as db:
             got = db.execute(order, [str(path)]).fetchnumpy()

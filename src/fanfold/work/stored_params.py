@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from safetensors import SafetensorError, safe_open
 
 from fanfold.errors import ConfigError
 from fanfold.input_file import read_input
@@ -57,6 +56,8 @@ def _elements(file: Path, dtype: Dtype | None) -> int:
     """Values in a file; 0 where it is not there, or where some of them are packed."""
     if dtype is None or not file.is_file():
         return 0
+    from safetensors import SafetensorError, safe_open  # noqa: PLC0415 - slow to load
+
     try:
         with safe_open(str(file), "np") as opened:
             tensors = [opened.get_slice(name) for name in opened.keys()]  # noqa: SIM118

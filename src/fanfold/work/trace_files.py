@@ -3,10 +3,11 @@
 ``form:path`` as text: chakra:FOLDER, chakra:FOLDER/PREFIX, goal:FILE.
 """
 
+from importlib import import_module
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
-from fanfold.work.chakra import Wish, group_file, load_chakra, trace_files
+from fanfold.extras import load
 from fanfold.work.goal import load_goal
 from fanfold.work.trace import Trace
 
@@ -24,7 +25,9 @@ def load_trace(
     """
     if form == "goal":
         return load_goal(path)
-    return load_chakra(path, Wish(skip_unknown, ops_per_s))
+    chakra = _chakra()
+    trace: Trace = chakra.load_chakra(path, chakra.Wish(skip_unknown, ops_per_s))
+    return trace
 
 
 def form_of(text: str) -> tuple[TraceForm, Path] | None:
@@ -43,6 +46,13 @@ def bundle_trace(form: TraceForm, path: Path, name: str) -> tuple[str, dict[str,
     """
     if form == "goal":
         return f"{name}.goal", {f"{name}.goal": path}
-    files = {f"{name}.{rank}.et": file for rank, file in enumerate(trace_files(path))}
-    groups = group_file(path)
+    chakra = _chakra()
+    files = {f"{name}.{rank}.et": file for rank, file in enumerate(chakra.trace_files(path))}
+    groups = chakra.group_file(path)
     return name, files | ({f"{name}.json": groups} if groups else {})
+
+
+def _chakra() -> Any:
+    """What reads Chakra's protobuf, which loads a library of its own."""
+    load("google.protobuf", "study")
+    return import_module("fanfold.work.chakra")

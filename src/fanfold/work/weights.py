@@ -9,8 +9,6 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-from safetensors import SafetensorError, safe_open
-
 from fanfold.errors import ConfigError
 from fanfold.work.model import (
     Model,
@@ -160,6 +158,8 @@ def _header(folder: Path, name: str, places: dict[str, str]) -> dict[str, int]:
     """Bytes of each tensor that the index places in a file."""
     field = str(folder / name)
     wanted = {tensor for tensor, at in places.items() if at == name}
+    from safetensors import SafetensorError, safe_open  # noqa: PLC0415 - slow to load
+
     try:
         with safe_open(field, "np") as file:
             lacking = wanted.difference(file.keys())

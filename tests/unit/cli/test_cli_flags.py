@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from fanfold.api.pushing import rate_cap
 from fanfold.cli.main import command, run
-from fanfold.cli.push import rate_cap
 from fanfold.errors import ConfigError
 
 

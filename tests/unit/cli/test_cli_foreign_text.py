@@ -10,10 +10,10 @@ from rich.text import Text
 from rich.tree import Tree
 
 from fanfold.cli import console, tables
+from fanfold.cli.bars import Words
 from fanfold.cli.console import (
     STEERS,
     Screen,
-    Words,
     print_json,
     printable,
     say,

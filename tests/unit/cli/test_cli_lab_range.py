@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from fanfold.cli import lab
-from fanfold.cli.lab import pick_fabric
+from fanfold.api import labs as lab
+from fanfold.api.labs import pick_fabric
 from fanfold.errors import EnvironmentLack
 from fanfold.live.lab import claim_range
 from fanfold.topo.clos import leaf_spine
@@ -19,7 +19,7 @@ SPARE = range(251, 254)
 """No lab takes these by itself."""
 PICK = """
 import sys
-from fanfold.cli.lab import pick_fabric
+from fanfold.api.labs import pick_fabric
 print(pick_fabric("twin", 1, 0, 1, 9000).nodes[0].address, flush=True)
 sys.stdin.read()
 """

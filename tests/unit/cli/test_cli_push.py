@@ -7,13 +7,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fanfold.cli import push as cli
-from fanfold.cli.console import Told
+from fanfold.api import pushing
+from fanfold.api.captures import check_capture
+from fanfold.api.pushing import Order, ends_of, impairments_of
+from fanfold.api.site import Site
+from fanfold.cli.end import Told
 from fanfold.cli.main import run
-from fanfold.cli.push import _Signals, ends_of, finish, mishaps_of
-from fanfold.cli.push_capture import check_capture
+from fanfold.cli.push import _Signals, finish, run_shown
 from fanfold.cli.reduce_bench import counts_of
-from fanfold.cli.site import Site
 from fanfold.cli.tables import summary
 from fanfold.errors import ConfigError
 from fanfold.live.birth import Say
@@ -45,7 +46,7 @@ def test_a_host_that_would_be_left_out_is_refused(source: str, to: str, said: st
 
 
 def test_a_link_s_own_mishap_comes_after_that_of_all_links() -> None:
-    made = mishaps_of(["1%@leaf1-h1"], ["delay=1ms"], LINKS)
+    made = impairments_of(["1%@leaf1-h1"], ["delay=1ms"], LINKS)
     assert [one.a for one in made] == ["", "h1"]
 
 
@@ -61,7 +62,7 @@ def test_a_mishap_that_another_would_replace_is_refused(
     losses: list[str], others: list[str], said: str
 ) -> None:
     with pytest.raises(ConfigError) as raised:
-        mishaps_of(losses, others, LINKS)
+        impairments_of(losses, others, LINKS)
     assert str(raised.value).startswith(said)
 
 
@@ -122,12 +123,12 @@ def test_a_push_that_has_to_compile_first_says_so(
     def push(*args: object) -> None:
         raise ConfigError("PATH", "x", "said before anything is read")
 
-    monkeypatch.setattr(cli, "is_compiled", lambda: is_compiled)
-    monkeypatch.setattr(cli, "warm", warm)
-    monkeypatch.setattr(cli, "Push", push)
+    monkeypatch.setattr(pushing, "is_compiled", lambda: is_compiled)
+    monkeypatch.setattr(pushing, "warm", warm)
+    monkeypatch.setattr(pushing, "Push", push)
     site = Site(Lab("cold"), tmp_path / "cold.toml")
     with pytest.raises(ConfigError):
-        cli.run_push(site, cli.Order(tmp_path / "data"), is_shown=False)
+        run_shown(site, Order(tmp_path / "data"), is_shown=False)
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith("compiling kernels, once") is not is_compiled

@@ -2,8 +2,8 @@
 
 import pytest
 
-from fanfold.cli.ran_with import ran_with, with_default_rate
-from fanfold.cli.study_flags import scenario_of
+from fanfold.api.ran_with import ran_with, with_default_rate
+from fanfold.api.scenarios import scenario_of
 from fanfold.scenario.scenario import read_scenario
 from fanfold.topo.net_catalog import NET_CATALOG
 from fanfold.topo.nets import build_named_net

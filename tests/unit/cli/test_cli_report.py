@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import report_world as world
 
-from fanfold.cli import report as report_module
+from fanfold import extras
 from fanfold.cli.main import run
 from fanfold.results.store import Store
 
@@ -63,11 +63,11 @@ def report_of(home: Path, run_id: str) -> str:
 def test_a_missing_library_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(report_module, "find_spec", lambda name: None)
+    monkeypatch.setattr(extras, "find_spec", lambda name: None)
     assert run(["report", "--last"]) == 3
     said = capsys.readouterr().err
     assert "no module altair, vl_convert, jinja2" in said
-    assert "pip install 'fanfold[report]'" in said
+    assert f"; {extras.install('report')}" in said
 
 
 @pytest.mark.parametrize(

@@ -131,7 +131,7 @@ def test_the_cause_decides_the_code(error, code, text, monkeypatch, capsys):
     def fail(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr("fanfold.cli.topo.build_named_net", fail)
+    monkeypatch.setattr("fanfold.cli.topo_view.build_named_net", fail)
     assert run(["topo", "star:hosts=4", "--json"]) == code
     out, err = capsys.readouterr()
     assert text in err

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from fanfold.live import control
-from fanfold.live.control import Commands, call, open_local
+from fanfold.live.control import Commands, open_local
+from fanfold.live.doors import call
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from fanfold.live import control, doors
-from fanfold.live.control import Commands, call, open_local, open_tcp
-from fanfold.live.doors import Call, ask_all, begin_asking
+from fanfold.live.control import Commands, open_local, open_tcp
+from fanfold.live.doors import Call, ask_all, begin_asking, call
 from fanfold.live.owner import local_owner
 
 ASK = {"do": "status"}

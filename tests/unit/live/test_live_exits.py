@@ -17,6 +17,7 @@ from fanfold.kernels.slots import NEVER_PS
 from fanfold.live import exits as e
 from fanfold.live import sock as s
 from fanfold.live.outbox import Fan, Outbox
+from fanfold.live.own_status import lost_at
 from fanfold.live.ports import (
     Limits,
     build_node_state,
@@ -26,7 +27,6 @@ from fanfold.live.ports import (
     time_arrivals,
 )
 from fanfold.live.rings import wait_for
-from fanfold.live.status import lost_at
 from fanfold.streams import stream
 from fanfold.topo.clos import leaf_spine
 from fanfold.units import PS_PER_SECOND

@@ -16,7 +16,7 @@ from fanfold.topo.routes import FAR, build_routes
 MACHINERY = {
     *("__init__", "catalog", "fabric", "fabric_rules", "graph"),
     *("birt", "bift", "byte_time", "predict"),
-    *("net", "net_catalog", "net_rules", "nets", "sketch", "routes", "search"),
+    *("net", "net_catalog", "net_rules", "nets", "sketch", "routes", "search", "limits"),
     *("placement", "portrait", "way_back"),
     *("graph_net", "text_lines", "yml_lists", "ib_topo", "ns3_topo"),
     *(

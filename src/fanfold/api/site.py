@@ -1,6 +1,5 @@
 """Where a push runs: a fabric, and the side doors of its nodes."""
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,9 +17,15 @@ ORDER_S = 3.0
 
 
 class Site:
-    """A fabric and how its nodes' side doors are reached: a lab's sockets, or TCP."""
+    """A fabric and how its nodes' side doors are reached: a lab's sockets, or TCP.
 
-    def __init__(self, lab: Lab, config: Path | None) -> None:
+    tell: hears what did not come to pass.
+    """
+
+    def __init__(
+        self, lab: Lab, config: Path | None, tell: Callable[[str], None] = lambda line: None
+    ) -> None:
+        self.tell = tell
         self.lab, self.config = lab, config
         self.fabric: Fabric = load_fabric(config) if config else lab.fabric()
 
@@ -62,4 +67,4 @@ class Site:
         silent = [n for n, answer in self.order(requests).items() if "error" in answer]
         if silent:
             what = "set" if impairments else "taken back"
-            print(f"impairments not {what} at: {', '.join(silent)}", file=sys.stderr)
+            self.tell(f"impairments not {what} at: {', '.join(silent)}")

@@ -1,9 +1,9 @@
-"""Nodes as the command line starts them: receivers on hosts, plain BFRs elsewhere."""
+"""Nodes as commands start them: receivers on hosts, plain BFRs elsewhere."""
 
 from collections.abc import Callable
 from pathlib import Path
 
-from fanfold.cli.log import log_line
+from fanfold.api.log import log_line
 from fanfold.live.clock import now_ps
 from fanfold.live.host import Host
 from fanfold.live.ports import Limits

@@ -1,10 +1,10 @@
-"""`fanfold push --pcap`: what the BFRs of a lab saw, and how large it will be."""
+"""What the BFRs of a lab see of a push, in one file, and how large it will be."""
 
 import shutil
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
-from fanfold.cli.site import Site
+from fanfold.api.site import Site
 from fanfold.errors import ConfigError, EnvironmentLack
 from fanfold.kernels.layout import UNDERLAY_BYTES
 from fanfold.live.capture import WHOLE, merge_captures
@@ -55,7 +55,7 @@ def size_of(job: Push, snaplen: int) -> int:
     return seen * (BLOCK_BYTES + UNDERLAY_BYTES + min(snaplen, whole))
 
 
-def tell_size(job: Push, pcap: Path, snaplen: int) -> None:
+def tell_size(job: Push, pcap: Path, snaplen: int, tell: Callable[[str], None]) -> None:
     """Say before the push how large its capture will be.
 
     Raises:
@@ -71,7 +71,7 @@ def tell_size(job: Push, pcap: Path, snaplen: int) -> None:
         if snaplen >= WHOLE
         else f"; --snaplen 0 keeps all, {format_size(size_of(job, WHOLE))}"
     )
-    print(f"--pcap: about {format_size(n_bytes)}, {what}{more}", file=sys.stderr)
+    tell(f"--pcap: about {format_size(n_bytes)}, {what}{more}")
 
 
 def start_capture(site: Site, pcap: Path | None, snaplen: int) -> dict[str, Path]:
@@ -98,4 +98,4 @@ def end_capture(site: Site, pcap: Path | None, raw: dict[str, Path]) -> None:
     for path in raw.values():
         path.unlink(missing_ok=True)
     if lost:
-        print(f"--pcap: {lost} packets found no room in the capture buffers", file=sys.stderr)
+        site.tell(f"--pcap: {lost} packets found no room in the capture buffers")

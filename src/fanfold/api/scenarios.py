@@ -1,12 +1,11 @@
-"""Flags of `fanfold compare` as a scenario; where results lie."""
+"""Arguments of a comparison, called as the flags of its command are, as a scenario."""
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from fanfold.cli.ran_with import with_default_rate
+from fanfold.api.ran_with import with_default_rate
 from fanfold.errors import ConfigError
-from fanfold.results import store
 from fanfold.scenario.scenario import Scenario, load_scenario, read_scenario
 from fanfold.units import PPB_ONE, parse_probability, parse_size
 from fanfold.work.trace_files import form_of
@@ -32,8 +31,6 @@ _FLAG_OF = {
     "settings.tree_repair": "--tree-repair",
     "settings.sum_numbers": "--sum-numbers",
 }
-
-results_home = store.results_home
 
 
 def scenario_of(file: Path | None, flags: Mapping[str, str | int]) -> Scenario:

@@ -1,0 +1,227 @@
+"""A push as programs ask for it; `fanfold push` is this with bars and tables around it."""
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from fanfold.api.arguments import by_argument
+from fanfold.api.captures import (
+    check_capture,
+    end_capture,
+    snaplen_of,
+    start_capture,
+    tell_size,
+)
+from fanfold.api.site import Site
+from fanfold.errors import CheckFailed, ConfigError
+from fanfold.ids import expand_nodes
+from fanfold.impair import LinkImpairment, parse_impairment, parse_loss
+from fanfold.live.lab import Lab
+from fanfold.live.warm import is_compiled, warm
+from fanfold.push.sending import PATIENCE_PS
+from fanfold.push.service import OWN_NAME, Push, PushResult, require_complete
+from fanfold.push.source import Wish
+from fanfold.units import parse_duration, parse_rate
+
+
+class PushFailed(CheckFailed):
+    """A push ended, and not every receiver has verified everything.
+
+    result: what is known of it, which is what ``fanfold push --json`` prints.
+    """
+
+    def __init__(self, text: str, result: PushResult) -> None:
+        super().__init__(text)
+        self.result = result
+
+
+class Terms(NamedTuple):
+    """How fast a push may go, 0 = auto, and how long it waits for those who are silent."""
+
+    cap_bps: int = 0
+    patience_ps: int = PATIENCE_PS
+
+
+class Order(NamedTuple):
+    """What is to be pushed where, as it stands on the command line.
+
+    losses, impairs, seed: what befalls links of a lab meanwhile. capture: file, bytes of each
+    packet that are kept.
+    """
+
+    path: Path
+    source: str = "h0"
+    to: str = "all"
+    terms: Terms = Terms()
+    losses: Sequence[str] = ()
+    impairs: Sequence[str] = ()
+    seed: int = 1
+    capture: tuple[Path | None, int | None] = (None, None)
+    wish: Wish = OWN_NAME
+
+
+class Watch:
+    """Who is told of a push while it runs; this one listens to nothing."""
+
+    def warming(self, text: str) -> None:
+        """Kernels are compiled first: what is done just now."""
+
+    def began(self, job: Push) -> None:
+        """It is ready; ``job.stop`` ends it in good order."""
+
+    def progress(self, name: str, done: int, total: int) -> None:
+        """Blocks that a receiver has; of name "hash", those that were read at the source."""
+
+    def silent(self, name: str, waits_s: float) -> None:
+        """A receiver fell silent and is waited for so long; below 0 it speaks again."""
+
+    def warn(self, text: str) -> None:
+        """What is odd and no error."""
+
+
+class _Progress(Watch):
+    """Tells one function."""
+
+    def __init__(self, tell: Callable[[str, int, int], None]) -> None:
+        self._tell = tell
+
+    def progress(self, name: str, done: int, total: int) -> None:
+        self._tell(name, done, total)
+
+
+QUIET = Watch()
+
+
+def push(
+    path: str | Path,
+    *,
+    to: str | Iterable[str] = "all",
+    source: str = "h0",
+    lab: str = "lab",
+    config: str | Path | None = None,
+    name: str = "",
+    delete: bool = False,
+    follow: Iterable[str | Path] = (),
+    strict: bool = False,
+    rate: str = "auto",
+    patience: str = "30s",
+    on_progress: Callable[[str, int, int], None] | None = None,
+) -> PushResult:
+    """Send a file or a folder to many hosts with one copy on each link.
+
+    Args:
+        path: file, or folder that arrives whole.
+        to: "all", names such as "h1,h3-5", or a list of names.
+        source: host that sends.
+        lab: lab of this machine. config: fabric file of several machines, in place of a lab.
+        name: at the receivers, a path below their folder; its own name where empty.
+        delete: files of that folder at a receiver that ``path`` has not, go.
+        follow: folders beside ``path`` that symbolic links may lead to.
+        strict: refuse broken safetensors and indexes.
+        rate: "auto", or a cap such as "5Gbps".
+        patience: how long the silent are waited for when all others have ended.
+        on_progress: called with receiver, blocks that it has, and blocks in all; while the
+            file is read, the receiver is "hash".
+
+    Returns:
+        What the push knows of itself: receivers, links predicted and counted, repairs.
+
+    Raises:
+        ConfigError: an argument or file is wrong. EnvironmentLack: no such lab, or the machine
+            lacks something. PushFailed: not everybody has everything.
+
+    >>> with fanfold.lab(leaves=1, spines=0, hosts=2) as lab:  # doctest: +SKIP
+    ...     result = fanfold.push("model.safetensors", lab=lab.name)
+    ...     [receiver.state for receiver in result.receivers]
+    ['verified', 'verified']
+    """
+    names = to if isinstance(to, str) else ",".join(to)
+    with by_argument():
+        site = Site(Lab(lab), Path(config) if config is not None else None)
+        wish = Wish(name, delete, tuple(map(Path, follow)), strict)
+        terms = Terms(rate_cap(rate), parse_duration(patience, "--patience"))
+        watch = QUIET if on_progress is None else _Progress(on_progress)
+        result = run_push(site, Order(Path(path), source, names, terms, wish=wish), watch)
+    try:
+        require_complete(result)
+    except CheckFailed as error:
+        raise PushFailed(str(error), result) from error
+    return result
+
+
+def run_push(site: Site, order: Order, watch: Watch = QUIET) -> PushResult:
+    """Everything around one push: names, impairments, captures, progress.
+
+    Raises:
+        ConfigError, EnvironmentLack: as ``push``; one that is incomplete is a result.
+    """
+    fabric = site.fabric
+    hosts = [n.name for n in fabric.nodes if n.role == "host"]
+    source, targets = ends_of(hosts, order.source, order.to)
+    links = {frozenset((link.a, link.b)) for link in fabric.links}
+    impairments = impairments_of(order.losses, order.impairs, links)
+    seed, pcap = order.seed, order.capture[0]
+    snaplen = snaplen_of(fabric, order.capture[1])
+    check_capture(pcap, order.path)
+    if not is_compiled():  # half a minute before the first byte
+        warm(watch.warming)
+    cap, ask = order.terms.cap_bps, partial(site.begin_statuses, source=source)
+    job = Push(fabric, source, targets, order.path, cap, watch.progress, ask, order.wish)
+    job.patience_ps = order.terms.patience_ps
+    job.on_silence, job.tell = watch.silent, watch.warn
+    for line in job.warnings:
+        watch.warn(line)
+    if pcap is not None:
+        tell_size(job, pcap, snaplen, site.tell)
+    watch.began(job)
+    raw = start_capture(site, pcap, snaplen)
+    if impairments:
+        site.impair(impairments, seed)
+        job.impair(impairments, seed)
+    try:
+        return job.run()
+    finally:
+        if impairments:
+            site.impair([], 0)
+        end_capture(site, pcap, raw)
+
+
+def ends_of(hosts: list[str], source: str, to: str) -> tuple[str, list[str]]:
+    """The source and who receives, which it does not."""
+    sources = expand_nodes(source, hosts, "--from")
+    if len(sources) > 1:
+        raise ConfigError("--from", source, "one host")
+    others = [host for host in hosts if host != sources[0]]
+    targets = others if to == "all" else [*expand_nodes(to, hosts, "--to")]
+    if len(targets) > 1 and sources[0] in targets:
+        raise ConfigError("--to", to, f"hosts other than {sources[0]}, which sends")
+    return sources[0], targets
+
+
+def impairments_of(
+    losses: Iterable[str], others: Iterable[str], links: set[frozenset[str]]
+) -> list[LinkImpairment]:
+    """What befalls links, of all links first, so that a link's own replaces it.
+
+    Raises:
+        ConfigError: a wrong one, or a second one for the same place.
+    """
+    given = [("--loss", text, parse_loss(text, links, "--loss")) for text in losses]
+    given += [("--impair", text, parse_impairment(text, links, "--impair")) for text in others]
+    places: set[tuple[str, str]] = set()
+    for flag, text, one in given:
+        if (one.a, one.b) in places:
+            raise ConfigError(flag, text, "one for each link, as --impair drop=1%,rate=5Mbps")
+        places.add((one.a, one.b))
+    return sorted((one for _, _, one in given), key=lambda one: bool(one.a))
+
+
+def rate_cap(rate: str) -> int:
+    """Bits per second of ``--rate``, 0 for auto."""
+    if rate == "auto":
+        return 0
+    try:
+        return parse_rate(rate, "--rate")
+    except ConfigError as error:
+        raise ConfigError("--rate", rate, "auto, or more than 0 such as 5Gbps") from error

@@ -1,0 +1,85 @@
+"""A node's counters as plain values: links by neighbour, drops and folds by name, flows."""
+
+import os
+from typing import Any
+
+from fanfold.core.effects import DropReason, FoldEvent, TrafficClass, VatEvent
+from fanfold.live import pump as p
+from fanfold.live import rings
+from fanfold.live import sock as s
+from fanfold.live.status import ALIKE, Counts
+from fanfold.topo.fabric import Fabric
+
+
+def status_of(fabric: Fabric, name: str, io: s.Sock, node: p.Node) -> dict[str, Any]:
+    """What this node counted since it started."""
+    counters = node.counters
+    names = [n.name for n in fabric.port_nodes(name)]
+    return {
+        "name": name,
+        "pid": os.getpid(),
+        "fabric": {key: getattr(fabric, key) for key in ALIKE},
+        "offload": bool(io.ints[s.GSO]),
+        "rings": {
+            "channels": int((io.channels["state"] == rings.LIVE).sum()),
+            "blocks_in": int(io.ints[s.RUNS_IN]),
+            "blocks_out": int(io.ints[s.RUNS_OUT]),
+            "broken": int(io.ints[s.BROKEN]),
+        },
+        "receive_buffer_bytes": int(io.mem[0]) >> 32,  # granted, as SO_MEMINFO says
+        "links": {
+            names[i]: {
+                "tx": _by_class(counters.tx[i]),
+                "rx": _by_class(counters.rx[i]),
+                "lost": {word: n for word, n in lost_at(io, i).items() if n},
+            }
+            for i in range(1, len(names))
+        },
+        "drops": drops_of(io, node),
+        "folds": {
+            str(event): int(n)
+            for event, n in zip(FoldEvent, node.fold.events, strict=True)
+            if n
+        },
+        "arrays": {
+            str(event): int(n) for event, n in zip(VatEvent, node.vats.events, strict=True) if n
+        },
+        "flows": [
+            {
+                "bfir_id": int(key) >> 32,
+                "flow": int(key) & 0xFFFFFFFF,
+                "tx": {
+                    names[i]: _by_class(counters.flow_tx[f, i]) for i in range(1, len(names))
+                },
+            }
+            for f, key in enumerate(counters.flow_key)
+            if key >= 0
+        ],
+    }
+
+
+def drops_of(io: s.Sock, node: p.Node) -> dict[str, int]:
+    """Packets dropped by reason, those without a way out included."""
+    counts = {str(r): int(n) for r, n in zip(DropReason, node.counters.drops, strict=True)}
+    for port in range(1, len(io.exits)):
+        for word, n in lost_at(io, port).items():
+            counts[word] += n
+    return {word: n for word, n in counts.items() if n}
+
+
+def lost_at(io: s.Sock, port: int) -> dict[str, int]:
+    """Packets that did not leave by a port, by reason."""
+    row = io.exits[port]
+    return {
+        DropReason.PORT_FULL.value: int(row["full"]),
+        DropReason.TOO_LARGE.value: int(row["too_large"]),
+        DropReason.SEND_FAILED.value: int(row["refused"]),
+    }
+
+
+def _by_class(rows: Any) -> Counts:
+    return {
+        str(kind): [int(rows[k, 0]), int(rows[k, 1])]
+        for k, kind in enumerate(TrafficClass)
+        if rows[k, 0]
+    }
