@@ -9,6 +9,7 @@ there.
 
 import fcntl
 import os
+import select
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -18,9 +19,9 @@ from typing import Any
 from numba.core.caching import FunctionCache
 
 LOCK = "compile.lock"
-AGAIN_S = 2.0
+AGAIN_NS = 2 * 10**9
 """Between two words of one who waits."""
-LOOK_S = 0.05
+LOOK_MS = 50
 waiters: list[Callable[[str], None]] = []
 """Told, now and then, that a kernel is waited for: which process has the lock, and where."""
 
@@ -29,7 +30,7 @@ class Lock:
     """Of one folder, for all that this process compiles into it."""
 
     def __init__(self, folder: Path) -> None:
-        self._file, self._fd = folder / LOCK, -1
+        self._file, self._fd = folder.joinpath(LOCK), -1
 
     def take(self) -> None:
         """Wait for it; where no lock can be had, each process is for itself."""
@@ -54,17 +55,17 @@ class Lock:
             self._fd = -1
 
     def _wait(self, fd: int) -> None:
-        told_s = 0.0
+        told_ns = -AGAIN_NS
         while True:
             try:
                 return fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except (BlockingIOError, PermissionError):
-                if time.monotonic() - told_s >= AGAIN_S:
-                    told_s = time.monotonic()
+                if time.monotonic_ns() - told_ns >= AGAIN_NS:
+                    told_ns = time.monotonic_ns()
                     owner = os.pread(fd, 20, 0).decode(errors="replace").strip() or "another"
                     for waiter in waiters:
                         waiter(f"process {owner} compiles kernels into {self._file.parent}")
-                time.sleep(LOOK_S)
+                select.poll().poll(LOOK_MS)
 
 
 _locks: dict[Path, Lock] = {}

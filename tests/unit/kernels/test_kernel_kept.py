@@ -27,7 +27,7 @@ on_wait(waited.append)
 """
 AT_ONCE = f"""{KERNEL}
 import sys
-kept.AGAIN_S = 0.1
+kept.AGAIN_NS = 10**8
 on_compile(lambda name: time.sleep(0.8))  # a kernel that takes long
 print("ready", flush=True)
 sys.stdin.readline()
