@@ -47,6 +47,7 @@ _COMPILED: dict[str, tuple[str, ...]] = {
     ),
     "topo": ("kernels/*.py", "topo/search.py"),
     "sim": ("kernels/*.py", "sim/loop/*.py"),
+    "trees": ("kernels/*.py", "trees/loop/*.py"),
 }
 """Packages with compiled code, and the sources that it may be made of."""
 

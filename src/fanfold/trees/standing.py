@@ -10,13 +10,17 @@ from typing import NamedTuple
 
 from fanfold.errors import ConfigError
 from fanfold.topo.net import Net
+from fanfold.trees.at_once import Joined, can_join_at_once, join_at_once
 from fanfold.trees.catalog import protocol_of
 from fanfold.trees.happenings import NOT_DONE, Happening
 from fanfold.trees.machine import Machine
 from fanfold.trees.settings import TreeSettings
 from fanfold.trees.tree import Tree
-from fanfold.trees.tree_run import REPORT, TreeRun, build_tree
+from fanfold.trees.tree_run import REPORT, TreeRun, build_tree, centre_of, check
+from fanfold.trees.world import World
 
+AT_ONCE_FROM = 2048
+"""Members from which on the compiled loop is worth loading."""
 PROBES = (8, 64, 512)
 """Packets that a source sends ahead; more where the tree still changes."""
 SHARED = frozenset({"bidir-pim", "mldp-mp2mp"})
@@ -69,7 +73,12 @@ def stand(
     Raises:
         ConfigError: no such protocol, no path, no cable to fail, or a tree that never settles.
     """
-    joins = [Happening(0, "join", host) for host in members if host != source]
+    others = [host for host in members if host != source]
+    if not fails and not is_early and len(others) >= AT_ONCE_FROM:
+        stood = stand_at_once(protocol, net, source, others, settings)
+        if stood is not None:
+            return stood
+    joins = [Happening(0, "join", host) for host in others]
     run = build_tree(protocol, net, source, joins, settings, keeps_changes=True)
     probes: list[Happening] = []
     machine = protocol_of(protocol).machine
@@ -91,6 +100,46 @@ def stand(
         kept = [(max(at, 0), tree) for at, tree in told.changes if is_first or at > up_ps]
         phases = kept if is_first else [*phases, *kept]
     return _summed(run, up_ps, phases)
+
+
+def stand_at_once(
+    protocol: str, net: Net, source: int, others: Sequence[int], settings: TreeSettings
+) -> Standing | None:
+    """The same where nothing fails, in compiled loops; None where these cannot.
+
+    Args:
+        others: members, the source left out.
+
+    Raises:
+        ConfigError: no path, or a tree that never settles.
+    """
+    row = protocol_of(protocol)
+    if not can_join_at_once(protocol, net, settings):
+        return None
+    check(net, source, [Happening(0, "join", host) for host in others])
+    world = World(net, settings)
+    world.machine = row.machine(world, source, centre_of(net, row, settings))
+    told = join_at_once(protocol, net, world.machine, others)
+    if row.machine.on_data is not Machine.on_data:
+        told = _probed_at_once(protocol, net, world.machine, others, max(told.reached_ps, 0))
+    if told.n_reached < len(others):
+        raise ConfigError("trees", f"{protocol} does not reach every member", "a path to each")
+    up_ps = max(0, told.changed_ps)
+    counts = told.n_messages, told.n_bytes, told.n_shared, told.shared_bytes
+    phases = ((up_ps, told.tree),)
+    return Standing(up_ps, phases, *counts, told.entries, told.shared_entries)
+
+
+def _probed_at_once(
+    protocol: str, net: Net, machine: Machine, others: Sequence[int], at_ps: int
+) -> Joined:
+    """As ``_probed``."""
+    gap_ps = 2 * (machine.settings.install_ps + machine.settings.process_ps)
+    for n in PROBES:
+        told = join_at_once(protocol, net, machine, others, (n, at_ps, gap_ps))
+        if told.changed_ps < at_ps + (n - 1) * gap_ps:
+            return told
+    raise ConfigError("trees", f"{protocol} changes on and on", "delays that let it settle")
 
 
 def _probed(
