@@ -19,6 +19,7 @@ from fanfold.sim.loop.tally import (
     SHORT_BYTES,
     Table,
     tally,
+    tally_pairs,
     tally_paths,
 )
 from fanfold.sim.loop.ways import NONE, Ways
@@ -95,17 +96,40 @@ def spread_evenly(net: Net, routes: Routes, ways: Ways, src: I64, dst: I64, sort
     Args:
         src, dst: (F,). sorts: (F, N_SORTS).
     """
+    table = _table(net, routes)
+    order = np.argsort(routes.group[dst], kind="stable")
+    tally(ways, table, src[order], dst[order], sorts[order])
+    return table.links
+
+
+def spread_pairs(
+    net: Net,
+    routes: Routes,
+    ways: Ways,
+    hosts: I64,
+    sorts: I64,
+    n_of: I64,
+    by_sender: bool,
+) -> I64:
+    """(L, N_SORTS) of what every group sends to every other, over all shortest paths.
+
+    Args:
+        hosts: (G,) one of each group. sorts: (G, N_SORTS) of a group that sends (``by_sender``)
+            or receives, for one host of the other. n_of: (G,) hosts of each.
+    """
+    table = _table(net, routes)
+    tally_pairs(ways, table, hosts, sorts, n_of, by_sender, np.zeros(N_SORTS, np.int64))
+    return table.links
+
+
+def _table(net: Net, routes: Routes) -> Table:
     n_routers = net.n_nodes - net.n_hosts
-    links = np.zeros((net.n_links, N_SORTS), np.int64)
-    table = Table(
+    return Table(
         np.full(longest(routes) + 1, NONE, np.int64),
         np.full(n_routers, NONE, np.int64),
         np.zeros(n_routers, np.int64),
         np.zeros((n_routers, N_SORTS), np.int64),
         np.zeros((net.n_hosts, N_SORTS), np.int64),
         np.zeros(net.n_hosts, np.int64),
-        links,
+        np.zeros((net.n_links, N_SORTS), np.int64),
     )
-    order = np.argsort(routes.group[dst], kind="stable")
-    tally(ways, table, src[order], dst[order], sorts[order])
-    return links

@@ -17,7 +17,7 @@ from fanfold.errors import ConfigError
 from fanfold.results.outcome import ACK, DATA, N_LINK_CLASSES, Outcome
 from fanfold.scenario.settings import Settings
 from fanfold.schemes.program import Exchange
-from fanfold.sim.fluid_counts import spread_evenly
+from fanfold.sim.fluid_counts import spread_pairs
 from fanfold.sim.fluid_flows import build_ways, first_links, paths_by
 from fanfold.sim.fluid_sizes import control_ps, last_packet_ps
 from fanfold.sim.loop.tally import FULL, N_SORTS, SHORT, SHORT_BYTES
@@ -53,9 +53,10 @@ def run_exchange(
     spans = _spans(net, routes, ways, hosts, group, settings, seed)
     tally_of = np.zeros((net.n_links, N_LINK_CLASSES, 2), np.int64)
     start_ps = round_ps = 0
+    known: dict[tuple[bytes, bool], I64] = {}
     for sizes, by_sender in zip(exchange.sizes, exchange.by_sender, strict=True):
         start_ps += round_ps + (int(spans.rest_ps.max()) if round_ps else 0)
-        mine = _count_round(net, routes, ways, hosts, group, sizes, by_sender, settings)
+        mine = _count_round(net, routes, ways, hosts, sizes, by_sender, settings, known)
         round_ps = int(byte_times(net).all(mine[..., 1].sum(axis=1)).max())
         tally_of += mine
     due = np.zeros(net.n_hosts, np.int64)
@@ -121,35 +122,37 @@ def _count_round(
     routes: Routes,
     ways: Ways,
     hosts: I64,
-    group: I64,
     sizes: I64,
     by_sender: bool,
     settings: Settings,
+    known: dict[tuple[bytes, bool], I64],
 ) -> I64:
-    """(L, N_LINK_CLASSES, 2) packets and bytes: pairs of groups together, then hosts' links."""
+    """(L, N_LINK_CLASSES, 2) packets and bytes: pairs of groups together, then hosts' links.
+
+    Args:
+        known: what was worked out for rounds before, by what a group sends.
+    """
     sorts = _sorts(sizes, settings)
     some, at, of, n_of = np.unique(
-        group, return_index=True, return_inverse=True, return_counts=True
+        routes.group[hosts], return_index=True, return_inverse=True, return_counts=True
     )
     per_group = np.zeros((some.size, N_SORTS), np.int64)
     np.add.at(per_group, of, sorts)
-    # what goes from group g to group h: by the sizes of its senders, or of its receivers
-    n = some.size
-    g, h = np.repeat(np.arange(n), n), np.tile(np.arange(n), n)
-    g, h = g[g != h], h[g != h]
-    a, b = (g, h) if by_sender else (h, g)
-    flows = per_group[a] * n_of[b][:, None]
     out = np.zeros((net.n_links, N_LINK_CLASSES, 2), np.int64)
     first = net.first_out[hosts]
     total = sorts.sum(axis=0)
     sent = total - sorts if not by_sender else sorts * (hosts.size - 1)
     came = total - sorts if by_sender else sorts * (hosts.size - 1)
     full = settings.payload_bytes + settings.header_bytes
-    for kind, src, dst, what, up, down, size in (
-        (DATA, g, h, flows, sent, came, full),
-        (ACK, h, g, _acks(flows), _acks(came), _acks(sent), settings.ack_bytes),
+    is_even = bool((n_of == n_of[0]).all() and (per_group == per_group[0]).all())
+    for kind, what, by_one, up, down, size in (
+        (DATA, per_group, by_sender, sent, came, full),
+        (ACK, _acks(per_group), not by_sender, _acks(came), _acks(sent), settings.ack_bytes),
     ):
-        links = spread_evenly(net, routes, ways, hosts[at[src]], hosts[at[dst]], what)
+        key = what.tobytes(), by_one or is_even
+        if key not in known:
+            known[key] = spread_pairs(net, routes, ways, hosts[at], what, n_of, key[1])
+        links = known[key].copy()
         links[: net.first_out[net.n_hosts]] = 0
         links[net.reverse[: net.first_out[net.n_hosts]]] = 0
         links[first], links[net.reverse[first]] = up, down

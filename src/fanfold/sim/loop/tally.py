@@ -46,25 +46,59 @@ def tally(ways: Ways, table: Table, src: I64, dst: I64, sorts: I64) -> None:
         table.heads[i] = NONE
     for f in range(src.size):
         g = i64(ways.group[dst[f]])
-        best = nearest(ways, src[f], g)
-        n = n_up(ways, src[f], g, best)
-        for u in range(n):
-            at = up_link(ways, src[f], g, best, u)
-            r = i64(ways.to[at]) - ways.n_hosts
-            enlist(table, r, best)
-            deal(table, sorts[f], n, u, at, table.load[r])
-        is_new = True
-        for j in range(N_SORTS):
-            is_new = is_new and table.due[dst[f], j] == 0
-        if is_new:
-            table.hosts[n_hosts] = dst[f]
-            n_hosts += 1
-        for j in range(N_SORTS):
-            table.due[dst[f], j] += sorts[f, j]
+        n_hosts = send_off(ways, table, src[f], dst[f], sorts[f], n_hosts)
         if f + 1 == src.size or ways.group[dst[f + 1]] != g:
             pass_down(ways, table, g)
             deliver(ways, table, n_hosts)
             n_hosts = 0
+
+
+@kernel
+def tally_pairs(
+    ways: Ways, table: Table, hosts: I64, sorts: I64, n_of: I64, by_sender: bool, what: I64
+) -> None:
+    """Add what every group sends to every other, all sprayed, to ``table.links``.
+
+    Args:
+        hosts: (G,) one of each group, which stands for it. sorts: (G, N_SORTS) of a group that
+            sends (``by_sender``) or receives, for one host of the other. n_of: (G,) hosts.
+            what: (N_SORTS,) room to work.
+    """
+    for i in range(table.heads.size):
+        table.heads[i] = NONE
+    for to in range(hosts.size):
+        n_hosts = 0
+        for by in range(hosts.size):
+            if by != to:
+                one, other = (by, to) if by_sender else (to, by)
+                for j in range(N_SORTS):
+                    what[j] = sorts[one, j] * n_of[other]
+                n_hosts = send_off(ways, table, hosts[by], hosts[to], what, n_hosts)
+        pass_down(ways, table, i64(ways.group[hosts[to]]))
+        deliver(ways, table, n_hosts)
+
+
+@kernel
+def send_off(ways: Ways, table: Table, src: int, dst: int, what: I64, n_hosts: int) -> int:
+    """Deal a message over its host's links; receivers of the group by now."""
+    g = i64(ways.group[dst])
+    best = nearest(ways, src, g)
+    n = n_up(ways, src, g, best)
+    parts = split(what, n)
+    for u in range(n):
+        at = up_link(ways, src, g, best, u)
+        r = i64(ways.to[at]) - ways.n_hosts
+        enlist(table, r, best)
+        deal(table, parts, n, u, at, table.load[r])
+    is_new = True
+    for j in range(N_SORTS):
+        is_new = is_new and table.due[dst, j] == 0
+    if is_new:
+        table.hosts[n_hosts] = dst
+        n_hosts += 1
+    for j in range(N_SORTS):
+        table.due[dst, j] += what[j]
+    return n_hosts
 
 
 @kernel
@@ -77,24 +111,49 @@ def enlist(table: Table, r: int, level: int) -> None:
 
 
 @kernel
-def deal(table: Table, what: I64, n: int, place: int, at: int, load: I64) -> None:
+def split(what: I64, n: int) -> tuple[int, int, int, int, int, int]:
+    """Parts of packets for n links.
+
+    Returns:
+        Full packets of each and how many links get one more, short ones likewise, bytes of a
+        short one, and those that only the first has.
+    """
+    full, short = i64(what[FULL]), i64(what[SHORT])
+    size = i64(what[SHORT_BYTES]) // short if short > 0 else 0
+    odd = i64(what[SHORT_BYTES]) - size * short if short > 0 else 0
+    return full // n, full % n, short // n, short % n, size, odd
+
+
+@kernel
+def deal(
+    table: Table,
+    parts: tuple[int, int, int, int, int, int],
+    n: int,
+    place: int,
+    at: int,
+    load: I64,
+) -> None:
     """Give one of n links its part of the packets, and the router behind it.
 
     Short packets start where the full ones stopped.
     """
-    for j in range(SHORT_BYTES):
-        part = what[j] // n
-        if (place - what[FULL] * j) % n < what[j] % n:
-            part += 1
-        table.links[at, j] += part
-        load[j] += part
-        if j == SHORT and what[j] > 0:
-            size = what[SHORT_BYTES] // what[j]
-            n_bytes = part * size
-            if place == 0:
-                n_bytes += what[SHORT_BYTES] - size * what[j]
-            table.links[at, SHORT_BYTES] += n_bytes
-            load[SHORT_BYTES] += n_bytes
+    full, more_full, short, more_short, size, odd = parts
+    if place < more_full:
+        full += 1
+    turn = place - more_full
+    if turn < 0:
+        turn += n
+    if turn < more_short:
+        short += 1
+    n_bytes = short * size
+    if place == 0:
+        n_bytes += odd
+    table.links[at, FULL] += full
+    table.links[at, SHORT] += short
+    table.links[at, SHORT_BYTES] += n_bytes
+    load[FULL] += full
+    load[SHORT] += short
+    load[SHORT_BYTES] += n_bytes
 
 
 @kernel
@@ -105,11 +164,16 @@ def pass_down(ways: Ways, table: Table, g: int) -> None:
         while r != NONE:
             k = ways.ecmp[r, g]
             a, n = ways.first[k], ways.first[k + 1] - ways.first[k]
+            parts = split(table.load[r], n)
+            place = r % n
             for i in range(n):
-                at = i64(ways.link[a + (i + r) % n])
+                at = i64(ways.link[a + place])
+                place += 1
+                if place == n:
+                    place = 0
                 other = i64(ways.to[at]) - ways.n_hosts
                 enlist(table, other, level - 1)
-                deal(table, table.load[r], n, i, at, table.load[other])
+                deal(table, parts, n, i, at, table.load[other])
             for j in range(N_SORTS):
                 table.load[r, j] = 0
             table.listed[r] = 0
