@@ -56,8 +56,8 @@ from fanfold.work.trace import Trace, busy_ps
 from fanfold.work.trace_files import load_trace
 
 DRIVER = "sim"
-MAX_JOINS = 16_384
-"""Ranks of a tree that is set up when nobody named its protocol: some ten seconds."""
+MAX_JOINS = 131_072
+"""Ranks of a tree that is set up when nobody named its protocol: some seconds."""
 _SOURCES = (
     *("core", "kernels", "results", "scenario", "schemes", "sim", "topo", "trees", "wire"),
     "work",

@@ -135,7 +135,7 @@ def _receivers(place: Place, task: Task, outcome: Outcome) -> Mapping[str, Value
     done = outcome.host_ps[at]
     return {
         "host": at,
-        "name": [place.node_name(int(h)) for h in at],
+        "name": _names(place, at),
         "rank": rank[at],
         "done_ps": np.where(done == NOT_DONE, NONE, done),
         "due_bytes": outcome.due_bytes[at],
@@ -176,9 +176,15 @@ def _drops(place: Place, outcome: Outcome) -> Mapping[str, Values]:
 def _ends(place: Place, at: I64) -> dict[str, Values]:
     return {
         "link": at,
-        "src": [place.node_name(int(n)) for n in place.src[at]],
-        "dst": [place.node_name(int(n)) for n in place.dst[at]],
+        "src": _names(place, place.src[at]),
+        "dst": _names(place, place.dst[at]),
     }
+
+
+def _names(place: Place, nodes: I64) -> Values:
+    """Names of nodes, each made once."""
+    some, which = np.unique(nodes, return_inverse=True)
+    return np.array([place.node_name(n) for n in some.tolist()], object)[which]
 
 
 def _fans(task: Task, outcome: Outcome) -> Mapping[str, Values]:

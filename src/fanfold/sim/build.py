@@ -290,12 +290,17 @@ def fill_paths(rows: Rows, settings: Settings, times: ByteTimes, seed: int) -> N
     """Pace of an open loop, and the numbers that pick paths: of the two ends and the seed."""
     header = settings.header_bytes * rows["rec_pkts"]
     rows["gap_ps"] = times.at(rows["nic"], rows["rec_payload"] + header)
-    code = (rows["src"] * 1_000_003 + rows["dst"] * 7919 + rows["nic"] * 31).astype(np.uint64)
+    rows["path"] = path_codes(rows["src"], rows["dst"], rows["nic"], seed)
+    rows["path_step"] = 1 if settings.routing == "spray" else 0
+
+
+def path_codes(src: I64, dst: I64, nic: I64, seed: int) -> I64:
+    """(F,) numbers that pick paths: of the two ends, the first link and the seed."""
+    code = (src * 1_000_003 + dst * 7919 + nic * 31).astype(np.uint64)
     code ^= np.uint64(stream_key(seed, "sim/paths") & (2**64 - 1))
     code = (code ^ (code >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     code = (code ^ (code >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    rows["path"] = ((code ^ (code >> np.uint64(31))) >> np.uint64(33)).astype(np.int64)
-    rows["path_step"] = 1 if settings.routing == "spray" else 0
+    return ((code ^ (code >> np.uint64(31))) >> np.uint64(33)).astype(np.int64)
 
 
 def build_items(program: Program, streams: Streams) -> Rows:

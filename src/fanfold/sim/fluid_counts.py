@@ -64,10 +64,12 @@ def count_links(
 
 
 def _turned(net: Net, routes: Routes, ways: Ways, wires: Wires, settings: Settings) -> Wires:
-    """The way back of every connection: a path of its own."""
-    turn = np.arange(wires.src.size) if settings.routing == "ecmp" else np.zeros_like(wires.src)
+    """The way back of every connection: a path of its own, or all paths when sprayed."""
+    if settings.routing == "spray":
+        return wires._replace(src=wires.dst, dst=wires.src)
+    turn = np.arange(wires.src.size)
     nic = first_links(net, ways, wires.dst, wires.src, turn)
-    path = paths_by(net, routes, ways, settings, wires.seed, (wires.dst, wires.src, nic))
+    path = paths_by(routes, ways, wires.seed, (wires.dst, wires.src, nic))
     return Wires(wires.dst, wires.src, wires.of, path, wires.seed)
 
 

@@ -109,7 +109,7 @@ def _spans(
     if some.size == 1:
         src = hosts[at + 1]
     nic = first_links(net, ways, src, dst, np.zeros_like(src))
-    path = paths_by(net, routes, ways, settings, seed, (src, dst, nic))
+    path = paths_by(routes, ways, seed, (src, dst, nic))
     full = np.full(src.size, settings.payload_bytes + settings.header_bytes)
     spans = Spans(*np.zeros((2, routes.n_groups), np.int64))
     spans.rest_ps[some] = last_packet_ps(net, settings, path, full, settings.header_bytes)

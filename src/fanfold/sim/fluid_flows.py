@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 from fanfold.errors import ConfigError
 from fanfold.scenario.settings import Settings
 from fanfold.schemes.program import NO_TREE, Fan, Program
-from fanfold.sim.build import fill_paths
+from fanfold.sim.build import path_codes
 from fanfold.sim.fan_sizes import fan_head_bytes
 from fanfold.sim.fan_trees import trace_branches
 from fanfold.sim.loop.maxmin import ENTRY_ROW, NONE
-from fanfold.sim.loop.rows import STREAM_ROW
 from fanfold.sim.loop.ways import Desk, Ways, fan_out, lay, leave_by, walk, worst_load
 from fanfold.topo.byte_time import byte_times
 from fanfold.topo.net import Net
@@ -133,7 +132,7 @@ def build_wires(
     if program.chunks > 1:  # all are moving at once
         at = of = np.arange(program.src.size)
     src, dst = program.src[at], program.dst[at]
-    path = paths_by(net, routes, ways, settings, seed, (src, dst, nic[at]))
+    path = paths_by(routes, ways, seed, (src, dst, nic[at]))
     return Wires(src, dst, of.reshape(-1).astype(np.int64), path, seed)
 
 
@@ -156,21 +155,11 @@ def refuse_pair(net: Net, src: int, dst: int) -> None:
     raise ConfigError("receiver", f"no path from {ends}", "hosts that are connected")
 
 
-def paths_by(
-    net: Net,
-    routes: Routes,
-    ways: Ways,
-    settings: Settings,
-    seed: int,
-    ends: tuple[I64, I64, I64],
-) -> I32:
+def paths_by(routes: Routes, ways: Ways, seed: int, ends: tuple[I64, I64, I64]) -> I32:
     """Path of each source, destination and first link: the one its stream takes as packets."""
     src, dst, nic = ends
-    rows = np.zeros(src.size, STREAM_ROW)
-    rows["src"], rows["dst"], rows["nic"] = ends
-    fill_paths(rows, settings, byte_times(net), seed)
     path = np.empty((src.size, longest(routes)), np.int32)
-    walk(ways, dst, nic, rows["path"].astype(np.int64), path)
+    walk(ways, dst, nic, path_codes(src, dst, nic, seed), path)
     return path
 
 
