@@ -97,7 +97,8 @@ def join_at_once(
 
     Args:
         machine: of the protocol, which knows source, centre and settings. probes: packets of
-            the source, the time of the first, and from one to the next. A run whose tree
+            the source, the time of the first, and from one to the next, where data makes state
+            (PIM with a tree of each source). A run whose tree
             changes when the last of them has been sent, or later, ends there.
 
     Raises:
@@ -244,9 +245,14 @@ def _told(w: r.Loop, net: Net) -> Joined:
     if h[r.IS_JOIN_SHARED]:
         shared = has[r.K_STAR if h[r.PROTOCOL] == r.PIM_SM else 0]
     return Joined(
-        *(int(h[f]) for f in (r.REACHED_PS, r.N_REACHED, r.CHANGED_PS)),
+        int(h[r.REACHED_PS]),
+        int(h[r.N_REACHED]),
+        int(h[r.CHANGED_PS]),
         _tree(w, net),
-        *(int(h[f]) for f in (r.N_MESSAGES, r.N_BYTES, r.N_SHARED, r.SHARED_BYTES)),
+        int(h[r.N_MESSAGES]),
+        int(h[r.N_BYTES]),
+        int(h[r.N_SHARED]),
+        int(h[r.SHARED_BYTES]),
         dict(zip(some.tolist(), n_entries[some].tolist(), strict=True)),
         dict(zip(some.tolist(), shared[some].tolist(), strict=True)),
         int(h[r.N_EVENTS]),
