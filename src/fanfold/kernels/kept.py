@@ -4,7 +4,7 @@ numba's own cache is made for one process at a time: two that compile together w
 other's data, and a file that a crash left short ends whoever reads it. Here the process that
 finds nothing takes a lock in the folder, looks once more, and compiles; a lock dies with its
 process, children that it forked meanwhile do not hold it. What cannot be read counts as not
-there.
+there. Equal sources in two folders, two checkouts or a new install, share what was compiled.
 """
 
 import fcntl
@@ -16,9 +16,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from numba.core.caching import FunctionCache
+from numba.core.caching import FunctionCache, IndexDataCacheFile
 
 LOCK = "compile.lock"
+STAMP = "the folder's name says of which sources"
+PACKAGE = Path(__file__).parent.parent
 AGAIN_NS = 2 * 10**9
 """Between two words of one who waits."""
 LOOK_MS = 50
@@ -76,12 +78,36 @@ def lock_of(folder: Path) -> Lock:
     return _locks.setdefault(folder, Lock(folder))
 
 
+class Place:
+    """Where kernels of one module are kept; the folder's name is a digest of sources."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def get_cache_path(self) -> str:
+        """Its path."""
+        return str(self._folder)
+
+    def ensure_cache_path(self) -> None:
+        """Make it."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+
+    def get_source_stamp(self) -> str:
+        """The same for all."""
+        return STAMP
+
+
 class KeptKernel(FunctionCache):
     """numba's cache of one kernel, one process at a time."""
 
     def __init__(self, fn: Callable[..., Any], folder: Path) -> None:
         super().__init__(fn)
         self._lock = lock_of(folder)
+        if Path(fn.__code__.co_filename).is_relative_to(PACKAGE):
+            # numba would compile anew for each folder that the same sources lie in.
+            place = folder.joinpath(fn.__module__)
+            self._impl._locator = Place(place)
+            self._cache_file = IndexDataCacheFile(str(place), self._impl.filename_base, STAMP)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """What was compiled for these types; None: compile it, the lock is ours."""
