@@ -4,51 +4,20 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
 
+from forks import Command, Nursery
+
 from fanfold.live.doors import call
 
-COMMAND = (sys.executable, "-m", "fanfold.cli.main")
 UP_S = 300.0
 """The first start of a machine compiles every kernel."""
 TREES = ("FANFOLD_CACHE_DIR", "FANFOLD_DEBUG")
 """What of the caller's settings a command sees."""
-
-FORKS = """
-import json, os, sys, tempfile
-from fanfold.cli.main import main
-
-def work(words, out, err):
-    os.dup2(out.fileno(), 1)
-    os.dup2(err.fileno(), 2)
-    sys.argv = ["fanfold", *words]
-    try:
-        main()
-    except SystemExit as end:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(end.code or 0)
-
-ends = []
-for words in json.load(sys.stdin):
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        pid = os.fork()
-        if pid == 0:
-            work(words, out, err)
-        status = os.waitpid(pid, 0)[1]
-        texts = []
-        for file in (out, err):
-            file.seek(0)
-            texts.append(file.read().decode())
-        ends.append([os.waitstatus_to_exitcode(status), *texts])
-json.dump(ends, sys.stdout)
-"""
-"""Runs many commands, each a process of its own, forked after the imports they share."""
 
 Json = Any
 
@@ -74,45 +43,19 @@ class Site:
         given = {k: v for k, v in os.environ.items() if not k.startswith("FANFOLD_")}
         kept = {k: os.environ[k] for k in TREES if k in os.environ}
         self.env = {**given, **kept, "FANFOLD_STATE_DIR": str(state), "COLUMNS": "200"}
+        self.nursery = Nursery(self.env)
 
     def run(
         self, *args: object, timeout_s: float = 60.0, **more: str
     ) -> subprocess.CompletedProcess[str]:
         """Run one command to its end; ``more`` goes into its environment."""
-        return subprocess.run(
-            [*COMMAND, *map(str, args)],
-            capture_output=True,
-            text=True,
-            timeout=timeout_s,
-            env={**self.env, **more},
-            check=False,
-        )
+        command = self.start(*args, **more)
+        code, out, err = finish(command, timeout_s)
+        return subprocess.CompletedProcess(command.args, code, out, err)
 
-    def run_many(
-        self, commands: Sequence[Sequence[str]], timeout_s: float = 120.0
-    ) -> list[subprocess.CompletedProcess[str]]:
-        """Run commands one after the other; importing once saves a second on each."""
-        done = subprocess.run(
-            [sys.executable, "-c", FORKS],
-            input=json.dumps(commands),
-            capture_output=True,
-            text=True,
-            timeout=timeout_s,
-            env=self.env,
-            check=True,
-        )
-        ends = zip(commands, json.loads(done.stdout), strict=True)
-        return [subprocess.CompletedProcess(words, *end) for words, end in ends]
-
-    def start(self, *args: object) -> subprocess.Popen[str]:
+    def start(self, *args: object, **more: str) -> Command:
         """Start one command; ``finish`` waits for it."""
-        return subprocess.Popen(
-            [*COMMAND, *map(str, args)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=self.env,
-        )
+        return self.nursery.start([*map(str, args)], more)
 
     def read(self, *args: object, timeout_s: float = 60.0) -> Json:
         """What a command that must succeed prints as JSON."""
@@ -123,9 +66,10 @@ class Site:
     def pids(self) -> set[int]:
         """Processes whose environment names the state folder: every fork of a command."""
         mark = f"FANFOLD_STATE_DIR={self.state}".encode() + b"\0"
+        others = {os.getpid(), *self.nursery.pids()}
         found = set()
         for entry in Path("/proc").iterdir():
-            if entry.name.isdigit() and int(entry.name) != os.getpid():
+            if entry.name.isdigit() and int(entry.name) not in others:
                 try:
                     is_ours = mark in (entry / "environ").read_bytes()
                 except OSError:
@@ -136,6 +80,7 @@ class Site:
 
     def end_all(self) -> None:
         """End whatever runs; for the end of a session."""
+        self.nursery.end()
         for pid in self.pids():
             try:
                 os.kill(pid, signal.SIGKILL)
@@ -143,7 +88,9 @@ class Site:
                 continue
 
 
-def finish(process: subprocess.Popen[str], timeout_s: float = 60.0) -> tuple[int, str, str]:
+def finish(
+    process: Command | subprocess.Popen[str], timeout_s: float = 60.0
+) -> tuple[int, str, str]:
     """Exit code, stdout and stderr of a command that was started; killed when it is late."""
     try:
         out, err = process.communicate(timeout=timeout_s)
@@ -176,7 +123,7 @@ class LiveLab:
         assert done.returncode == code, f"exit {done.returncode}: {done.stderr}"
         return json.loads(done.stdout)
 
-    def start_push(self, path: Path, *flags: object) -> subprocess.Popen[str]:
+    def start_push(self, path: Path, *flags: object) -> Command:
         """Start a push whose end is not waited for here."""
         return self.site.start(*self.push_args(path, *flags))
 

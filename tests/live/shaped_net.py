@@ -6,12 +6,13 @@ Segments leave one by one, so that a queue counts packets as a wire would.
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from live_site import COMMAND, Site, finish, wait_for
+from live_site import Site, finish, wait_for
 from msgspec.structs import replace
 
 from fanfold.topo.clos import leaf_spine
@@ -21,6 +22,7 @@ SUBNET = "10.85.0"
 BURST_BYTES, QUEUE_BYTES = 64 << 10, 512 << 10
 """At 200 Mbit/s the queue holds 20 ms."""
 LEAF = "leaf1"
+COMMAND = (sys.executable, "-m", "fanfold.cli.main")
 
 
 def tool(*words: str) -> str:

@@ -192,7 +192,7 @@ def refused(
     try:
         for sock, last in zip(taken, (2, 11), strict=True):
             sock.bind((f"127.90.{OCTET - 1}.{last}", 8138))
-        ended = site.run_many(commands)
+        ended = [site.run(*words) for words in commands]
     finally:
         for sock in taken:
             sock.close()

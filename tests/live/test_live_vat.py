@@ -106,16 +106,17 @@ def test_what_cannot_be_installed_is_one_line(
     nobody = tmp_path / "nobody.toml"
     port = {"port": away.port + 1}
     save_fabric(Fabric(**{f: getattr(away, f) for f in away.__struct_fields__} | port), nobody)
-    ends = site.run_many(
-        [
-            ["vat", "--check", told(workers=["h1", "h99"]), "--install", lab.name],
-            ["vat", "--check", told(quota=2**20), "--install", lab.name],
-            ["vat", "--check", told(quota=7), "--install", lab.name],
-            ["vat", "--check", str(file), "--install", "nolab"],
-            ["vat", "--check", str(file), "--install", str(nobody)],
-            ["vat", "--install", lab.name],
-        ]
-    )
+    ends = [
+        site.run("vat", *words)
+        for words in (
+            ("--check", told(workers=["h1", "h99"]), "--install", lab.name),
+            ("--check", told(quota=2**20), "--install", lab.name),
+            ("--check", told(quota=7), "--install", lab.name),
+            ("--check", file, "--install", "nolab"),
+            ("--check", file, "--install", nobody),
+            ("--install", lab.name),
+        )
+    ]
     lines = [end.stderr.strip() for end in ends]
     assert [end.returncode for end in ends] == [2, 2, 2, 3, 3, 2]
     assert [line.count("\n") for line in lines] == [0] * len(lines)
