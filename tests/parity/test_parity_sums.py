@@ -1,13 +1,17 @@
 """A live group's collective and the simulated one: the same packets and bytes on each link.
 
-Without loss, and without a rank that was late: then it is done again. All of it counts: ARM,
-the block in which ranks agree, the arrays and results, and CLOSE. A live group waits for all
-its ranks before it closes, by another block in which they agree; a simulated one is closed by
-the last result. That block is added to what was simulated.
+All of it counts: ARM, the block in which ranks agree, the arrays and results, and CLOSE. A live
+group waits for all its ranks before it closes, by another block in which they agree; a
+simulated one is closed by the last result. That block is added to what was simulated.
+
+On a busy machine a rank or a slot is late, and says so in words that are not simulated. Then
+each host sent what is simulated and just the words that its rank counted, and no link carries
+more than answers to them; and the group is run again, for one that was in time.
 """
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -34,8 +38,12 @@ pytestmark = [
     pytest.mark.alone,
     pytest.mark.skipif(not JIT, reason="live ranks are for compiled code"),
 ]
-TRIES = 8
+TRIES = 3
 GROUPS = Tries("groups beside their simulation, a rank was late")
+ANSWERS = 3
+"""Packets over one link for one word: it goes on, or two BFRs answer it and a result comes."""
+LATE = ("partial", "resent", "request")
+"""What BFRs count where somebody was late."""
 CASES = {
     "one value": ("all_reduce", 1, np.float32),
     "a whole block": ("all_reduce", 1632, np.float32),
@@ -58,47 +66,69 @@ def lab(site):
     made.down()
 
 
+class Run(NamedTuple):
+    """What each link carried of a group's life, and what was said since somebody was late.
+
+    grown: (from, to) -> packets, bytes. words: host -> packets that its rank counted beside
+    what is simulated, least and most: a probe is one or two. n_late: those, and what BFRs did
+    because of them or of a deadline.
+    """
+
+    grown: dict[tuple[str, str], tuple[int, int]]
+    words: dict[str, tuple[int, int]]
+    n_late: int
+
+
 def counts(lab):
-    """(from, to) -> packets, bytes of FOLD as BFRs sent it, and as leaves got it from hosts."""
-    found = {}
+    """(from, to) -> packets, bytes of FOLD as BFRs sent it, and as leaves got it from hosts.
+
+    And how often a BFR counted that somebody was late.
+    """
+    found, n_late = {}, 0
     for name in lab.nodes():
-        for to, ways in lab.status(name)["links"].items():
+        status = lab.status(name)
+        n_late += sum(status["arrays"].get(event, 0) for event in LATE)
+        for to, ways in status["links"].items():
             if "tx" in ways and (name[0] != "h"):
                 found[name, to] = tuple(ways["tx"].get("fold", (0, 0)))
             if to[0] == "h":
                 found[to, name] = tuple(ways["rx"].get("fold", (0, 0)))
-    return found
+    return found, n_late
 
 
 def live(lab, fabric, kind, n, dtype):
-    """What each link carried of a group's whole life."""
+    """A group's life from its first packet to its last."""
     members = [node.name for node in fabric.nodes if node.bfr_id]
-    for _ in range(TRIES):
-        before = counts(lab)
-        group = next(_groups)
-        ranks = [
-            FabricCommunicator(fabric, members, k, group=group, timeout_ps=WAIT_PS)
-            for k in range(len(members))
-        ]
-        mine = [np.full(n, k + 1, dtype) for k in range(len(members))]
-        works = [
-            rank.all_reduce(array) if kind == "all_reduce" else rank.reduce(array, 0)
-            for rank, array in zip(ranks, mine, strict=True)
-        ]
-        for work in works:
-            work.wait()
-        with ThreadPoolExecutor(len(ranks)) as pool:
-            list(pool.map(lambda rank: rank.close(), ranks))
-        told = [rank.counters() for rank in ranks]
-        time.sleep(0.2)  # CLOSE is answered by nobody
-        after = counts(lab)
-        due = len(members) * (len(members) + 1) / 2
-        assert (mine[0] == due).all()
-        calm = all(not c["requests"] and not c["sent_again"] for c in told)
-        if GROUPS.count(calm and sum(c["arms"] for c in told) == 1):
-            grown = {key: tuple(np.subtract(after[key], before[key]).tolist()) for key in after}
-            return {key: pair for key, pair in grown.items() if pair != (0, 0)}
-    raise AssertionError(f"{TRIES} groups in a row in which a rank was late")
+    before, n_before = counts(lab)
+    group = next(_groups)
+    ranks = [
+        FabricCommunicator(fabric, members, k, group=group, timeout_ps=WAIT_PS)
+        for k in range(len(members))
+    ]
+    mine = [np.full(n, k + 1, dtype) for k in range(len(members))]
+    works = [
+        rank.all_reduce(array) if kind == "all_reduce" else rank.reduce(array, 0)
+        for rank, array in zip(ranks, mine, strict=True)
+    ]
+    for work in works:
+        work.wait()
+    with ThreadPoolExecutor(len(ranks)) as pool:
+        list(pool.map(lambda rank: rank.close(), ranks))
+    told = [rank.counters() for rank in ranks]
+    time.sleep(0.2)  # CLOSE is answered by nobody
+    after, n_after = counts(lab)
+    assert (mine[0] == len(members) * (len(members) + 1) / 2).all()
+    words = {name: words_of(c) for name, c in zip(members, told, strict=True)}
+    n_late = n_after - n_before + sum(most for _, most in words.values())
+    grown = {key: tuple(np.subtract(after[key], before[key]).tolist()) for key in after}
+    carried = {key: pair for key, pair in grown.items() if pair != (0, 0)}
+    return Run(carried, words, n_late)
+
+
+def words_of(counted):
+    """Packets of a rank that are not simulated, at least and at most."""
+    least = counted["requests"] + counted["sent_again"] + max(counted["arms"] - 1, 0)
+    return least + counted["probes"], least + 2 * counted["probes"]
 
 
 def simulated(fabric, kind, n, dtype):
@@ -134,8 +164,20 @@ def simulated(fabric, kind, n, dtype):
 @pytest.mark.parametrize("case", CASES)
 def test_each_link_carries_what_is_simulated(lab, case):
     fabric = load_fabric(lab.folder / "fabric.toml")
-    assert live(lab, fabric, *CASES[case]) == simulated(fabric, *CASES[case])
+    due = simulated(fabric, *CASES[case])
+    for _ in range(TRIES):
+        run = live(lab, fabric, *CASES[case])
+        if GROUPS.count(not run.n_late):
+            assert run.grown == due
+            return
+        more = {way: pair[0] - due[way][0] for way, pair in run.grown.items()}
+        assert run.grown.keys() == due.keys()
+        for name, (least, most) in run.words.items():
+            (n,) = (n for (a, _), n in more.items() if a == name)
+            assert least <= n <= most, (name, more)
+        assert max(more.values()) <= ANSWERS * run.n_late, more
+        assert min(more.values()) >= 0, more
 
 
-def test_few_groups_were_set_aside():
-    GROUPS.check()
+def test_a_group_was_in_time():
+    assert GROUPS.n_kept
