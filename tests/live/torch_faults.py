@@ -17,7 +17,7 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-DEADLINE_S = 3.0
+DEADLINE_S = 2.0
 HANG_S = 180
 
 
@@ -55,9 +55,10 @@ def main():
     assert total.tolist() == [n] * 3  # refusals touched nothing, the group goes on
 
     short = timedelta(seconds=DEADLINE_S)
-    left = dist.new_group(list(range(n)), timeout=timedelta(seconds=60))
-    dist.all_reduce(torch.ones(1), group=left)
-    left.set_timeout(short)
+    left, sleepy, doomed = (dist.new_group(list(range(n))) for _ in range(3))
+    for group in (left, sleepy, doomed):
+        dist.all_reduce(torch.ones(1), group=group)
+        group.set_timeout(short)  # it has formed, however slow the machine is
     work = dist.barrier(group=left, async_op=True) if rank != 2 else None
     dist.barrier()
     if work is None:
@@ -65,14 +66,11 @@ def main():
     else:
         told["leaves"] = said(work.wait)
 
-    sleepy = dist.new_group(list(range(n)), timeout=short)
-    dist.all_reduce(total, group=sleepy)
     if rank == 1:
-        time.sleep(2 * DEADLINE_S)
+        time.sleep(1.5 * DEADLINE_S)
     told["sleep"] = said(lambda: dist.barrier(group=sleepy))
     dist.barrier()  # the default group waits longer
 
-    doomed = dist.new_group(list(range(n)), timeout=short)
     model = torch.nn.Linear(64, 64)
     model = DistributedDataParallel(model, process_group=doomed)
     model(torch.ones(2, 64)).sum().backward()
