@@ -90,9 +90,8 @@ class Bed:
             return -1, f"took over {timeout_s} s"
         return done.returncode, done.stdout + done.stderr
 
-    def passing(self, plants: list[Plant]) -> set[str]:
+    def passing(self, ids: list[str]) -> set[str]:
         """Ids of tests that pass without a fault; also without their parameters."""
-        ids = sorted({plant.test for plant in plants})
         _, said = self.pytest("-rA", *ids, timeout_s=self.timeout_s * 5)
         passed = re.findall(r"^PASSED (.+)$", said, re.MULTILINE)
         if not passed:
@@ -127,8 +126,7 @@ def main() -> int:
     n_bad = 0
     with tempfile.TemporaryDirectory(prefix="fanfold-plants-") as folder:
         beds = make_beds(Path(folder), options)
-        passing = beds[0].passing(plants)
-        for plant, wrong in judge(plants, passing, beds):
+        for plant, wrong in judge(plants, passing(plants, beds), beds):
             n_bad += bool(wrong)
             print(f"{'BAD' if wrong else 'red'}  {plant.file}  {plant.test}  {wrong}".rstrip())
     print(f"{len(plants) - n_bad} of {len(plants)} planted faults turned a test red")
@@ -141,6 +139,16 @@ def make_beds(folder: Path, options: argparse.Namespace) -> list[Bed]:
     for tree in trees:
         copy_tree(tree)
     return [Bed(tree, jit=options.jit, timeout_s=options.timeout) for tree in trees]
+
+
+def passing(plants: list[Plant], beds: list[Bed]) -> set[str]:
+    """Tests that pass without a fault, a share of them in each bed."""
+    ids = sorted({plant.test for plant in plants})
+    n = min(len(beds), len(ids))
+    shares = [ids[i::n] for i in range(n)]
+    with ThreadPoolExecutor(len(beds)) as pool:
+        found = pool.map(Bed.passing, beds[:n], shares)
+        return set().union(*found)
 
 
 def judge(
