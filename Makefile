@@ -35,6 +35,12 @@ TORCH := torch==2.13.0 expecttest==0.3.0
 # Tests that need no compiled code and no socket: a debugger and coverage see every line.
 PURE := tests --ignore=tests/live --ignore=tests/style -m "not live"
 
+# Tests go to whichever of two processes is free: some take as long as a thousand others.
+PAIR := -n 2 --dist worksteal
+
+# Live tests wait more than they work, for packets and processes: four at a time keep two cores busy.
+CROWD := -n 4 --dist loadfile
+
 # A step that takes longer than this is ended, as if by Ctrl-C, so that labs end as well.
 STEP_S ?= 1500
 PYTEST := timeout --signal=INT --kill-after=60 $(STEP_S) $(BIN)/pytest
@@ -61,12 +67,12 @@ lint: $(VENV)/.dev
 	$(BIN)/lint-imports
 
 nojit: $(VENV)/.dev
-	NUMBA_DISABLE_JIT=1 $(PYTEST) $(PURE) -n 2 --cov --cov-report=
+	NUMBA_DISABLE_JIT=1 $(PYTEST) $(PURE) $(PAIR) --cov --cov-report=
 	$(BIN)/python tests/floors.py
 
 jit: $(VENV)/.dev
-	$(PYTEST) -m "not live" -n 2
-	$(PYTEST) -m "live and not alone" -n 2 --dist loadfile
+	$(PYTEST) -m "not live" $(PAIR)
+	$(PYTEST) -m "live and not alone" $(CROWD)
 	$(PYTEST) -m "live and alone"
 
 hostile: $(VENV)/.dev

@@ -27,7 +27,7 @@ def random_bytes(n: int, seed: int) -> bytes:
     return Random(seed).randbytes(n)
 
 
-def wait_for(is_true: Callable[[], object], what: str, within_s: float = 10.0) -> None:
+def wait_for(is_true: Callable[[], object], what: str, within_s: float = 30.0) -> None:
     """Look until something holds."""
     until = time.monotonic() + within_s
     while not is_true():

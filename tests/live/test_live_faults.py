@@ -138,7 +138,7 @@ def test_an_interrupted_push_says_so_closes_and_keeps_what_was_verified(
     assert result["is_interrupted"]
     assert set(states(result).values()) == {"failed"}
     said, last = err.splitlines()
-    assert said.startswith("--pcap: about ")
+    assert said.startswith("note: --pcap: about ")
     assert "interrupted" in last
     assert aborted(pcap) >= {("leaf1", "h1"), ("leaf2", "h8"), ("h0", "leaf1")}
     assert [h for h in lab.receivers if lab.received(h, f"stopped{seed}.bin").exists()] == []
