@@ -41,6 +41,7 @@ NUMBER = {
 }
 _BYTES = {r.MLDP: LDP_BYTES, r.MP2MP: LDP_BYTES, r.SR: REPORT_BYTES}
 _ROOM = 4096
+_LANE = 2**18
 
 
 class Joined(NamedTuple):
@@ -166,9 +167,9 @@ def _build(number: int, net: Net, machine: Machine, probes: tuple[int, int, int]
         (r.SPAN_REGISTER, size_register),
     ):
         links[row] = _spans(net, size)
-    return r.Loop(
-        h, nodes, links, np.zeros((_ROOM, 3), np.int64), np.zeros((_ROOM, 4), np.int64)
-    )
+    lane = min(_LANE, 1 << net.n_links.bit_length())
+    room = (_ROOM, 3), (_ROOM, 4), (r.N_LANES, lane, 3)
+    return r.Loop(h, nodes, links, *(np.zeros(shape, np.int64) for shape in room))
 
 
 def _spans(net: Net, n_bytes: int) -> I64:

@@ -11,7 +11,7 @@ from fanfold.kernels.jit import JIT
 from fanfold.streams import stream
 from fanfold.topo.net import Net
 from fanfold.topo.nets import build_named_net
-from fanfold.trees import standing
+from fanfold.trees import at_once, standing
 from fanfold.trees.at_once import NUMBER, can_join_at_once, join_at_once
 from fanfold.trees.catalog import CATALOG, protocol_of
 from fanfold.trees.machine import Machine
@@ -75,6 +75,12 @@ def test_loops_give_what_machines_give(protocol, topology):
 def test_loops_give_it_on_cables_that_differ(protocol, topology):
     net = uneven(build_named_net(topology))
     both(protocol, net, 5, range(net.n_hosts), TreeSettings())
+
+
+@by_every_protocol
+def test_loops_give_it_where_lanes_are_short(protocol, monkeypatch):
+    monkeypatch.setattr(at_once, "_LANE", 4)
+    both(protocol, build_named_net("fat-tree:k=4"), 0, range(16), TreeSettings())
 
 
 @compiled

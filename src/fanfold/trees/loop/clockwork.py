@@ -1,10 +1,11 @@
 """Events, processors, messages and changes of tables, as trees/world.py has them.
 
 Equal times are worked off in the order in which they were asked for. A change of a table takes
-one time for all, so changes wait in one list beside the heap.
+one time for all, so changes wait in one list beside the heap. So do most events: one that comes
+no sooner than the last of a lane follows that one, others go to the heap.
 """
 
-from fanfold.kernels.jit import kernel
+from fanfold.kernels.jit import i64, kernel
 from fanfold.trees.loop.rows import (
     BYTES_A,
     BYTES_B,
@@ -14,13 +15,18 @@ from fanfold.trees.loop.rows import (
     FREE_PS,
     INSTALL_PS,
     IS_JOIN_SHARED,
+    LANE_HEAD,
+    LANE_N,
+    LOG_HEAD,
     LOG_TAIL,
     M_ASSERT,
     M_JOIN,
     N_BYTES,
     N_HEAP,
+    N_LANES,
     N_MESSAGES,
     N_SHARED,
+    NONE,
     NOW,
     PROCESS_PS,
     SEQ,
@@ -29,6 +35,9 @@ from fanfold.trees.loop.rows import (
     SPAN_B,
     Loop,
 )
+
+FOREVER = 2**62
+IN_HEAP, IN_LOG = N_LANES, N_LANES + 1
 
 
 @kernel
@@ -42,6 +51,15 @@ def push(w: Loop, at_ps: int, what: int) -> None:
     """Let something happen at a time, after all that was asked for then already."""
     h, heap = w.h, w.heap
     h[SEQ] += 1
+    lane = lane_for(w, at_ps)
+    if lane != NONE:
+        rows = w.lanes[lane]
+        i = (h[LANE_HEAD + lane] + h[LANE_N + lane]) & (rows.shape[0] - 1)
+        h[LANE_N + lane] += 1
+        rows[i, 0] = at_ps
+        rows[i, 1] = h[SEQ]
+        rows[i, 2] = what
+        return
     i = h[N_HEAP]
     h[N_HEAP] += 1
     while i > 0:
@@ -57,8 +75,63 @@ def push(w: Loop, at_ps: int, what: int) -> None:
 
 
 @kernel
+def lane_for(w: Loop, at_ps: int) -> int:
+    """Of the lanes with room whose last event is no later, the one with the latest, or NONE."""
+    h = w.h
+    found, latest = NONE, -FOREVER
+    for lane in range(N_LANES):
+        rows = w.lanes[lane]
+        n = h[LANE_N + lane]
+        if n == 0:
+            if found == NONE:
+                found = lane
+        elif n < rows.shape[0]:
+            last = rows[(h[LANE_HEAD + lane] + n - 1) & (rows.shape[0] - 1), 0]
+            if latest < last <= at_ps:
+                found, latest = lane, last
+    return found
+
+
+@kernel
+def is_sooner(at_ps: int, seq: int, other_ps: int, other_seq: int) -> bool:
+    """The order of all that happens."""
+    return at_ps < other_ps or (at_ps == other_ps and seq < other_seq)
+
+
+@kernel
+def next_from(w: Loop) -> tuple[int, int]:
+    """Where what comes next is: a lane, IN_HEAP, IN_LOG, or NONE; and its time."""
+    h, log, heap = w.h, w.log, w.heap
+    found, at_ps, seq = NONE, FOREVER, 0
+    for lane in range(N_LANES):
+        row = w.lanes[lane, h[LANE_HEAD + lane]]
+        if h[LANE_N + lane] > 0 and is_sooner(row[0], row[1], at_ps, seq):
+            found, at_ps, seq = lane, row[0], row[1]
+    if h[N_HEAP] > 0 and is_sooner(heap[0, 0], heap[0, 1], at_ps, seq):
+        found, at_ps, seq = IN_HEAP, heap[0, 0], heap[0, 1]
+    at = h[LOG_HEAD]
+    if at < h[LOG_TAIL] and is_sooner(log[at, 0], log[at, 1], at_ps, seq):
+        found, at_ps = IN_LOG, log[at, 0]
+    return found, at_ps
+
+
+@kernel
+def take(w: Loop, lane: int) -> int:
+    """The first event of a lane or of the heap, which has it no more."""
+    h = w.h
+    if lane == IN_HEAP:
+        what = i64(w.heap[0, 2])
+        pop(w)
+        return what
+    what = i64(w.lanes[lane, h[LANE_HEAD + lane], 2])
+    h[LANE_HEAD + lane] = (h[LANE_HEAD + lane] + 1) & (w.lanes.shape[1] - 1)
+    h[LANE_N + lane] -= 1
+    return what
+
+
+@kernel
 def pop(w: Loop) -> None:
-    """Take the first event away; the caller has read it."""
+    """Take the first event of the heap away."""
     h, heap = w.h, w.heap
     n = h[N_HEAP] - 1
     h[N_HEAP] = n

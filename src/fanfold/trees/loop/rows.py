@@ -13,6 +13,7 @@ I64 = NDArray[np.int64]
 NONE = -1
 FAR = 2**30
 N_KEYS = 3
+N_LANES = 4
 
 # What run() ends with.
 DONE, FULL = 0, 1
@@ -110,8 +111,16 @@ PUT_REGISTER = 2 * N_KEYS
     IS_STALE,
     PHASE,
     N_OPEN,
+    LANE_HEAD,  # N_LANES: first of a lane, and how many
+    LANE_HEAD_1,
+    LANE_HEAD_2,
+    LANE_HEAD_3,
+    LANE_N,
+    LANE_N_1,
+    LANE_N_2,
+    LANE_N_3,
     N_SCALARS,
-) = range(50)
+) = range(58)
 
 # Of a node.
 (
@@ -195,7 +204,8 @@ class Loop(NamedTuple):
     """One run.
 
     h: (N_SCALARS,). nodes: (N_NODE_ROWS, N + 1). links: (N_LINK_ROWS, L). heap: (C, 3) time,
-    sequence, event. log: (C, 4) time, sequence, change of a table, value.
+    sequence, event. log: (C, 4) time, sequence, change of a table, value. lanes:
+    (N_LANES, C, 3) as the heap, each in order and in a circle, C a power of two.
     """
 
     h: I64
@@ -203,3 +213,4 @@ class Loop(NamedTuple):
     links: I64
     heap: I64
     log: I64
+    lanes: I64

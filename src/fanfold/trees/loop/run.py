@@ -1,7 +1,15 @@
 """One event after the other, until nothing is left to happen."""
 
 from fanfold.kernels.jit import kernel
-from fanfold.trees.loop.clockwork import code, count, is_before, pop, process, push
+from fanfold.trees.loop.clockwork import (
+    IN_LOG,
+    code,
+    count,
+    next_from,
+    process,
+    push,
+    take,
+)
 from fanfold.trees.loop.labels import on_branch, on_label, on_sender
 from fanfold.trees.loop.pim_dm import (
     assert_on,
@@ -67,6 +75,7 @@ from fanfold.trees.loop.rows import (
     N_PROBES,
     N_SHARED,
     NEXT_C,
+    NONE,
     NOW,
     PIM_DM,
     PIM_SM,
@@ -113,13 +122,9 @@ def run(w: Loop) -> int:
         room = min(heap.shape[0] - h[N_HEAP], log.shape[0] - h[LOG_TAIL])
         if room < h[MARGIN]:
             return FULL
-        at = h[LOG_HEAD]
-        is_table = at < h[LOG_TAIL]
-        if h[N_HEAP] > 0:
-            is_table = is_table and not is_before(w, 0, log[at, 0], log[at, 1])
-        elif not is_table:
+        found, now_ps = next_from(w)
+        if found == NONE:
             break
-        now_ps = log[at, 0] if is_table else heap[0, 0]
         if now_ps > h[NOW] and h[IS_DIRTY]:
             look(w)
             h[IS_DIRTY] = 0
@@ -127,11 +132,10 @@ def run(w: Loop) -> int:
                 return DONE
         h[NOW] = now_ps
         h[N_EVENTS] += 1
-        if is_table:
+        if found == IN_LOG:
             apply(w)
         else:
-            what = heap[0, 2]
-            pop(w)
+            what = take(w, found)
             turn_to(w, what & 15, what >> 4 & 15, what >> 8 & 65535, what >> 24)
     if h[IS_DIRTY]:
         look(w)
