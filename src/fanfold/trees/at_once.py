@@ -44,11 +44,33 @@ _ROOM = 4096
 _LANE = 2**18
 
 
+class Probes(NamedTuple):
+    """Packets of the source: how many, when the first, from one to the next.
+
+    look_ps: the tree is not looked at before, which may leave ``changed_ps`` and ``n_reached``
+    of the run open.
+    """
+
+    n: int
+    at_ps: int
+    gap_ps: int
+    look_ps: int = r.UNSEEN
+
+    @property
+    def late_ps(self) -> int:
+        """When the last one is sent."""
+        return self.at_ps + (self.n - 1) * self.gap_ps
+
+
+NO_PROBES = Probes(0, 0, 0)
+
+
 class Joined(NamedTuple):
     """A run.
 
     reached_ps: when the last member was first reached, -1 where none was. n_reached: members.
-    changed_ps: of the last change of the tree. entries, shared_entries: by router with state.
+    changed_ps: of the last change of the tree, UNSEEN where it was not looked at. entries,
+    shared_entries: by router with state.
     n_events: that were worked off.
     """
 
@@ -92,7 +114,7 @@ def join_at_once(
     net: Net,
     machine: Machine,
     members: Sequence[int],
-    probes: tuple[int, int, int] = (0, 0, 0),
+    probes: Probes = NO_PROBES,
 ) -> Joined:
     """Let all members join at 0, and the source send, until nothing is left to happen.
 
@@ -112,14 +134,13 @@ def join_at_once(
     up = _attach(net, machine, np.array(members, np.int64), w.nodes)
     w.nodes[r.UP, : net.n_hosts] = 0
     w.nodes[r.UP, members] = 1
-    n_probes, probe_ps, _ = probes
-    w = _ask(w, net.reverse[up], probe_ps if n_probes else None)
+    w = _ask(w, net.reverse[up], probes.at_ps if probes.n else None)
     while run(w) == r.FULL:
         w = _enlarged(w)
     return _told(w, net)
 
 
-def _build(number: int, net: Net, machine: Machine, probes: tuple[int, int, int]) -> r.Loop:
+def _build(number: int, net: Net, machine: Machine, probes: Probes) -> r.Loop:
     settings = machine.settings
     h = np.zeros(r.N_SCALARS, np.int64)
     nodes = np.zeros((r.N_NODE_ROWS, net.n_nodes + 1), np.int64)
@@ -148,11 +169,12 @@ def _build(number: int, net: Net, machine: Machine, probes: tuple[int, int, int]
         (r.BYTES_IGMP, IGMP_BYTES),
         (r.BYTES_REGISTER, size_register),
         (r.IS_JOIN_SHARED, int(is_shared)),
-        (r.N_PROBES, probes[0]),
-        (r.GAP_PS, probes[2]),
-        (r.LATE_PS, probes[1] + (probes[0] - 1) * probes[2] if probes[0] else NEVER),
+        (r.N_PROBES, probes.n),
+        (r.GAP_PS, probes.gap_ps),
+        (r.LATE_PS, probes.late_ps if probes.n else NEVER),
+        (r.LOOK_PS, probes.look_ps),
         (r.REACHED_PS, -1),
-        (r.MARGIN, _margin(number, net, probes[0])),
+        (r.MARGIN, _margin(number, net, probes.n)),
     ):
         h[field] = value
     nodes[r.FIRST] = net.first_out

@@ -10,14 +10,16 @@ from typing import NamedTuple
 
 from fanfold.errors import ConfigError
 from fanfold.topo.net import Net
-from fanfold.trees.at_once import Joined, can_join_at_once, join_at_once
+from fanfold.trees.at_once import Joined, Probes, can_join_at_once, join_at_once
 from fanfold.trees.catalog import protocol_of
 from fanfold.trees.happenings import NOT_DONE, Happening
+from fanfold.trees.loop.rows import UNSEEN
 from fanfold.trees.machine import Machine
 from fanfold.trees.settings import TreeSettings
 from fanfold.trees.tree import Tree
 from fanfold.trees.tree_run import REPORT, TreeRun, build_tree, centre_of, check
 from fanfold.trees.world import World
+from fanfold.units import NEVER
 
 AT_ONCE_FROM = 2048
 """Members from which on the compiled loop is worth loading."""
@@ -133,12 +135,24 @@ def stand_at_once(
 def _probed_at_once(
     protocol: str, net: Net, machine: Machine, others: Sequence[int], at_ps: int
 ) -> Joined:
-    """As ``_probed``."""
+    """As ``_probed``.
+
+    Whether a run goes on changing is seen by looking late; it does so, in all likelihood, where
+    the run with fewer packets did.
+    """
     gap_ps = 2 * (machine.settings.install_ps + machine.settings.process_ps)
+    look_ps = NEVER
     for n in PROBES:
-        told = join_at_once(protocol, net, machine, others, (n, at_ps, gap_ps))
-        if told.changed_ps < at_ps + (n - 1) * gap_ps:
+        probes = Probes(n, at_ps, gap_ps)
+        probes = probes._replace(look_ps=min(look_ps, probes.late_ps))
+        told = join_at_once(protocol, net, machine, others, probes)
+        if told.changed_ps < probes.late_ps and (
+            told.changed_ps == UNSEEN or told.n_reached < len(others)
+        ):
+            told = join_at_once(protocol, net, machine, others, Probes(n, at_ps, gap_ps))
+        if told.changed_ps < probes.late_ps:
             return told
+        look_ps = told.changed_ps
     raise ConfigError("trees", f"{protocol} changes on and on", "delays that let it settle")
 
 

@@ -12,7 +12,7 @@ from fanfold.streams import stream
 from fanfold.topo.net import Net
 from fanfold.topo.nets import build_named_net
 from fanfold.trees import at_once, standing
-from fanfold.trees.at_once import NUMBER, can_join_at_once, join_at_once
+from fanfold.trees.at_once import NO_PROBES, NUMBER, Probes, can_join_at_once, join_at_once
 from fanfold.trees.catalog import CATALOG, protocol_of
 from fanfold.trees.machine import Machine
 from fanfold.trees.settings import TreeSettings
@@ -77,6 +77,13 @@ def test_loops_give_it_on_cables_that_differ(protocol, topology):
     both(protocol, net, 5, range(net.n_hosts), TreeSettings())
 
 
+@pytest.mark.parametrize("protocol", ["pim-sm", "pim-dm"])
+@pytest.mark.parametrize("n_probes", [(2, 20), (3, 5, 9, 40)])
+def test_loops_give_it_where_more_packets_are_sent_ahead(protocol, n_probes, monkeypatch):
+    monkeypatch.setattr(standing, "PROBES", n_probes)
+    both(protocol, build_named_net("torus:dims=3x3"), 0, range(9), TreeSettings())
+
+
 @by_every_protocol
 def test_loops_give_it_where_lanes_are_short(protocol, monkeypatch):
     monkeypatch.setattr(at_once, "_LANE", 4)
@@ -133,7 +140,7 @@ def test_events_and_memory_grow_as_links_do(protocol):
         world.machine = row.machine(world, 0, centre_of(net, row, settings))
         others = range(1, net.n_hosts)
         makes_state = row.machine.on_data is not Machine.on_data
-        probes = (8, 5 * 10**9, 2 * 10**9) if makes_state else (0, 0, 0)
+        probes = Probes(8, 5 * 10**9, 2 * 10**9) if makes_state else NO_PROBES
         join_at_once(protocol, net, world.machine, others, probes)
         tracemalloc.start()
         told = join_at_once(protocol, net, world.machine, others, probes)

@@ -15,6 +15,9 @@ FAR = 2**30
 N_KEYS = 3
 N_LANES = 4
 
+UNSEEN = -(2**62)
+"""In place of the time of the last change: it was before LOOK_PS."""
+
 # What run() ends with.
 DONE, FULL = 0, 1
 
@@ -90,6 +93,7 @@ PUT_REGISTER = 2 * N_KEYS
     IS_JOIN_SHARED,
     N_PROBES,
     GAP_PS,
+    LOOK_PS,  # changes of the tree before are not looked at
     LATE_PS,  # a tree that changes then or later is not the one that is looked for
     N_MESSAGES,
     N_BYTES,
@@ -120,7 +124,7 @@ PUT_REGISTER = 2 * N_KEYS
     LANE_N_2,
     LANE_N_3,
     N_SCALARS,
-) = range(58)
+) = range(59)
 
 # Of a node.
 (

@@ -2,6 +2,7 @@
 
 from fanfold.kernels.jit import kernel
 from fanfold.trees.loop.clockwork import (
+    FOREVER,
     IN_LOG,
     code,
     count,
@@ -59,6 +60,7 @@ from fanfold.trees.loop.rows import (
     LATE_PS,
     LOG_HEAD,
     LOG_TAIL,
+    LOOK_PS,
     M_INSTALL,
     M_JOIN_S,
     M_STOP,
@@ -90,6 +92,7 @@ from fanfold.trees.loop.rows import (
     SR,
     TABLE,
     TABLE_REGISTERS,
+    UNSEEN,
     Loop,
 )
 from fanfold.trees.loop.sr_p2mp import on_computed, on_leaf, on_segment
@@ -125,9 +128,8 @@ def run(w: Loop) -> int:
         found, now_ps = next_from(w)
         if found == NONE:
             break
-        if now_ps > h[NOW] and h[IS_DIRTY]:
-            look(w)
-            h[IS_DIRTY] = 0
+        if now_ps > h[NOW]:
+            see(w, now_ps)
             if h[CHANGED_PS] >= h[LATE_PS]:
                 return DONE
         h[NOW] = now_ps
@@ -137,10 +139,24 @@ def run(w: Loop) -> int:
         else:
             what = take(w, found)
             turn_to(w, what & 15, what >> 4 & 15, what >> 8 & 65535, what >> 24)
-    if h[IS_DIRTY]:
-        look(w)
-        h[IS_DIRTY] = 0
+    see(w, FOREVER)
     return DONE
+
+
+@kernel
+def see(w: Loop, next_ps: int) -> None:
+    """Look at what the instant made of the tree, if changes are looked at by then.
+
+    The first look at a tree that stood before says nothing of when it changed.
+    """
+    h = w.h
+    if h[NOW] >= h[LOOK_PS]:
+        if h[IS_DIRTY]:
+            look(w)
+    elif next_ps >= h[LOOK_PS]:
+        look(w)
+        h[CHANGED_PS] = UNSEEN
+    h[IS_DIRTY] = 0
 
 
 @kernel
