@@ -141,7 +141,7 @@ def _probed_at_once(
     the run with fewer packets did.
     """
     gap_ps = 2 * (machine.settings.install_ps + machine.settings.process_ps)
-    look_ps = NEVER
+    look_ps: int = NEVER
     for n in PROBES:
         probes = Probes(n, at_ps, gap_ps)
         probes = probes._replace(look_ps=min(look_ps, probes.late_ps))
