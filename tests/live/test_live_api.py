@@ -1,7 +1,9 @@
 """A program pushes to a lab of its own, from an import to the bytes on the other side."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -11,10 +13,17 @@ from fanfold.live.lab import Lab
 pytestmark = pytest.mark.live
 
 
+@pytest.fixture
+def state() -> Iterator[str]:
+    """A folder with a short path: a socket's has 107 bytes."""
+    with TemporaryDirectory(prefix="fanfold-") as folder:
+        yield folder
+
+
 def test_a_program_pushes_to_a_lab_of_its_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, state: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("FANFOLD_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("FANFOLD_STATE_DIR", state)
     (tmp_path / "model.bin").write_bytes(os.urandom(300_000))
     model = tmp_path / "model.bin"
     whole: set[str] = set()

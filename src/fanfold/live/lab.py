@@ -11,7 +11,7 @@ import shutil
 import signal
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,9 @@ from fanfold.topo.fabric import Fabric, load_fabric, save_fabric
 STOP_S = 5.0
 MAX_NAME = 60
 LOG = "lab.log"
+SUPERVISOR = "supervisor"
+MAX_DOOR_BYTES = 107
+"""Of the path of a Unix socket (sun_path has 108, and its end is a zero)."""
 
 RESTART_S = 30.0
 
@@ -138,6 +141,7 @@ class Lab:
             allowed = "a lab that is not up; `fanfold lab down` ends this one"
             raise ConfigError("--name", self.name, allowed)
         began = time.monotonic()
+        _check_doors(self.door(node) for node in (*fabric.by_name, SUPERVISOR))
         cleaned = self.down()
         self.doors.mkdir(parents=True, exist_ok=True)
         save_fabric(fabric, self.folder / "fabric.toml")
@@ -178,7 +182,7 @@ class Lab:
         if node not in self.fabric().by_name:
             raise ConfigError("node", node, ", ".join(self.fabric().by_name))
         request = {"do": "restart", "node": node}
-        answer = call(self.door("supervisor"), request, RESTART_S)
+        answer = call(self.door(SUPERVISOR), request, RESTART_S)
         if "error" in answer:
             raise EnvironmentLack(f"lab {self.name!r}: {node}: {answer['error']}")
         return answer
@@ -189,6 +193,14 @@ class Lab:
         fresh = self.folder / "lab.json.new"
         fresh.write_text(json.dumps(state, indent=1))
         fresh.replace(self.folder / "lab.json")
+
+
+def _check_doors(doors: Iterable[Path]) -> None:
+    """Refuse a state folder whose sockets no node could open."""
+    longest = max(doors, key=lambda path: len(os.fsencode(path)))
+    if len(os.fsencode(longest)) > MAX_DOOR_BYTES:
+        what = f"{longest}: a socket's path has at most {MAX_DOOR_BYTES} bytes"
+        raise EnvironmentLack(f"{what}; set {STATE} to a folder with a shorter path")
 
 
 def claim_range(prefix: int) -> int | None:

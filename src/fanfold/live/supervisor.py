@@ -19,7 +19,7 @@ from fanfold.live.birth import OK, PID, Say, hear, nobody, say_to
 from fanfold.live.birth import tell as tell_line
 from fanfold.live.control import Commands, open_local
 from fanfold.live.host import Host
-from fanfold.live.lab import Lab, end_all, is_alive, start_time
+from fanfold.live.lab import SUPERVISOR, Lab, end_all, is_alive, start_time
 from fanfold.live.warm import warm
 from fanfold.topo.fabric import Fabric
 
@@ -91,12 +91,12 @@ class _Supervisor:
             for i, node in enumerate(self.fabric.nodes):
                 say(f"starting {node.name}, {i + 1} of {n} nodes")
                 self._start(node.name, say)
-        except FanfoldError:
+            commands = Commands({"restart": self._restart}, self._poke)
+            close_door = open_local(self.lab.door(SUPERVISOR), commands)
+            self.lab.save(self.nodes)
+        except BaseException:  # whatever it is, no node lives on without this process
             self._stop_all()
             raise
-        commands = Commands({"restart": self._restart}, self._poke)
-        close_door = open_local(self.lab.door("supervisor"), commands)
-        self.lab.save(self.nodes)
         tell_line(self.tell, OK)
         os.close(self.tell)
         self.tell = os.open(os.devnull, os.O_WRONLY)
