@@ -28,6 +28,7 @@ PARTS = ("compare --topology fat-tree:k=4 --workload chakra:FOLDER",)
 """Not whole: FOLDER is the reader's own."""
 DEAR = (
     "compare --topology fat-tree:k=16",
+    "compare --topology fat-tree:k=8 --workload all_reduce",
     "study ",
     "report ",
     "gap",
