@@ -33,7 +33,7 @@ TOPOLOGIES = (
 )
 PROTOCOLS = tuple(row.name for row in CATALOG)
 INFRASTRUCTURE = {"catalog", "happenings", "machine", "paths", "settings", "tree", "tree_run"}
-INFRASTRUCTURE |= {"many", "standing", "tree_summary", "world"}
+INFRASTRUCTURE |= {"at_once", "many", "standing", "tree_summary", "world"}
 on_every_net = pytest.mark.parametrize("topology", TOPOLOGIES)
 by_every_protocol = pytest.mark.parametrize("protocol", PROTOCOLS)
 
