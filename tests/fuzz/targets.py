@@ -1,27 +1,35 @@
 """What the fuzzer feeds: a function for each target, any bytes in; assertions are the laws.
 
 Laws: nothing but a WireError leaves a codec; what decodes encodes to something that decodes to
-the same; no bytes upset a node, and every packet is planned, folded or counted.
+the same; no bytes upset a node, and every packet is planned, folded or counted; a ring brings
+what was put into it, and nothing from outside it.
 """
 
+from collections import deque
 from collections.abc import Callable
+from random import Random
 
 import numpy as np
 from hostile_packets import HostilePackets
 from kernel_nodes import BFIR, data, feedback, plain_node
 from naive import Word
+from ring_ends import Pair
 from vec_file import VECTORS, load
 
 from fanfold.errors import WireError
 from fanfold.kernels import collect as c
 from fanfold.kernels.frame import seal_inner
 from fanfold.kernels.mishap import build_mishaps, impair, release
+from fanfold.live import rings as r
+from fanfold.live import sock as s
 from fanfold.push import manifest
 from fanfold.wire import bitstring as bs
 from fanfold.wire.catalog import CATALOG
 from fanfold.wire.packet import parse
 
 MAX_PACKETS = 6
+MAX_STEPS = 256
+MAX_BLOCK = 65_000
 BIFT_ID = 0x10000
 OPEN = Word(BIFT_ID, 4, heard=0b110, done=0b10, rows={1: 0b100})
 
@@ -88,6 +96,51 @@ def nodes(octets: bytes) -> None:
             parse(word)  # what a node says, its neighbour understands
 
 
+def rings(octets: bytes) -> None:
+    """Two ends of a channel: blocks put and taken, sleep, and what no neighbour writes.
+
+    Four bytes a step: what, and how much. Blocks come in their order and whole; where somebody
+    wrote into the ring otherwise, they lie inside it, or the channel is over.
+    """
+    pair = Pair()
+    try:
+        _ring_steps(pair, octets)
+    finally:
+        pair.close()
+
+
+def _ring_steps(pair: Pair, octets: bytes) -> None:
+    io, sent, is_honest = pair.b.io, deque[bytes](), True
+    row = io.channels[0]
+    data, page, out = int(row["in_data"]), int(row["in_at"]), int(row["out_at"])
+    words = io.buf.view(np.uint64)
+    for k in range(0, min(len(octets), 4 * MAX_STEPS) - 3, 4):
+        what, how = octets[k], int.from_bytes(octets[k + 1 : k + 4], "little")
+        if what < 64:
+            block = bytes([k & 0xFF]) * (how % MAX_BLOCK + 1)
+            if pair.a.send(block, (how >> 12) + 1):
+                sent.append(block)
+        elif what < 192:
+            got = pair.b.next()
+            base, n = int(io.ints[s.BASE]), len(got or b"")
+            assert got is None or (data < base and base + n <= data + r.RING_BYTES)
+            if is_honest:
+                assert got == (sent.popleft() if sent else None)
+        elif what < 208:
+            assert r.lie_down(io) in (True, False)
+            r.rise(io)
+        else:
+            is_honest = False
+            at = data + (int(row["tail"]) + 64 * (how & 7)) % r.RING_BYTES
+            places = (page, page + r.ORIGIN_AT, page + r.ASLEEP_AT, out + r.TAIL_AT, at)
+            sign = -1 if how & 8 else 1
+            value = sign * (how >> 4) << (16 * (what >> 3 & 3))
+            words[places[what % 5] // 8] = value % (1 << 64)
+    if is_honest:
+        assert row["state"] == r.LIVE
+        assert io.ints[s.BROKEN] == 0
+
+
 def _collect() -> c.Collect:
     state = c.build_collect(2, 64, 2, 16)
     for f, flow in enumerate((6, 7)):
@@ -125,6 +178,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     "packets": packets,
     "manifests": manifests,
     "nodes": nodes,
+    "rings": rings,
 }
 
 
@@ -145,6 +199,15 @@ def seeds(target: str) -> list[bytes]:
             file = (2, "a", "", False, *shape, (one,), (), bytes(32), times[:8])
             tree = (2, "m", "x/m", True, *shape, (one,), (top, empty), bytes(32), times)
             return [manifest.encode(manifest.Manifest(*row)) for row in (file, tree)]
+        case "rings":
+            random = Random(1)
+            calm, rough = (0, 70, 200), (0, 70, 200, 208, 209, 210, 212, 216, 255)
+            steps = range(MAX_STEPS)
+            return [
+                b"".join(bytes([random.choice(kinds), *random.randbytes(3)]) for _ in steps)
+                for kinds in (calm, rough)
+                for _ in range(8)
+            ]
         case _:
             rows = []
             maker = HostilePackets(1, bsl=bs.bsl_of_bits(64), own=BFIR, top=3)
