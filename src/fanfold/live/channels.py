@@ -202,6 +202,7 @@ class Channels:
         channel["out_at"], channel["out_data"] = out
         channel["in_at"], channel["in_data"] = came
         channel["origin"] = channel["head"] = channel["tail"] = channel["held"] = 0
+        channel["owed"] = 0
         channel["conn"], channel["bell"] = offer.conn.fileno(), offer.bell
         ints = self._io.ints
         ints[s.CHANNELS] = max(int(ints[s.CHANNELS]), row + 1)

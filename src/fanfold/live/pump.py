@@ -37,7 +37,7 @@ from fanfold.live.exits import (
     send_packet,
     send_run,
 )
-from fanfold.live.rings import next_in, wait_for
+from fanfold.live.rings import next_in, ring_owed, wait_for
 from fanfold.live.sock import (
     BASE,
     DROPS_SEEN,
@@ -48,6 +48,7 @@ from fanfold.live.sock import (
     GSO_PKTS,
     HELD_DUE,
     NEXT,
+    LATER,
     PEER_ADDR,
     PORT,
     ROOM_CAME,
@@ -421,6 +422,16 @@ def serve(sock: Sock, node: Node, turns: int, until_ps: int) -> int:
         when = now(sock)
         if code == LOCAL or code == EVENTS or sock.ints[TAPPING] != 0 or when >= until_ps:
             return code
+    sock.ints[LATER] = 1
+    code = serve_on(sock, node, turns, until_ps)
+    sock.ints[LATER] = 0
+    ring_owed(sock)
+    return code
+
+
+@kernel
+def serve_on(sock: Sock, node: Node, turns: int, until_ps: int) -> int:
+    """``serve``, with neighbours that are to be woken at its end."""
         if sock.ints[ROOM_CAME] != 0:
             return code
         if code == BUSY:
@@ -429,6 +440,7 @@ def serve(sock: Sock, node: Node, turns: int, until_ps: int) -> int:
         until = min(until_ps, node.row[0]["next_ps"], sock.ints[HELD_DUE], report_ps)
         until = min(until, node.vats.clock[0])
         if until > when and wait_for(sock, until - when):
+            ring_owed(sock)
             return IDLE
         if report_ps <= now(sock):
             return IDLE

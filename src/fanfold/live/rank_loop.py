@@ -64,8 +64,19 @@ from fanfold.live.rank_words import (
     send_out,
     up_port,
 )
-from fanfold.live.rings import channel_to, commit, next_in, reserve, wait_for
-from fanfold.live.sock import BASE, HELD_DUE, PEER_ADDR, SEG, SEND_BYTES, Sock, came_at, now
+from fanfold.live.rings import channel_to, commit, next_in, reserve, ring_owed, wait_for
+from fanfold.live.sock import (
+    BASE,
+    BUF_BYTES,
+    HELD_DUE,
+    LATER,
+    PEER_ADDR,
+    SEG,
+    SEND_BYTES,
+    Sock,
+    came_at,
+    now,
+)
 
 DONE = 0
 LATE = 1
@@ -390,6 +401,16 @@ def serve_rank(sock: Sock, rank: RankState, mishaps: Mishaps, drops: I64, until_
         when = now(sock)
         for _ in range(64):
             drain(sock)
+    sock.ints[LATER] = 1
+    code = serve_on(sock, rank, mishaps, drops, until_ps)
+    sock.ints[LATER] = 0
+    ring_owed(sock)
+    return code
+
+
+@kernel
+def serve_on(sock: Sock, rank: RankState, mishaps: Mishaps, drops: I64, until_ps: int) -> int:
+    """``serve_rank``, with neighbours that are to be woken at its end."""
             n = next_rank_block(sock, rank, mishaps, drops, when)
             if n < 0:
                 break
@@ -410,3 +431,4 @@ def serve_rank(sock: Sock, rank: RankState, mishaps: Mishaps, drops: I64, until_
         wake = min(wake, probe_due(sock, rank, when), until_ps, sock.ints[HELD_DUE])
         if wake > when and wait_for(sock, wake - when):
             return WOKEN
+        ring_owed(sock)

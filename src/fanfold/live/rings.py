@@ -22,6 +22,7 @@ from fanfold.live.sock import (
     CHANNELS,
     CURSOR,
     FD,
+    LATER,
     PEER_ADDR,
     RUNS_IN,
     RUNS_OUT,
@@ -37,6 +38,8 @@ PAGE = 4096
 RING_BYTES = 4 << 20
 """A power of two, and more than a window of a group has under way."""
 CHANNEL_BYTES = 2 * (PAGE + RING_BYTES)
+BELL_BYTES = 128 << 10
+"""A neighbour that sleeps is woken for so much, or when this process has nothing else to do."""
 LINE = 64
 MOST_BYTES = 1 << 16
 """Of a block."""
@@ -174,11 +177,29 @@ def commit(sock: Sock, c: int, n: int, seg: int) -> None:
     row["head"] += entry_bytes(n)
     store_word(place(sock, row["out_at"] + HEAD_AT), row["head"])
     sock.ints[RUNS_OUT] += 1
+    row["owed"] += n
+    if sock.ints[LATER] == 0 or row["owed"] >= BELL_BYTES:
+        ring_bell(sock, c)
+
+
+@kernel
+def ring_bell(sock: Sock, c: int) -> None:
+    """Wake the neighbour, if it sleeps."""
+    row = sock.channels[c]
+    row["owed"] = 0
     fence()  # either it is seen asleep here, or it sees the block before it sleeps
     if load_word(place(sock, row["out_at"] + ASLEEP_AT)) != 0:
         store_word(place(sock, row["out_at"] + ASLEEP_AT), 0)
         sock.bell[0] = 1
         write_fd(row["bell"], np.uint64(sock.bell.ctypes.data), 8)
+
+
+@kernel
+def ring_owed(sock: Sock) -> None:
+    """Wake all neighbours that were not woken yet for what was written to them."""
+    for c in range(sock.ints[CHANNELS]):
+        if sock.channels[c]["owed"] != 0:
+            ring_bell(sock, c)
 
 
 @kernel
@@ -298,6 +319,7 @@ def wait_for(sock: Sock, time_ps: int) -> bool:
     n_polls = 2
     has_channels = sock.ints[CHANNELS] > 0
     if has_channels:
+        ring_owed(sock)
         if has_dead(sock):
             return True
         if not lie_down(sock):

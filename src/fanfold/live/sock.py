@@ -56,7 +56,8 @@ BELL_FD = 22  # eventfd that neighbours write to
 RUNS_IN = 23  # blocks that came by rings,
 RUNS_OUT = 24  # that left by them,
 BROKEN = 25  # and rings that held what no neighbour writes
-N_INTS = 26
+LATER = 26  # 1: the loop wakes neighbours when it has done what it can
+N_INTS = 27
 
 EXIT_ROW = np.dtype(
     [
@@ -87,6 +88,7 @@ CHANNEL_ROW = np.dtype(
         ("head", np.int64),  # bytes ever written,
         ("tail", np.int64),  # and read
         ("held", np.int64),  # bytes of the block in hand
+        ("owed", np.int64),  # bytes written since the neighbour was woken last
         ("conn", np.int64),  # Unix socket to the neighbour: it lives
         ("bell", np.int64),  # eventfd that wakes it
     ]

@@ -9,71 +9,24 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from ring_ends import ADDR, Pair
 
 from fanfold.live import channels as ch
 from fanfold.live import rings as r
 from fanfold.live import sock as s
-from fanfold.live.ports import build_sock, open_socket
 from fanfold.streams import stream
 from fanfold.units import PS_PER_SECOND
-from fanfold.wire.inner import address_of
 
 FDS = Path("/proc/self/fd")
-HERE = "127.0.0.1"
-ADDR = address_of(HERE)
 SIZE = 1000
 BIG = 65_000
-
-
-class End:
-    """One process's side: a socket that hears nothing, and room for channels."""
-
-    def __init__(self, n_channels: int = 2) -> None:
-        self.sock = open_socket(HERE, 0, "test")
-        self.io = build_sock(self.sock, 2, n_channels=n_channels)
-        self.io.ints[s.WAKE_FD] = self.sock.fileno()
-        self.channels = ch.Channels(self.io)
-
-    def close(self) -> None:
-        self.channels.close()
-        self.sock.close()
-
-    def send(self, data: bytes, seg: int, c: int = 0) -> bool:
-        self.io.out[: len(data)] = np.frombuffer(data, np.uint8)
-        self.io.iov_out[0], self.io.iov_out[1] = self.io.out.ctypes.data, len(data)
-        return bool(r.put(self.io, c, 1, seg))
-
-    def next(self) -> bytes | None:
-        n = r.next_in(self.io)
-        at = int(self.io.ints[s.BASE])
-        return None if n < 0 else self.io.buf[at : at + n].tobytes()
-
-
-class Pair:
-    """Two ends with a channel between them, as a door would have it."""
-
-    def __init__(self) -> None:
-        self.a, self.b = End(), End()
-        one, two = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        one.setblocking(False)
-        two.setblocking(False)
-        memory, bell = ch.make_memory(), os.dup(self.b.channels.bell)
-        made = ch.Offer(one, os.dup(memory), bell, ADDR, 7, is_ours=True)
-        assert self.a.channels.take(made, 1)
-        got = ch.Offer(two, memory, os.dup(self.a.channels.bell), ADDR, 9, is_ours=False)
-        assert self.b.channels.take(got, 1)
-
-    def page_of(self, end: End) -> int:
-        """Where in its memory is the ring that an end reads."""
-        return int(end.io.channels[0]["in_at"])
 
 
 @pytest.fixture
 def pair() -> Iterator[Pair]:
     made = Pair()
     yield made
-    made.a.close()
-    made.b.close()
+    made.close()
 
 
 def test_blocks_come_as_they_were_put_both_ways(pair: Pair) -> None:
@@ -180,8 +133,7 @@ def test_any_bytes_in_a_ring_give_blocks_inside_it_or_none() -> None:
             assert at < base <= base + n <= at + r.RING_BYTES
             n_blocks += 1
         n_broken += int(channel["state"] == r.DEAD)
-        pair.a.close()
-        pair.b.close()
+        pair.close()
     assert n_blocks > 20
     assert n_broken > 100
 
@@ -298,3 +250,35 @@ def test_one_channel_to_each_neighbour_and_a_new_one_when_it_ends(pair: Pair) ->
     assert pair.b.channels.find(ADDR, 9) == 1
     one.close()
     two.close()
+
+
+def test_who_sleeps_is_woken_for_much_or_at_the_end_of_a_turn(pair: Pair) -> None:
+    """A writer in its loop does not wake a neighbour for each block."""
+
+    def is_rung() -> bool:
+        try:
+            return os.eventfd_read(pair.b.channels.bell) > 0
+        except BlockingIOError:
+            return False
+
+    pair.a.io.ints[s.LATER] = 1
+    assert r.lie_down(pair.b.io)
+    n = -(-r.BELL_BYTES // BIG)
+    for _ in range(n - 1):
+        assert pair.a.send(bytes(BIG), SIZE)
+        assert not is_rung()
+    assert pair.a.send(bytes(BIG), SIZE)
+    assert is_rung()
+    while pair.b.next() is not None:
+        continue
+    assert r.lie_down(pair.b.io)
+    assert pair.a.send(bytes(SIZE), SIZE)
+    assert not is_rung()
+    r.ring_owed(pair.a.io)
+    assert is_rung()
+    while pair.b.next() is not None:
+        continue
+    assert r.lie_down(pair.b.io)
+    assert pair.a.send(bytes(SIZE), SIZE)
+    r.wait_for(pair.a.io, 1)  # it has nothing else to do
+    assert is_rung()
