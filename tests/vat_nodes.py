@@ -12,7 +12,7 @@ from fanfold.kernels import vat as v
 from fanfold.kernels.absorb import fold_at
 from fanfold.kernels.codes import CLASS_FOLD
 from fanfold.kernels.forward import plan_pass
-from fanfold.kernels.frame import seal_inner
+from fanfold.kernels.frame import seal_bare, seal_inner
 from fanfold.kernels.replicate import replicate
 from fanfold.kernels.tables import build_unchecked
 from fanfold.kernels.vat_packet import expire_arrays, take_fold
@@ -197,6 +197,7 @@ class VatNode(KernelNode):
             self.vats,
             self.counters.drops,
             self.plan.scratch,
+            False,
         )
         return self.done(buf)
 
@@ -211,6 +212,8 @@ class VatNode(KernelNode):
         vats = self.vats
         for n in range(int(vats.n_todo[0])):
             what, which, port, size = vats.todo[n].tolist()
+            if what in (v.DO_UP, v.DO_RESULT):
+                seal_bare(vats.room[which], 0, size, size, self.n_words)
             if what == v.DO_PASS:
                 out.append((port, buf[which : which + size].tobytes()))
             elif what == v.DO_UP:

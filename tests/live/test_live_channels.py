@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +11,10 @@ from live_group import Group
 from live_site import LiveLab, Site
 
 from fanfold.kernels.jit import JIT
+from fanfold.live.capture import read_raw
 from fanfold.topo.fabric import load_fabric
+from fanfold.wire.fold import Fold
+from fanfold.wire.packet import parse
 
 pytestmark = [
     pytest.mark.live,
@@ -23,6 +27,8 @@ TOTAL = 10.0
 WITHIN_S = 15.0
 OFFERS = 2
 """Ranks at leaf1."""
+LEAST_ARRAYS = 100
+"""That a BFR has on one of its links in a sum of SIZE."""
 
 
 @contextmanager
@@ -80,6 +86,22 @@ def test_arrays_pass_by_rings_on_every_link(world: tuple[LiveLab, Group]) -> Non
         assert now["blocks_in"] - was["blocks_in"] > 20
         assert now["blocks_out"] - was["blocks_out"] > 20
     assert rings(lab, "h1") == {"channels": 0, "blocks_in": 0, "blocks_out": 0, "broken": 0}
+
+
+def test_what_is_captured_has_the_checksums_that_rings_do_without(
+    world: tuple[LiveLab, Group], tmp_path: Path
+) -> None:
+    lab, group = world
+    sum_until(lab, group, OFFERS + 1)
+    paths = {node: tmp_path / f"{node}.tap" for node in ("leaf1", "leaf2", "spine1")}
+    for node, path in paths.items():
+        assert lab.ask(node, do="capture", path=str(path))["ok"]
+    end_sum(begin_sum(group))
+    for node, path in paths.items():
+        lab.ask(node, do="capture")
+        packets = [parse(record.packet) for record in read_raw(path)[2]]
+        arrays = [p for p in packets if isinstance(p.message, Fold) and p.payload]
+        assert len(arrays) > LEAST_ARRAYS
 
 
 def test_a_bfr_that_is_killed_in_the_midst_has_channels_again(

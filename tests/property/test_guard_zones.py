@@ -188,6 +188,7 @@ def pass_of(node: Guarded, buf: np.ndarray, n: int, port: int, now: int) -> None
             vats,
             drops,
             plan.scratch,
+            bool(now & 1),
         )
         small_is_whole(node)
         headers_of_results(node)

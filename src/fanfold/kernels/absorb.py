@@ -4,7 +4,7 @@
 """
 
 from fanfold.kernels.codes import DROP_TTL_EXPIRED, DROP_TURNED_BACK
-from fanfold.kernels.frame import seal_inner
+from fanfold.kernels.frame import frame_inner
 from fanfold.kernels.jit import i64, kernel
 from fanfold.kernels.late import (
     be_patient,
@@ -373,7 +373,7 @@ def send_slot(vats: Vats, s: int, node: Rows, now_ps: int, n_words: int) -> None
     """Note the array of a slot for sending: up, or at the root down to all."""
     slot = vats.slots[s]
     row = vats.rows[slot["vat"]]
-    seal_slot(vats, s, node, n_words)
+    finish_slot(vats, s, node, n_words)
     if row["is_root"] != 0:
         send_result(vats, s, vats.a_bm[slot["vat"]], n_words, now_ps)
         return
@@ -414,7 +414,7 @@ def set_retry(packet: U8, n_words: int, size: int) -> None:
     fan = fold_at(n_words)
     if packet[fan + 2] & FLAG_RETRY == 0:
         packet[fan + 2] |= FLAG_RETRY
-        seal_inner(packet, 0, size, n_words)
+        frame_inner(packet, 0, size, n_words)
 
 
 @kernel
@@ -428,8 +428,11 @@ def packet_bytes(vats: Vats, s: int, n_words: int) -> int:
 
 
 @kernel
-def seal_slot(vats: Vats, s: int, node: Rows, n_words: int) -> None:
-    """Finish the headers of the packet in a slot: P-BM, flags, exponent, checksum."""
+def finish_slot(vats: Vats, s: int, node: Rows, n_words: int) -> None:
+    """Finish the headers of the packet in a slot: P-BM, flags, exponent. It stays bare.
+
+    The driver writes its checksum where it leaves by a socket.
+    """
     slot, packet = vats.slots[s], vats.room[s]
     fan = fold_at(n_words)
     row = vats.rows[slot["vat"]]
@@ -445,7 +448,7 @@ def seal_slot(vats: Vats, s: int, node: Rows, n_words: int) -> None:
         end = packet_bytes(vats, s, n_words) - 8 * n_words
         write_bits(packet, end, n_words, vats.words[s, HEARD_BM])
     readdress(packet, 0, kind, node, n_words)
-    seal_inner(packet, 0, packet_bytes(vats, s, n_words), n_words)
+    frame_inner(packet, 0, packet_bytes(vats, s, n_words), n_words)
 
 
 @kernel

@@ -94,26 +94,54 @@ def classify(buf: U8, at: int, n: int, n_words: int) -> int:
 
 
 @kernel
-def is_inner_sound(buf: U8, at: int, n: int, n_words: int) -> bool:
-    """Inner IPv4 and UDP are as docs/wire/bier-udp.md section 4 says, checksums included."""
+def is_framed(buf: U8, at: int, n: int, n_words: int) -> bool:
+    """Inner IPv4 and lengths are as docs/wire/bier-udp.md section 4 says; UDP is not summed."""
     ip = at + BITS_AT + 8 * n_words
     udp = ip + IP_BYTES
     length = n - (udp - at)
     if length < UDP_BYTES or read_u16(buf, udp + 4) != length:
         return False
-    if read_u16(buf, ip + 2) != length + IP_BYTES or read_u16(buf, udp + 6) == 0:
+    if read_u16(buf, ip + 2) != length + IP_BYTES or read_u16(buf, ip + 6) != DONT_FRAGMENT:
         return False
-    if buf[ip] != 0x45 or buf[ip + 9] != IP_UDP or read_u16(buf, ip + 6) != DONT_FRAGMENT:
+    if buf[ip] != 0x45 or buf[ip + 9] != IP_UDP:
         return False
-    if sum_octets(buf, ip, IP_BYTES) != 0xFFFF:  # RFC 791 section 3.1
-        return False
-    total = sum_octets(buf, ip + 12, 8) + IP_UDP + length + sum_octets(buf, udp, length)
-    return fold_sum(total) == 0xFFFF
+    return sum_octets(buf, ip, IP_BYTES) == 0xFFFF  # RFC 791 section 3.1
 
 
 @kernel
-def seal_inner(buf: U8, at: int, n: int, n_words: int) -> None:
-    """Write inner lengths, IPv4 header checksum and UDP checksum of a finished packet."""
+def is_bare(buf: U8, at: int, n_words: int) -> bool:
+    """The UDP checksum says "not computed" (RFC 768)."""
+    return read_u16(buf, at + BITS_AT + 8 * n_words + IP_BYTES + 6) == 0
+
+
+@kernel
+def is_inner_sound(buf: U8, at: int, n: int, n_words: int) -> bool:
+    """Inner IPv4 and UDP are as docs/wire/bier-udp.md section 4 says, checksums included."""
+    return is_sound_from(buf, at, n, n_words, False)
+
+
+@kernel
+def is_sound_from(buf: U8, at: int, n: int, n_words: int, is_near: bool) -> bool:
+    """``is_inner_sound``; what came through memory of this machine may be bare."""
+    if not is_framed(buf, at, n, n_words):
+        return False
+    if is_bare(buf, at, n_words):
+        return is_near
+    ip = at + BITS_AT + 8 * n_words
+    udp = ip + IP_BYTES
+    return udp_sum(buf, ip, udp, n - (udp - at)) == 0xFFFF
+
+
+@kernel
+def udp_sum(buf: U8, ip: int, udp: int, length: int) -> int:
+    """Sum of the pseudo header and of UDP's ``length`` bytes, folded (RFC 768)."""
+    total = sum_octets(buf, ip + 12, 8) + IP_UDP + length + sum_octets(buf, udp, length)
+    return fold_sum(total)
+
+
+@kernel
+def frame_inner(buf: U8, at: int, n: int, n_words: int) -> None:
+    """Write inner lengths and IPv4 header checksum of a finished packet, and leave it bare."""
     ip = at + BITS_AT + 8 * n_words
     udp = ip + IP_BYTES
     length = n - (udp - at)
@@ -128,12 +156,29 @@ def seal_inner(buf: U8, at: int, n: int, n_words: int) -> None:
     buf[udp + 5] = length & 0xFF
     buf[udp + 6] = 0
     buf[udp + 7] = 0
-    total = sum_octets(buf, ip + 12, 8) + IP_UDP + length + sum_octets(buf, udp, length)
-    checksum = 0xFFFF - fold_sum(total)
+
+
+@kernel
+def seal_inner(buf: U8, at: int, n: int, n_words: int) -> None:
+    """Write inner lengths, IPv4 header checksum and UDP checksum of a finished packet."""
+    frame_inner(buf, at, n, n_words)
+    ip = at + BITS_AT + 8 * n_words
+    udp = ip + IP_BYTES
+    checksum = 0xFFFF - udp_sum(buf, ip, udp, n - (udp - at))
     if checksum == 0:
         checksum = 0xFFFF  # RFC 768: zero means "not computed"
     buf[udp + 6] = checksum >> 8
     buf[udp + 7] = checksum & 0xFF
+
+
+@kernel
+def seal_bare(buf: U8, at: int, n: int, seg: int, n_words: int) -> None:
+    """Seal what is bare of a block of FOLD packets: it leaves this machine's memory."""
+    end = at + n
+    while at < end:
+        if is_bare(buf, at, n_words):
+            seal_inner(buf, at, min(seg, end - at), n_words)
+        at += seg
 
 
 @kernel

@@ -27,7 +27,7 @@ from fanfold.kernels.absorb import (
 )
 from fanfold.kernels.codes import DROP_BAD_CHECKSUM, DROP_BAD_FOLD, DROP_TTL_EXPIRED
 from fanfold.kernels.fold_source import check_fold
-from fanfold.kernels.frame import is_inner_sound, seal_inner
+from fanfold.kernels.frame import is_sound_from, seal_inner
 from fanfold.kernels.jit import i64, kernel
 from fanfold.kernels.late import wait_of
 from fanfold.kernels.layout import BITS_AT, FOLD_BYTES, KIND_SPREAD
@@ -83,14 +83,16 @@ def take_fold(
     vats: Vats,
     drops: I64,
     scratch: U64,
+    is_near: bool,
 ) -> None:
     """Take in one FOLD packet that is not a result.
 
     Args:
         buf, at, size: the packet; a HEARD is changed. n_words: of its BitString. port: where it
             came from. node, bifts, ports: this BFR. vats, drops: updated. scratch: (2, W).
+            is_near: it came through memory of this machine, and may be bare.
     """
-    if not is_inner_sound(buf, at, size, n_words):
+    if not is_sound_from(buf, at, size, n_words, is_near):
         drops[DROP_BAD_CHECKSUM] += 1
         return
     fan = at + fold_at(n_words)

@@ -20,8 +20,8 @@ from fanfold.kernels.codes import (
     DROP_NULL_NBR,
     DROP_TURNED_BACK,
 )
-from fanfold.kernels.frame import seal_inner
-from fanfold.kernels.jit import kernel
+from fanfold.kernels.frame import check_bier, classify, seal_bare, seal_inner
+from fanfold.kernels.jit import i64, kernel
 from fanfold.kernels.layout import BIER_PORT, BITS_AT, FOLD_BYTES, IP_BYTES
 from fanfold.kernels.octets import ZERO, copy_octets, read_u16, read_u32, write_bits
 from fanfold.kernels.replicate import bit, replicate
@@ -42,9 +42,11 @@ from fanfold.kernels.vat_packet import expire_arrays, take_fold
 from fanfold.live.exits import FULL, KEPT, aim, count_sent, send_iov
 from fanfold.live.rings import channel_to, put
 from fanfold.live.sock import (
+    BUF_BYTES,
     END,
     GSO,
     GSO_PKTS,
+    NEXT,
     PORT,
     SEG,
     SEND_BYTES,
@@ -68,7 +70,7 @@ def fold_pass(
     vats: Vats,
 ) -> None:
     """Take in the FOLD packets of the pass in hand, and send what they set off."""
-    seg = sock.ints[SEG]
+    seg, is_near = sock.ints[SEG], first >= BUF_BYTES
     for i in range(plan.n[0]):
         k = plan.pkt[0, i]
         if plan.kind[k] != CLASS_FOLD:
@@ -87,6 +89,7 @@ def fold_pass(
             vats,
             counters.drops,
             plan.scratch,
+            is_near,
         )
         if not has_room(vats):
             send_todo(sock, bifts, ports, counters, plan, vats)
@@ -173,26 +176,39 @@ def send_straight(
     sock: Sock, i: int, j: int, ports: Ports, counters: Counters, vats: Vats
 ) -> None:
     """Send arrays of slots, or packets of the block in hand, out of one port."""
-    base = np.uint64(sock.buf.ctypes.data)
+    port, size = vats.todo[i, 2], vats.todo[i, 3]
+    if sock.ints[TAPPING] != 0:
+        seal_straight(sock, i, j, vats)
+        for k in range(i, j):
+            tap_one(sock, vats, k, ports)
     for k in range(i, j):
-        which = vats.todo[k, 1]
+        base, which = np.uint64(sock.buf.ctypes.data), vats.todo[k, 1]
         if vats.todo[k, 0] == DO_UP:
-            base = np.uint64(vats.room[which].ctypes.data)
-            which = 0
+            base, which = np.uint64(vats.room[which].ctypes.data), 0
         sock.iov_out[2 * (k - i)] = base + np.uint64(which)
-        sock.iov_out[2 * (k - i) + 1] = np.uint64(vats.todo[k, 3])
-        tap_one(sock, vats, k, ports)
-    send_many(sock, j - i, vats.todo[i, 3], vats.todo[i, 2], BIER_PORT, ports, counters)
+        sock.iov_out[2 * (k - i) + 1] = np.uint64(size)
+    if not put_many(sock, j - i, size, port, BIER_PORT, counters):
+        seal_straight(sock, i, j, vats)
+        send_many(sock, j - i, size, port, BIER_PORT, ports, counters)
     for k in range(i, j):
         if vats.todo[k, 0] == DO_UP and vats.slots[vats.todo[k, 1]]["state"] == OPEN:
             flush_slot(vats, vats.todo[k, 1])
 
 
 @kernel
+def seal_straight(sock: Sock, i: int, j: int, vats: Vats) -> None:
+    """Write checksums of what goes straight on and has none."""
+    for k in range(i, j):
+        which, size = vats.todo[k, 1], vats.todo[k, 3]
+        if vats.todo[k, 0] == DO_UP:
+            seal_bare(vats.room[which], 0, size, size, words_of(vats.room[which], 0))
+        else:
+            seal_bare(sock.buf, which, size, size, words_of(sock.buf, which))
+
+
+@kernel
 def tap_one(sock: Sock, vats: Vats, k: int, ports: Ports) -> None:
     """Capture a packet that goes straight on."""
-    if sock.ints[TAPPING] == 0:
-        return
     which, port, size = vats.todo[k, 1], vats.todo[k, 2], vats.todo[k, 3]
     addr = ports.addr[port]
     if vats.todo[k, 0] == DO_UP:
@@ -202,15 +218,24 @@ def tap_one(sock: Sock, vats: Vats, k: int, ports: Ports) -> None:
 
 
 @kernel
+def put_many(sock: Sock, n: int, size: int, port: int, dport: int, counters: Counters) -> bool:
+    """Put ``n`` packets, one to an entry of ``iov_out``, into a neighbour's ring; count them.
+
+    False where none takes them.
+    """
+    c = channel_to(sock, port, dport)
+    if c < 0 or not put(sock, c, n, size):
+        return False
+    for _ in range(n):
+        count_sent(counters, port, CLASS_FOLD, -1, size)
+    return True
+
+
+@kernel
 def send_many(
     sock: Sock, n: int, size: int, port: int, dport: int, ports: Ports, counters: Counters
 ) -> None:
-    """Send ``n`` packets of ``size`` bytes, one to an entry of ``iov_out``, and count them."""
-    c = channel_to(sock, port, dport)
-    if c >= 0 and put(sock, c, n, size):
-        for _ in range(n):
-            count_sent(counters, port, CLASS_FOLD, -1, size)
-        return
+    """Send ``n`` sealed packets of ``size`` bytes, one an entry of ``iov_out``; count them."""
     aim(sock, ports.addr[port], dport)
     if sock.ints[GSO] != 0:
         code = send_iov(sock, port, n, n, size)
@@ -231,7 +256,7 @@ def send_small(
     sock: Sock, packet: U8, size: int, port: int, ports: Ports, counters: Counters
 ) -> None:
     """Send one packet without an array out of a port, to the group's port at a host."""
-    n_words = words_of(packet)
+    n_words = words_of(packet, 0)
     dport = BIER_PORT
     if ports.bfr_id[port] != 0:
         dport = group_port(packet, n_words)
@@ -242,13 +267,14 @@ def send_small(
     sock.iov_out[1] = np.uint64(size)
     if sock.ints[TAPPING] != 0:
         tap_packets(sock, packet, 0, size, size, port, TAP_OUT, dport, ports.addr[port])
-    send_many(sock, 1, size, port, dport, ports, counters)
+    if not put_many(sock, 1, size, port, dport, counters):
+        send_many(sock, 1, size, port, dport, ports, counters)
 
 
 @kernel
-def words_of(packet: U8) -> int:
-    """Words of a packet's BitString; its BIFT-id was found sound before."""
-    bsl = packet[0] >> 4
+def words_of(packet: U8, at: int) -> int:
+    """Words of the BitString of the packet at ``at``; its BIFT-id was found sound before."""
+    bsl = i64(packet[at]) >> 4
     return 1 << (bsl - 1)
 
 
@@ -288,7 +314,7 @@ def fan_small(
 ) -> None:
     """Fan one packet without an array out."""
     packet, size = vats.small[i], vats.todo[i, 3]
-    n_words = words_of(packet)
+    n_words = words_of(packet, 0)
     for w in range(n_words):
         plan.scratch[0, w] = vats.todo_bits[i, w]
     for c in range(fan_copies(packet, n_words, bifts, plan)):
@@ -316,7 +342,7 @@ def fan_results(
     """Fan results ``i`` to ``j`` out: arrays to whom they are meant for, to others headers."""
     s = vats.todo[i, 1]
     packet = vats.room[s]
-    n_words = words_of(packet)
+    n_words = words_of(packet, 0)
     fan = fold_at(n_words)
     scope, only = packet[fan + 18], read_u16(packet, fan + 16)
     if vats.slots[s]["n_bytes"] == 0:
@@ -349,7 +375,7 @@ def fan_part(
     vats: Vats,
 ) -> None:
     """Fan results out to ``plan.scratch[0]``; part 1: their headers only."""
-    n_words = words_of(vats.room[vats.todo[i, 1]])
+    n_words = words_of(vats.room[vats.todo[i, 1]], 0)
     head = fold_at(n_words) + FOLD_BYTES
     size = vats.todo[i, 3]
     if part == 1:
@@ -383,10 +409,22 @@ def fan_part(
             sock.iov_out[2 * (k - i)] = np.uint64(packet.ctypes.data) + np.uint64(at)
             sock.iov_out[2 * (k - i) + 1] = np.uint64(size)
             if sock.ints[TAPPING] != 0:
+                seal_bare(packet, at, size, size, n_words)
                 tap_packets(
                     sock, packet, at, size, size, port, TAP_OUT, dport, ports.addr[port]
                 )
-        send_many(sock, j - i, size, port, dport, ports, counters)
+        if not put_many(sock, j - i, size, port, dport, counters):
+            if part == 0:
+                seal_results(i, j, size, vats)
+            send_many(sock, j - i, size, port, dport, ports, counters)
+
+
+@kernel
+def seal_results(i: int, j: int, size: int, vats: Vats) -> None:
+    """Write checksums of results that have none."""
+    for k in range(i, j):
+        packet = vats.room[vats.todo[k, 1]]
+        seal_bare(packet, 0, size, size, words_of(packet, 0))
 
 
 @kernel
@@ -399,3 +437,27 @@ def write_empty(
     copy_octets(out, at + head - n_bits, packet, size - n_bits, n_bits)
     out[at + fan + 2] |= FLAG_EMPTY
     seal_inner(out, at, head, n_words)
+
+
+@kernel
+def seal_run(
+    buf: U8, first: int, seg: int, n: int, port: int, lo: int, hi: int, plan: Plan
+) -> None:
+    """Write checksums of arrays from a neighbour's memory that go on by a socket."""
+    for i in range(lo, hi):
+        k = plan.pkt[port, i]
+        at = first + k * seg
+        if plan.kind[k] == CLASS_FOLD:
+            seal_bare(buf, at, min(seg, n - at), seg, plan.words[k])
+
+
+@kernel
+def seal_came(sock: Sock, bifts: Bifts) -> None:
+    """Write checksums of the arrays of a block from a neighbour's memory: it is captured."""
+    at, seg, end = sock.ints[NEXT], sock.ints[SEG], sock.ints[END]
+    while at < end:
+        size = min(seg, end - at)
+        t = check_bier(sock.buf, at, size, bifts.ids, bifts.n_words)
+        if t >= 0 and classify(sock.buf, at, size, bifts.n_words[t]) == CLASS_FOLD:
+            seal_bare(sock.buf, at, size, size, bifts.n_words[t])
+        at += seg

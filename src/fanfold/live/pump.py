@@ -27,7 +27,7 @@ from fanfold.kernels.slots import expire
 from fanfold.kernels.state import U8, Counters, Fold, Plan, Ports, Rows
 from fanfold.kernels.tables import Bifts
 from fanfold.kernels.vat import Vats
-from fanfold.live.arrays import end_arrays, fold_pass
+from fanfold.live.arrays import end_arrays, fold_pass, seal_came, seal_run
 from fanfold.live.exits import (
     aim,
     count_sent,
@@ -40,6 +40,7 @@ from fanfold.live.exits import (
 from fanfold.live.rings import next_in, ring_owed, wait_for
 from fanfold.live.sock import (
     BASE,
+    BUF_BYTES,
     DROPS_SEEN,
     EMPTY_PS,
     END,
@@ -47,8 +48,8 @@ from fanfold.live.sock import (
     FIRST,
     GSO_PKTS,
     HELD_DUE,
-    NEXT,
     LATER,
+    NEXT,
     PEER_ADDR,
     PORT,
     ROOM_CAME,
@@ -168,6 +169,8 @@ def send_plan(sock: Sock, buf: U8, first: int, seg: int, n: int, node: Node) -> 
             if sock.ints[TAPPING] != 0:
                 tap_sent(sock, buf, first, seg, n, port, lo, hi, node)
             if not put_run(sock, buf, port, lo, hi, first, seg, n, plan, node.counters):
+                if first >= BUF_BYTES:
+                    seal_run(buf, first, seg, n, port, lo, hi, plan)
                 aim(sock, node.ports.addr[port], plan.dport[port, lo])
                 send_run(sock, buf, port, lo, hi, first, seg, n, plan, node.counters)
             lo = hi
@@ -256,6 +259,8 @@ def next_block(sock: Sock, node: Node, when: int) -> bool:
         if node.mishaps.n_held[0] > 0:
             ints[HELD_DUE] = min(ints[HELD_DUE], when)
     if sock.ints[TAPPING] != 0 and ints[END] > ints[NEXT]:
+        if ints[NEXT] >= BUF_BYTES:
+            seal_came(sock, node.bifts)
         tap_packets(
             sock,
             sock.buf,
@@ -417,11 +422,6 @@ def serve(sock: Sock, node: Node, turns: int, until_ps: int) -> int:
         LOCAL, EVENTS or BUSY as ``pump``; IDLE at ``until_ps``, when gaps are to be reported,
         when the wake-up descriptor is readable or a signal came.
     """
-    while True:
-        code = pump(sock, node, turns)
-        when = now(sock)
-        if code == LOCAL or code == EVENTS or sock.ints[TAPPING] != 0 or when >= until_ps:
-            return code
     sock.ints[LATER] = 1
     code = serve_on(sock, node, turns, until_ps)
     sock.ints[LATER] = 0
@@ -432,15 +432,20 @@ def serve(sock: Sock, node: Node, turns: int, until_ps: int) -> int:
 @kernel
 def serve_on(sock: Sock, node: Node, turns: int, until_ps: int) -> int:
     """``serve``, with neighbours that are to be woken at its end."""
+    while True:
+        code = pump(sock, node, turns)
+        when = now(sock)
+        if code == LOCAL or code == EVENTS or sock.ints[TAPPING] != 0 or when >= until_ps:
+            return code
         if sock.ints[ROOM_CAME] != 0:
             return code
         if code == BUSY:
+            ring_owed(sock)
             continue
         report_ps = next_report(node.collect)
         until = min(until_ps, node.row[0]["next_ps"], sock.ints[HELD_DUE], report_ps)
         until = min(until, node.vats.clock[0])
         if until > when and wait_for(sock, until - when):
-            ring_owed(sock)
             return IDLE
         if report_ps <= now(sock):
             return IDLE

@@ -21,7 +21,7 @@ from fanfold.kernels.absorb import (
     is_fold_sound,
 )
 from fanfold.kernels.codes import CLASS_FOLD
-from fanfold.kernels.frame import check_bier, classify, is_inner_sound
+from fanfold.kernels.frame import check_bier, classify, is_sound_from
 from fanfold.kernels.jit import i64, kernel
 from fanfold.kernels.layout import BIER_PORT, FOLD_BYTES, KIND_SPREAD
 from fanfold.kernels.mishap import Mishaps, impair, release
@@ -342,7 +342,7 @@ def is_for_rank(buf: U8, at: int, size: int, fan: int, n_words: int, group: int)
     """A sound FOLD packet of a group on its way down."""
     if classify(buf, at, size, n_words) != CLASS_FOLD:
         return False
-    if not is_inner_sound(buf, at, size, n_words):
+    if not is_sound_from(buf, at, size, n_words, at >= BUF_BYTES):
         return False
     if not is_fold_sound(buf, fan, size - (fan - at), n_words):
         return False

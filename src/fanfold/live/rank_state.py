@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fanfold.kernels.absorb import FLAG_EMPTY, FLAG_NOT_FINITE, FLAG_OUT, FLAG_RETRY, fold_at
-from fanfold.kernels.frame import seal_inner
+from fanfold.kernels.frame import frame_inner
 from fanfold.kernels.jit import kernel
 from fanfold.kernels.layout import FOLD_BYTES
 from fanfold.kernels.octets import copy_octets, fetch, write_u16, write_u32
@@ -254,7 +254,7 @@ def width_of(kind: int) -> int:
 
 @kernel
 def write_block(rank: RankState, i: int, retry: int, out: U8, at: int) -> int:
-    """Packet of this rank's block i at ``at`` of ``out``; its size."""
+    """Packet of this rank's block i at ``at`` of ``out``, bare; its size."""
     row, job = rank.row[0], rank.job[0]
     n_words = row["n_words"]
     fan = at + fold_at(n_words)
@@ -292,7 +292,7 @@ def write_block(rank: RankState, i: int, retry: int, out: U8, at: int) -> int:
             code_block(rank, ahead, rank.own[:0])
         write_u16(out, fan + 12, rank.codes[ahead] & 0xFFFF)
     out[fan + 2] = flags
-    seal_inner(out, at, size, n_words)
+    frame_inner(out, at, size, n_words)
     return size
 
 

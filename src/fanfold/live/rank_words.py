@@ -19,7 +19,7 @@ from fanfold.kernels.absorb import (
     WHAT_REQUEST,
     fold_at,
 )
-from fanfold.kernels.frame import seal_inner
+from fanfold.kernels.frame import seal_bare, seal_inner
 from fanfold.kernels.jit import i64, kernel
 from fanfold.kernels.layout import (
     BIER_PORT,
@@ -75,6 +75,7 @@ def send_out(sock: Sock, rank: RankState, n: int, seg: int) -> None:
     c = channel_to(sock, port, BIER_PORT)
     if c >= 0 and put(sock, c, 1, seg):
         return
+    seal_bare(sock.out, 0, n, seg, rank.row[0]["n_words"])
     aim(sock, rank.row[0]["up_addr"], BIER_PORT)
     if sock.ints[GSO] != 0:
         code = send_iov(sock, port, 1, n_pkts, seg)

@@ -6,7 +6,16 @@ from kernel_nodes import BFIR, BIFT_ID, data, feedback
 from fanfold.core.effects import DropReason
 from fanfold.errors import WireError, WireReason
 from fanfold.kernels import codes
-from fanfold.kernels.frame import check_bier, classify, is_inner_sound, seal_inner
+from fanfold.kernels.frame import (
+    check_bier,
+    classify,
+    frame_inner,
+    is_bare,
+    is_inner_sound,
+    is_sound_from,
+    seal_bare,
+    seal_inner,
+)
 from fanfold.wire import bier, inner
 from fanfold.wire.ask import Ask
 from fanfold.wire.bier import BierHeader
@@ -195,3 +204,40 @@ def test_a_sum_of_zero_goes_out_as_all_ones():
     assert packet[46:48].tobytes() == b"\xff\xff"
     assert is_sound(packet)
     assert codec_takes(packet)
+
+
+def test_a_bare_packet_is_sound_from_memory_alone_and_in_all_but_its_sum():
+    packet = array(KINDS["data"][0])
+    sealed = packet.tobytes()
+    frame_inner(packet, 0, len(packet), 1)
+    assert is_bare(packet, 0, 1)
+    assert not is_sound(packet)
+    assert not is_sound_from(packet, 0, len(packet), 1, False)
+    assert is_sound_from(packet, 0, len(packet), 1, True)
+    for place in range(20, 48):
+        packet[place] ^= 1
+        held = place in (40, 41, 42, 43)  # UDP ports: nothing but the sum covers them
+        assert is_sound_from(packet, 0, len(packet), 1, True) == held, place
+        packet[place] ^= 1
+    for n in range(20, len(packet)):
+        assert not is_sound_from(packet[:n].copy(), 0, n, 1, True)
+    seal_bare(packet, 0, len(packet), len(packet), 1)
+    assert packet.tobytes() == sealed
+
+
+def test_a_sum_that_is_there_is_checked_from_memory_too():
+    packet = array(KINDS["data"][0])
+    assert is_sound_from(packet, 0, len(packet), 1, True)
+    packet[-1] ^= 1
+    assert not is_sound_from(packet, 0, len(packet), 1, True)
+
+
+def test_only_what_is_bare_of_a_block_is_sealed():
+    packet = array(KINDS["data"][0])
+    wrong = packet.copy()
+    wrong[-1] ^= 1
+    bare = packet.copy()
+    frame_inner(bare, 0, len(bare), 1)
+    block = np.concatenate([bare, wrong, bare])
+    seal_bare(block, 0, len(block), len(packet), 1)
+    assert block.tobytes() == packet.tobytes() + wrong.tobytes() + packet.tobytes()

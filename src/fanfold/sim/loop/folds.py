@@ -88,6 +88,7 @@ def on_fold(
         vats,
         bier.drops,
         sums.scratch,
+        True,
     )
     if not do_all(q, world, bier, sums, rows, vats, p, node):
         free_pkt(q, pkts, p)
