@@ -11,7 +11,7 @@ from typing import Any
 import naive
 from sender_world import BIFT_ID, feedback_of
 
-from fanfold.core.effects import Effect, ReceiverSplit, SendBlock
+from fanfold.core.effects import Effect, ReceiverLost, ReceiverSplit, SendBlock
 from fanfold.core.flight import Shape
 from fanfold.core.sender import FanSender
 from fanfold.streams import stream
@@ -25,6 +25,8 @@ PIECE = 8
 """Packets that leave in one go."""
 QUEUE_MS = 20
 REORDER_PS, IDLE_PS, AGAIN_PS, FOLD_PS = 2 * MS, 20 * MS, 60 * MS, 60 * MS
+CALL_PS = 1000 * MS
+"""A receiver that was given up for its silence is asked so often where it stands."""
 MAX_QUEUED = 2
 
 
@@ -79,13 +81,22 @@ class Far:
         self.last: dict[int, int] = {}
         self.front = 0
         self.done_ps = 0
+        self.unheard: list[int] = []
         self.mute_ps: tuple[int, int] = (NEVER, NEVER)
+
+    def n_unheard_since(self, when: int) -> int:
+        """Packets that came after a time and found nobody."""
+        return sum(at >= when for at in self.unheard)
+
+    def is_mute(self, now: int) -> bool:
+        return self.mute_ps[0] <= now < self.mute_ps[1]
 
 
 class Fan:
     """A sender, its outbox and its receivers on a clock that others may share.
 
     n_blocks: of 64 packets. lines: last links of receivers. shared: links that all cross.
+    loss: share of packets, and of words, lost at each receiver. trunk: on the sender's link.
     """
 
     def __init__(
@@ -96,11 +107,12 @@ class Fan:
         shared: list[Line],
         *,
         loss: float = 0.0,
+        trunk: float = 0.0,
         seed: int = 1,
         way_ps: int = MS,
         cap_bps: int = 0,
     ) -> None:
-        self.clock, self.shared, self.way_ps = clock, shared, way_ps
+        self.clock, self.shared, self.way_ps, self.trunk = clock, shared, way_ps, trunk
         self.shape = Shape(n_blocks * STRIDE * N_PSN, STRIDE, N_PSN)
         self.machine = FanSender(7, self.shape, [(1 << len(lines)) - 1], cap_bps)
         self.far = [Far(k, line, loss) for k, line in enumerate(lines)]
@@ -108,9 +120,10 @@ class Fan:
         self.jobs: dict[int, list[SendBlock]] = {}
         self.in_hand: dict[int, Iterator[int]] = {}
         self.next_ps: dict[int, int] = {}
-        self.n_sent = 0
+        self.n_sent = self.n_words = self.n_in_vain = 0
         self.end_ps = 0
         self.split: dict[int, tuple[int, str]] = {}
+        self.lost: dict[int, str] = {}
         self.folds: dict[int, naive.Slot] = {}
         self.asked: dict[int, int] = {}  # who got the latest job of a block
         self.tell: Callable[[str], None] = lambda line: None
@@ -121,14 +134,14 @@ class Fan:
         return self.n_sent / (self.shape.n_blocks * N_PSN)
 
     def is_over(self) -> bool:
-        return self.machine.is_done()
+        return self.machine.is_done() and not self.lost
 
     # The source.
 
     def turn(self) -> None:
         """A turn of the driver: timers, new blocks, pieces whose time has come."""
         if self.machine.is_done():
-            self.end_ps = self.end_ps or self.clock.now
+            self.end_ps = self.clock.now
             return
         now, out = self.clock.now, []
         if self.machine.deadline_ps() <= now:
@@ -147,6 +160,23 @@ class Fan:
                 jobs.insert(at, effect)
             elif isinstance(effect, ReceiverSplit):
                 self.split[effect.bit] = self.clock.now, effect.reason
+            elif isinstance(effect, ReceiverLost):
+                self.lost[effect.bit] = effect.reason
+                self.call(effect.bit)
+
+    def call(self, k: int) -> None:
+        """Ask one that was given up where it stands; when it answers it joins again."""
+        now, far = self.clock.now, self.far[k]
+        if far.is_mute(now):
+            self.clock.at(now + CALL_PS, lambda: self.call(k))
+        elif not self.machine.is_done() or k in self.lost:
+            lacks = [b for b in range(self.shape.n_blocks) if not self.is_whole(far, b)]
+            self.machine.add(now, k, lacks, remembers=True)
+            del self.lost[k]
+            self.clock.at(now, self.turn)
+
+    def is_whole(self, far: Far, block: int) -> bool:
+        return far.have.get(block, 0) == (1 << self.shape.psns(block)) - 1
 
     def has_room(self, flow: int, lane: int) -> bool:
         return len(self.jobs.get(lane, ())) < MAX_QUEUED
@@ -193,6 +223,10 @@ class Fan:
 
     def send(self, job: SendBlock, psn: int, bits: int, is_asked: bool) -> None:
         self.n_sent += 1
+        far = (self.far[k] for k in naive.members(bits))
+        self.n_in_vain += all(each.have.get(job.block, 0) >> psn & 1 for each in far)
+        if self.trunk and self.rng.random() < self.trunk:
+            return
         self.pass_on(list(self.shared), job, psn, bits, is_asked)
 
     # Down.
@@ -218,7 +252,8 @@ class Fan:
 
     def take(self, far: Far, job: SendBlock, psn: int, is_asked: bool) -> None:
         now, block = self.clock.now, job.block
-        if far.mute_ps[0] <= now < far.mute_ps[1]:
+        if far.is_mute(now):
+            far.unheard.append(now)
             return
         whole = (1 << self.shape.psns(block)) - 1
         was = far.have.get(block, 0)
@@ -254,7 +289,7 @@ class Fan:
         self.clock.at(when, lambda: self.nag(far, block, when))
 
     def nag(self, far: Far, block: int, when: int) -> None:
-        if far.due.get(block) != when or far.mute_ps[0] <= self.clock.now < far.mute_ps[1]:
+        if far.due.get(block) != when or far.is_mute(self.clock.now):
             return
         if self.gaps(far, block):
             self.say(far, block)
@@ -302,8 +337,9 @@ class Fan:
             self.clock.at(self.clock.now + self.way_ps, lambda: self.hear(block, word))
 
     def hear(self, block: int, word: Any) -> None:
-        if self.machine.is_done():
+        if self.machine.is_done() or (self.trunk and self.rng.random() < self.trunk):
             return
+        self.n_words += 1
         out: list[Effect] = []
         told = feedback_of(block, word)
         self.machine.on_feedback(self.clock.now, told, out)

@@ -18,9 +18,9 @@ IMPATIENT = (
     "-c",
     """
 from fanfold.cli.main import main
-from fanfold.core import sender
+from fanfold.core import leaving
 
-sender.STALL_PS = 3 * 10**12
+leaving.STALL_PS = 3 * 10**12
 main()
 """,
 )

@@ -128,6 +128,7 @@ def test_who_shares_the_last_lane_gets_what_went_by_in_another_pass():
     world.run(20 * MS)
     out = []
     for k in range(MAX_LANES):
+        machine.lanes[0].pace.limit.set(world.now, 10**6 << 2 * k)  # none like another
         machine._split(0, 1 << k, "late", out)
         world.run(world.now + 10 * MS)
     assert len(machine.lanes) == MAX_LANES

@@ -22,7 +22,7 @@ from sender_world import (
     feedback_of,
 )
 
-from fanfold.core import held
+from fanfold.core import held, leaving
 from fanfold.core import sender as s
 from fanfold.core.effects import BlockDone, ReceiverLost, ReceiverSplit, SendBlock
 from fanfold.core.flight import Shape
@@ -61,7 +61,7 @@ def test_each_is_served_or_given_up_by_name_in_the_worst_of_networks(
     assert world.run(network.heals_ps + 30 * PS_PER_SECOND)
     lost = {e.bit: e for e in world.effects(ReceiverLost)}
     assert all(r.is_complete() or k in lost for k, r in world.receivers.items())
-    assert all(e.reason == "silent" and e.silent_ps >= s.LOST_PS for e in lost.values())
+    assert all(e.reason == "silent" and e.silent_ps >= leaving.LOST_PS for e in lost.values())
 
 
 @LAW
@@ -81,7 +81,7 @@ def test_the_silent_are_given_up_by_name_and_the_others_finish(
         assert receiver.is_complete() or k in lost
     for effect in lost.values():
         assert effect.reason == "silent"
-        assert effect.silent_ps >= s.LOST_PS
+        assert effect.silent_ps >= leaving.LOST_PS
 
 
 @pytest.mark.parametrize("when_ps", [0, 3 * MS, 700 * MS])
@@ -105,14 +105,14 @@ def test_who_was_not_asked_is_not_silent():
     world = World(
         n_blocks, 3, cap_bps=40_000, has=lambda k: range(1, n_blocks - 1) if k == 1 else ()
     )
-    far = 2 * s.LOST_PS
+    far = 2 * leaving.LOST_PS
     assert not world.run(far)
     rx = world.receivers[1]
     assert world.checked.machine.n_lacking[1] == 1
     while world.checked.machine.lanes[0].cursor < n_blocks:
         world.run(world.now + 10 * MS)
     rx.loss = 1.0
-    world.run(world.now + s.LOST_PS - 300 * MS)
+    world.run(world.now + leaving.LOST_PS - 300 * MS)
     assert world.effects(ReceiverLost) == []
     rx.loss = 0.0
     assert world.run(world.now + 10 * PS_PER_SECOND)
@@ -122,7 +122,7 @@ def test_who_was_not_asked_is_not_silent():
 def test_another_sign_of_life_counts_as_well():
     world = World(1, 2)
     world.receivers[1].silent_ps = 0
-    while world.now < 2 * s.LOST_PS:
+    while world.now < 2 * leaving.LOST_PS:
         world.run(world.now + 100 * MS)
         world.checked.machine.hear(world.now, 1)
     assert world.effects(ReceiverLost) == []
@@ -143,11 +143,11 @@ def test_a_receiver_that_answers_and_finishes_nothing_is_given_up():
         rows={0: 2},
         round=stuck.rounds.get(block, 0),
     )
-    assert world.run(2 * s.STALL_PS)
+    assert world.run(2 * leaving.STALL_PS)
     (lost,) = world.effects(ReceiverLost)
     assert (lost.bit, lost.reason) == (1, "stalled")
     assert world.receivers[0].is_complete()
-    assert s.STALL_PS <= world.now <= s.STALL_PS + LOST_BOUND_PS
+    assert leaving.STALL_PS <= world.now <= leaving.STALL_PS + LOST_BOUND_PS
 
 
 # Repairs.
@@ -221,7 +221,7 @@ def test_what_is_on_its_way_behind_a_packet_that_arrived_is_not_sent_once_more()
 
 def test_who_is_split_off_takes_along_what_is_on_its_way():
     checked = machine_with_block(n=4, n_blocks=3)
-    for k in range(1, 60):
+    for k in range(1, 120):
         for job in checked.call("on_timer", 10 * k * MS):
             if isinstance(job, SendBlock):
                 checked.call("on_sent", 10 * k * MS, job)
@@ -233,7 +233,7 @@ def test_who_is_split_off_takes_along_what_is_on_its_way():
     assert [e.bit for e in checked.effects if isinstance(e, ReceiverSplit)] == [0]
     own = checked.machine.lanes[1]
     assert (own.members, list(own.flights)) == (1, [0])
-    new = [job for job in checked.call("fill", 600 * MS) if job.bits == (1,)]
+    new = [job for job in checked.call("fill", 1200 * MS) if job.bits == (1,)]
     assert [job.block for job in new if job.lane == 1 and job.block == 0] == []
     assert own.flights[0].round > 0  # rounds go on: no word of before answers a new question
 
@@ -282,8 +282,8 @@ def test_a_block_still_queued_is_not_asked_for_again():
         assert jobs(checked.call("on_timer", t * 10 * MS)) == []
     left = 3 * PS_PER_SECOND
     checked.call("on_sent", left, job)
-    assert jobs(checked.call("on_timer", left + s.WAIT_PS - 1)) == []
-    ((psns, bits, round_),) = jobs(checked.call("on_timer", left + s.WAIT_PS + s.TICK_PS))
+    assert jobs(checked.call("on_timer", left + s.WAY_PS - 1)) == []
+    ((psns, bits, round_),) = jobs(checked.call("on_timer", left + s.WAY_PS + leaving.TICK_PS))
     assert (psns, bits, round_) == (1 << N_PSN - 1, (1,), 1)
 
 
@@ -293,10 +293,12 @@ def test_a_silent_receiver_is_asked_again_and_again():
     assert world.run(10 * PS_PER_SECOND)
     times = world.checked.times[:-1]  # the last effect gives it up
     first, second, *waits = [b - a for a, b in pairwise(times)]
-    assert len(waits) >= 2
-    assert s.WAIT_PS <= first <= s.WAIT_PS + s.TICK_PS
-    assert s.ASK_PS // 2 <= second <= s.ASK_PS // 2 + s.TICK_PS
-    assert all(s.ASK_PS <= wait <= s.MAX_ASK_PS + s.TICK_PS for wait in waits)
+    steady, rarer = waits[: s.STEADY - 1], waits[s.STEADY - 1 : -1]
+    assert s.WAY_PS <= first <= s.WAY_PS + leaving.TICK_PS
+    assert s.ASK_PS // 2 <= second <= s.ASK_PS // 2 + leaving.TICK_PS
+    assert all(s.WAY_PS <= wait <= s.WAY_PS + leaving.TICK_PS for wait in steady)
+    assert len(rarer) >= 3
+    assert all(s.ASK_PS <= wait <= s.ASK_PS + leaving.TICK_PS for wait in rarer)
 
 
 def test_a_wait_in_a_slot_is_a_round_trip_while_nothing_better_is_known():
@@ -323,9 +325,9 @@ def test_a_nudge_counts_where_all_has_left(all_has_left):
     now = s.QUIET_PS if all_has_left else s.QUIET_PS - 1
     assert checked.machine.is_quiet(now) == all_has_left
     checked.call("nudge", now, 1)
-    out = jobs(checked.call("on_timer", now + s.TICK_PS))
+    out = jobs(checked.call("on_timer", now + leaving.TICK_PS))
     assert out == ([(1 << N_PSN - 1, (0b010,), 1)] if all_has_left else [])
-    assert jobs(checked.call("on_timer", now + 2 * s.TICK_PS)) == []
+    assert jobs(checked.call("on_timer", now + 2 * leaving.TICK_PS)) == []
 
 
 def lost_in(checked):
@@ -344,7 +346,7 @@ def test_nudges_do_not_put_off_the_question_to_a_silent_one():
             if isinstance(effect, SendBlock):
                 checked.call("on_sent", now, effect)
     assert lost_in(checked) == [0]
-    assert now <= s.LOST_PS + s.SILENT_PS + PS_PER_SECOND
+    assert now <= leaving.LOST_PS + leaving.SILENT_PS + PS_PER_SECOND
 
 
 def test_a_fan_with_blocks_to_send_is_not_quiet():
@@ -356,16 +358,18 @@ def test_a_fan_with_blocks_to_send_is_not_quiet():
 
 
 @pytest.mark.parametrize("cap_bps", [160_000, 40_000])
-def test_a_lossy_minority_is_split_off_and_the_others_go_on(cap_bps):
-    world = World(300, 8, n_psn=16, cap_bps=cap_bps)
+def test_who_loses_packets_at_any_rate_is_repaired_where_all_are(cap_bps):
+    """A lane of its own is tried where it looks slow, and given back when that did not help."""
+    n_blocks, n_psn = 300, 16
+    world = World(n_blocks, 8, n_psn=n_psn, cap_bps=cap_bps)
     lossy = world.receivers[5]
     lossy.loss = 0.4
     assert world.run(200 * PS_PER_SECOND)
-    splits = world.effects(ReceiverSplit)
-    assert {e.bit for e in splits} == {5}
-    assert splits[0].reason in {"late", "lossy"}
+    assert {e.bit for e in world.effects(ReceiverSplit)} <= {5}
+    assert len(world.effects(ReceiverSplit)) <= 1
     assert all(r.is_complete() for r in world.receivers.values())
-    assert lossy.done_ps > max(r.done_ps for r in world.receivers.values() if r != lossy)
+    sent = sum(e.psns.bit_count() for e in world.effects(SendBlock))
+    assert sent <= (1 + 0.4 / 0.6 + 0.1) * n_blocks * n_psn
 
 
 def test_repairs_without_end_hold_the_others_back_as_well():
@@ -387,7 +391,7 @@ def test_repairs_without_end_hold_the_others_back_as_well():
         splits = [e for e in checked.call("on_timer", now) if isinstance(e, ReceiverSplit)]
     assert splits == [ReceiverSplit(2, "late")]
     least = held.REPAIRED_PS + held.ALONE_PS
-    assert least <= now <= least + 3 * s.TICK_PS
+    assert least <= now <= least + 3 * leaving.TICK_PS
 
 
 def test_a_long_way_is_no_reason_to_be_split_off():
@@ -417,7 +421,7 @@ def test_the_silent_hold_the_others_back_for_half_a_second_only():
     assert [e.bit for e in world.effects(ReceiverLost)] == [5]
     others = [r for r in world.receivers.values() if r.bit != 5]
     slower = max(r.done_ps for r in others) - max(r.done_ps for r in calm.receivers.values())
-    assert slower < s.SILENT_PS + s.LOST_PS // 2 < s.LOST_PS
+    assert slower < leaving.SILENT_PS + leaving.LOST_PS // 2 < leaving.LOST_PS
 
 
 def test_a_majority_is_never_split_off():

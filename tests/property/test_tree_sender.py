@@ -4,8 +4,8 @@ import pytest
 
 from fanfold.core.effects import ReceiverLost, SendBlock
 from fanfold.core.flight import Shape
+from fanfold.core.leaving import LOST_PS, TICK_PS
 from fanfold.core.nack_sender import NackSender
-from fanfold.core.sender import LOST_PS, TICK_PS
 from fanfold.core.tree_sender import TreeSender
 from fanfold.wire.feedback import Feedback, FeedbackRow
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from fanfold.core.pace import Pace
 from fanfold.units import NEVER, PS_PER_SECOND
-from fanfold.wire.feedback import Feedback
+from fanfold.wire.feedback import Feedback, FeedbackFlag
 
 MAIN = 0
 """The lane of all who keep pace."""
@@ -15,6 +15,12 @@ KEPT = (
 )
 """What a part of a flight has in common with it."""
 SLACK_PS = 10_000_000_000
+MAX_QUESTIONS = 4
+"""Packets of one question that bring what somebody lacks."""
+RARE_PS = 120_000_000_000
+"""Between two questions to the silent, before they are given up."""
+MAX_OPEN = 48
+"""Blocks of a lane under way at once, however little is left of each."""
 
 
 class Shape:
@@ -48,11 +54,13 @@ class Flight:
         "is_counted",
         "is_heavy",
         "is_judged",
+        "is_mourned",
         "is_nudged",
         "is_own",
         "is_repaired",
         "is_told",
         "lacked",
+        "lacks",
         "left_ps",
         "lost",
         "n_queued",
@@ -61,7 +69,6 @@ class Flight:
         "origin",
         "owed",
         "owed_ps",
-        "owed_round",
         "queued_ps",
         "repaired",
         "round",
@@ -70,15 +77,18 @@ class Flight:
         "share_of",
         "spoke",
         "start_ps",
+        "timed_round",
+        "told",
         "tries",
         "wait_ps",
+        "weight",
         "went_bps",
     )
 
     def __init__(self, now_ps: int, need: int, wait_ps: int, first_round: int = 0) -> None:
         self.need = need
         self.first_ps: int = NEVER  # when all of it had left once
-        self.start_ps = self.queued_ps = now_ps  # when its first, its latest job was queued
+        self.start_ps = self.queued_ps = now_ps  # when its first, its latest job began
         self.sent_ps = now_ps  # when its last packet left
         self.wait_ps = wait_ps
         self.n_queued = 0  # jobs that have not left
@@ -91,6 +101,11 @@ class Flight:
         self.is_nudged = False  # since its last question
         self.is_own = True  # sent by its lane; else it tells of the way before the split
         self.is_told = False  # by a slot that waited, and not for all
+        self.is_mourned = False  # nobody told of it for a whole timeout
+        self.weight = 0  # bytes that it takes of its lane's window
+        self.told = 0  # who told of it, whatever of
+        self.lacks: dict[int, int] = {}  # what they said that they lack: psn -> who
+        self.timed_round = -1  # the latest whose round trip is known
         self.sent_to, self.spoke = need, 0  # of its first sending: to whom, who told of it
         self.lost: dict[int, int] = {}  # and how many of its packets those lack
         self.is_repaired = False
@@ -100,7 +115,6 @@ class Flight:
         self.is_calm = True  # no more of it was lost than always is
         self.owed: dict[int, int] = {}  # repairs that wait: psn -> to whom
         self.owed_ps = 0  # since when
-        self.owed_round = first_round  # of the latest word of them
         self.is_heavy = False  # much of it was lost
         self.went_bps = 0  # how fast its latest job of many packets left
         self.share_of = first_round  # the latest round of which a share is known
@@ -121,21 +135,59 @@ class Flight:
             self.is_told, self.wait_ps = True, waited_ps + soon_ps
 
     def owe(
-        self, now_ps: int, gaps: Mapping[int, int], heard: int, round_: int, *, is_heavy: bool
+        self, now_ps: int, gaps: Mapping[int, int], feedback: Feedback, *, is_heavy: bool
     ) -> None:
-        """Those who were heard lack this in a round; repairs of it wait.
+        """Those who were heard lack this; repairs of it wait.
 
-        A word may come in parts, of one round. What it says of another one stands for earlier.
+        It stands for what they said before, but in the further parts of a word.
         """
         self.is_heavy |= is_heavy
         if not self.owed:
             self.owed_ps = now_ps
-        old = heard if round_ != self.owed_round else 0
-        self.owed_round = round_
+        old = feedback.heard if feedback.n_merged else 0
         left = {psn: bits & ~old for psn, bits in self.owed.items()}
         for psn, bits in gaps.items():
             left[psn] = left.get(psn, 0) | bits
         self.owed = {psn: bits for psn, bits in left.items() if bits}
+
+    def hear(self, feedback: Feedback) -> None:
+        """What those who were heard say that they lack stands for what they said before.
+
+        A word may come in parts: those behind the first one merge nobody, and join.
+        """
+        self.told |= feedback.heard
+        old = feedback.heard if feedback.n_merged else feedback.done
+        left = {psn: bits & ~old for psn, bits in self.lacks.items()}
+        for row in feedback.rows:
+            left[row.psn] = left.get(row.psn, 0) | row.lacking
+        self.lacks = {psn: bits for psn, bits in left.items() if bits & self.need}
+
+    def left_bytes(self, stride: int, n_bytes: int) -> int:
+        """What is still to arrive of a block of ``n_bytes``, as far as it was told."""
+        if self.need & ~self.told:
+            return n_bytes
+        return min(stride * sum(1 for bits in self.lacks.values() if bits & self.need), n_bytes)
+
+    def lacked_by(self, k: int, n_psn: int) -> int:
+        """Packets of ``n_psn`` that a receiver lacks or said nothing of."""
+        if not self.need >> k & 1:
+            return 0
+        return sum(b >> k & 1 for b in self.lacks.values()) if self.told >> k & 1 else n_psn
+
+    def questions(self, last: int) -> dict[int, int]:
+        """Packets that ask those who owe a word: psn -> to whom.
+
+        Few that most of them said they lack, so that an answer may be the last one; the last
+        packet of the block for whoever is left.
+        """
+        left, found = self.need, dict[int, int]()
+        for psn, bits in sorted(self.lacks.items(), key=lambda at: -at[1].bit_count()):
+            if (to := bits & left) and len(found) < MAX_QUESTIONS:
+                found[psn] = to
+                left &= ~to
+        if left:
+            found[last] = found.get(last, 0) | left
+        return found
 
     def note_repair(self, psn: int, to: int) -> None:
         """Remember who got a packet in this round; earlier rounds to them no longer count."""
@@ -144,13 +196,13 @@ class Flight:
 
     def share(self, gaps: Mapping[int, int], heard: int) -> int:
         """What share of its latest sending those who were heard lost, per mille."""
-        sent = sum(
-            (bits & heard).bit_count()
-            for rounds in self.repaired.values()
-            for r, bits in rounds
-            if r == self.round
-        )
-        return min(sum(b.bit_count() for b in gaps.values()) * 1000 // max(sent, 1), 1000)
+        sent = lost = 0
+        for psn, rounds in self.repaired.items():
+            for round_, bits in rounds:
+                if round_ == self.round:
+                    sent += (bits & heard).bit_count()
+                    lost += (bits & heard & gaps.get(psn, 0)).bit_count()
+        return lost * 1000 // max(sent, 1)
 
     def part(self, mask: int, lane: int) -> "Flight":
         """The same block on its way to those of ``mask`` only, who leave this flight.
@@ -161,6 +213,8 @@ class Flight:
         for name in KEPT:
             setattr(other, name, getattr(self, name))
         other.left_ps, other.is_own = dict(self.left_ps), False
+        other.told = self.told
+        other.lacks = {psn: at for psn, bits in self.lacks.items() if (at := bits & mask)}
         other.is_repaired = True  # it is judged where it was sent
         other.origin = lane if self.n_queued else NO_LANE
         other.repaired = {
@@ -169,10 +223,13 @@ class Flight:
         }
         return other
 
-    def on_left(self, now_ps: int, round_: int, went_bps: int) -> None:
-        """The last packet of a job of it left, all of it at this rate."""
+    def on_left(self, now_ps: int, round_: int, began_ps: int, went_bps: int) -> None:
+        """The last packet of a job of it left, all of it at this rate; 0: too few to tell."""
         if went_bps:
             self.went_bps = went_bps
+            self.queued_ps = max(self.queued_ps, began_ps)
+        if round_ == self.first_round:
+            self.start_ps = max(self.start_ps, began_ps)
         self.left_ps[round_] = now_ps
         self.n_queued = max(self.n_queued - 1, 0)
         if self.n_queued == 0:
@@ -181,14 +238,14 @@ class Flight:
         self.first_ps = min(self.first_ps, now_ps)
 
     def fresh_gaps(
-        self, now_ps: int, feedback: Feedback, way_ps: int
+        self, now_ps: int, feedback: Feedback, way_ps: int, usual_ps: int
     ) -> tuple[dict[int, int], int]:
         """Gaps not already repaired by packets that may still be on their way.
 
-        way_ps: longest round trip lately. Packets of a path arrive in order: a repair is lost
-        when one behind it arrived, or one of a later round. Without such a word it is taken
-        for lost when the last one left about a round trip ago, and two where no packet of
-        its round arrived.
+        way_ps: longest round trip lately. usual_ps: the usual one. Packets of a path arrive in
+        order: a repair is lost when one behind it arrived, or one of a later round. Without a
+        word of that it is taken for lost when the last one left the longest round trip ago;
+        a usual one where no packet of its round arrived, and two where a slot held that word.
 
         A receiver gets no more of a block while some of it is on its way to it.
 
@@ -198,6 +255,7 @@ class Flight:
         lacking = {row.psn: row.lacking for row in feedback.rows}
         # A queue that drops much is full: round trips are longer than those seen.
         soon_ps = way_ps + SLACK_PS if self.is_heavy else way_ps - way_ps // 8
+        late_ps = usual_ps * (2 if feedback.flags & FeedbackFlag.PARTIAL else 1) + SLACK_PS
         gaps: dict[int, int] = {}
         passed = on_way = 0  # who has a packet of this round behind this one
         for psn in sorted(lacking.keys() | self.repaired.keys(), reverse=True):
@@ -205,7 +263,7 @@ class Flight:
             arrived = 0
             for sent_round, sent_to in self.repaired.get(psn, ()):
                 since_ps = now_ps - self.left_ps.get(sent_round, now_ps)
-                if sent_round > feedback.round and since_ps < 2 * way_ps + SLACK_PS:
+                if sent_round > feedback.round and since_ps < late_ps:
                     bits &= ~sent_to
                 elif sent_round == feedback.round:
                     arrived = sent_to & feedback.heard & ~lacking.get(psn, 0)
@@ -233,21 +291,47 @@ class Lane:
         self.missed: int = NEVER
         self.is_silent = False  # they were split off for their silence
         self._busy_ps = 0  # until when it was sending
+        self._asked_ps = 0  # when its silent members were
 
     def begin(self, members: int, *, is_silent: bool) -> None:
         """An empty lane takes receivers, from the first block on."""
         self.members, self.cursor, self.missed = members, 0, NEVER
         self.is_silent = is_silent
 
-    def went_bps(self, now_ps: int, queued_ps: int, n_bytes: int, rate_bps: int) -> int:
-        """A job queued then has left: how fast it did, at the lane's rate at most."""
-        took_ps = now_ps - max(self._busy_ps, queued_ps)
-        self._busy_ps = now_ps
-        return min(n_bytes * 8 * PS_PER_SECOND // max(took_ps, 1), rate_bps)
+    def went_bps(
+        self, now_ps: int, queued_ps: int, n_bytes: int, rate_bps: int
+    ) -> tuple[int, int]:
+        """A job queued then has left: when its first packet did, and how fast all of it.
+
+        At the lane's rate at most.
+        """
+        began_ps, self._busy_ps = max(self._busy_ps, queued_ps), now_ps
+        went_bps = n_bytes * 8 * PS_PER_SECOND // max(now_ps - began_ps, 1)
+        return began_ps, min(went_bps, rate_bps)
+
+    def is_alike(self, limit_bps: int, *, is_silent: bool) -> bool:
+        """Whether its members take about that rate, or are silent as well."""
+        if not self.members or is_silent or self.is_silent:
+            return bool(self.members) and is_silent and self.is_silent
+        own_bps = self.pace.limit.bps
+        return 2 * limit_bps <= 3 * own_bps and 2 * own_bps <= 3 * limit_bps
+
+    def is_behind(self, k: int, shape: Shape, until_ps: int) -> bool:
+        """Whether a receiver lacks half of what left until then and some still lack.
+
+        Who loses packets lacks a part of them; who takes less than is sent lacks nearly all.
+        """
+        n_left = n_lacked = 0
+        for block, flight in self.flights.items():
+            if flight.first_ps <= until_ps:
+                n_left += shape.psns(block)
+                n_lacked += flight.lacked_by(k, shape.psns(block))
+        return 2 * n_lacked >= n_left > 0
 
     def may_send(self) -> bool:
         """Whether a new block may go: to the silent nothing goes but questions and repairs."""
-        return self.pace.can_send() and not self.is_silent
+        is_open = len(self.flights) < MAX_OPEN and self.pace.can_send()
+        return is_open and not self.is_silent
 
     def next_block(self, need: Sequence[int]) -> int | None:
         """The next block that a member needs and that is not on its way to it."""
@@ -261,6 +345,22 @@ class Lane:
                 return block
         return None
 
+    def to_ask(self, now_ps: int) -> list[int]:
+        """Blocks of which it is time to ask, oldest first.
+
+        Of the silent each is asked about one block, and not often.
+        """
+        if not self.is_silent:
+            return [block for block, flight in self.flights.items() if flight.is_due(now_ps)]
+        if now_ps - self._asked_ps < RARE_PS:
+            return []
+        self._asked_ps, left, found = now_ps, self.members, list[int]()
+        for block, flight in self.flights.items():
+            if flight.n_queued == 0 and flight.need & left:
+                found.append(block)
+                left &= ~flight.need
+        return found
+
     def parts(self, mask: int, index: int) -> dict[int, Flight]:
         """What is on its way to some of the members; index: which lane this is."""
         return {b: f.part(mask, index) for b, f in self.flights.items() if f.need & mask}
@@ -272,7 +372,20 @@ class Lane:
                 self.flights[block].need |= part.need
             else:
                 self.flights[block] = part
-                self.pace.on_sent(shape.bytes(block))
+            self.weigh(block, shape)
+
+    def weigh(self, block: int, shape: Shape) -> None:
+        """What is left of a block is what it takes of the window (RFC 6675: the pipe)."""
+        flight = self.flights[block]
+        n_bytes = flight.left_bytes(shape.stride, shape.bytes(block))
+        self.pace.on_sent(n_bytes - flight.weight)
+        flight.weight = n_bytes
+
+    def land(self, block: int) -> Flight:
+        """Nobody of this lane is waited for any more with this block."""
+        flight = self.flights.pop(block)
+        self.pace.on_gone(flight.weight)
+        return flight
 
     def miss(self, block: int) -> None:
         """A block that went by is wanted by somebody who got nothing of it."""

@@ -16,7 +16,9 @@ SIGN_PER_MILLE = 50
 """A share lost so far above what is always lost is a sign of a queue that overflows."""
 DOUBT_PER_MILLE = 500
 """The same where the rate was asked for by hand: it is doubted when half is lost."""
-IN_VAIN = 3
+CHANCE = 3
+"""Standard deviations of a share that are chance."""
+IN_VAIN = 2
 """Cuts, one after the other, that did not help: then it was no queue."""
 REST_PS = 20_000_000_000
 """What is queued so long after a cut, and a round trip, still finds the full queue."""
@@ -36,6 +38,8 @@ class Limit:
     def __init__(self, start_bps: int, sign: int = SIGN_PER_MILLE) -> None:
         self.bps, self._sign = start_bps, sign
         self.is_starting = start_bps > 0
+        self.is_vain = self._is_trial = False
+        """Cuts did not help: what is lost is lost whatever the rate."""
         self._set_ps = self._rested_ps = self._done_ps = 0
         self._passed_bps = self._high_bps = 0  # what got through, of what, at the last cut
         self._always = 0  # share lost whatever the rate, per mille
@@ -52,32 +56,49 @@ class Limit:
         self._passed_bps, self._high_bps = 0, 4 * self.bps
         self._n_calm = self._n_steps = 0
 
+    def try_out(self, now_ps: int, bps: int, before_bps: int, per_mille: int) -> None:
+        """A first cut from a rate that lost so much; the next looks tell whether it helped."""
+        self.set(now_ps, bps)
+        self._before, self._n_cuts, self._is_trial = (before_bps, per_mille), 1, True
+        self._rested_ps = now_ps + HOLD_PS
+
     def forget_before(self, when_ps: int) -> None:
         """What is queued until then says nothing of the rate: the way is broken."""
         self._rested_ps = max(self._rested_ps, when_ps)
 
     def on_share(
-        self, now_ps: int, per_mille: int, went_bps: int, queued_ps: int, way_ps: int
+        self,
+        now_ps: int,
+        per_mille: int,
+        went_bps: int,
+        queued_ps: int,
+        way_ps: int,
+        n_pkts: int = 0,
     ) -> bool:
         """So much of a block was lost, which left at ``went_bps``; True when that cut the rate.
 
         queued_ps: when it was queued. What was before the last cut, or soon after, says nothing
-        of it. way_ps: longest round trip lately.
+        of it. way_ps: longest round trip lately. n_pkts: packets of which it is the share: of
+        few it says little; 0: it is exact.
         """
         if queued_ps < self._rested_ps:
             return False
-        if per_mille < self._always + self._sign:
+        has_helped = self._has_helped(per_mille, n_pkts)
+        self._is_trial &= not has_helped
+        if per_mille < self._always + self._sign_of(n_pkts) and not self._is_trial:
             self._n_cuts = 0
             is_drained = self._passed_bps > 0  # a cut was, and no step since: no queue drops
-            change = (per_mille - self._always) // (2 if is_drained else 8)
+            change = (per_mille - self._always) // 2
             self._always += change if is_drained else min(change, 0)
             return False
-        if self._is_in_vain(per_mille):
-            self._always, self._n_cuts = per_mille, 0
+        if self._n_cuts >= IN_VAIN and not has_helped:
+            self._always, self._n_cuts, self.is_vain = per_mille, 0, True
+            self._is_trial = False
             self.set(now_ps, self._before[0])
+            self._high_bps = self.bps
             return False
-        if self._n_cuts == 0:
-            self._before = self.bps, per_mille
+        if self._n_cuts == 0 or has_helped:  # what is left is another matter
+            self._before, self._n_cuts = (self.bps, per_mille), 0
         self._n_cuts += 1
         is_again = self._n_steps > 0
         passed_bps = went_bps * (1000 - per_mille) // (1000 - self._always)
@@ -115,5 +136,16 @@ class Limit:
         self._n_calm, self._passed_bps, self._set_ps = 0, 0, now_ps
         self._hold_ps = max(self._hold_ps // 2, LEAST_HOLD_PS)
 
-    def _is_in_vain(self, per_mille: int) -> bool:
-        return self._n_cuts >= IN_VAIN and 4 * per_mille >= 3 * self._before[1]
+    def _sign_of(self, n_pkts: int) -> int:
+        """What chance adds to what is always lost is no sign."""
+        return max(self._sign, CHANCE * spread_of(self._always, n_pkts))
+
+    def _has_helped(self, per_mille: int, n_pkts: int) -> bool:
+        """A quarter less is lost than at the first of the cuts, and more than by chance."""
+        before = self._before[1]
+        return per_mille < before - before // 4 - spread_of(before, n_pkts)
+
+
+def spread_of(per_mille: int, n_pkts: int) -> int:
+    """Standard deviation of a share of so many packets; 0: the share is exact."""
+    return isqrt(per_mille * (1000 - per_mille) // n_pkts) if n_pkts else 0

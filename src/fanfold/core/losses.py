@@ -1,5 +1,7 @@
 """What share of the packets offered each receiver lacked lately: who is lossy, what passes."""
 
+from math import isqrt
+
 from fanfold.core.flight import Flight, Lane, members_of
 from fanfold.core.pace import Pace
 from fanfold.wire.feedback import Feedback
@@ -24,6 +26,8 @@ class Losses:
         self.offered = 0
         self.suspects = 0
         """Few, and they lack so much that they are lossy when the time comes to look."""
+        self.immune = 0
+        """A lower rate did not help them: they are lossy no more."""
         self._went_bps = 0
         self._lacked: dict[int, int] = {}
         self._looked_ps = 0
@@ -41,24 +45,28 @@ class Losses:
             for k in members_of(row.lacking & new):
                 flight.lost[k] = flight.lost.get(k, 0) + 1
 
-    def judge(self, now_ps: int, lane: Lane, flight: Flight, n_psn: int) -> None:
+    def judge(self, now_ps: int, lane: Lane, flight: Flight, n_psn: int) -> bool:
         """Most have told of a block, or it came through: what they lost sets the lane's rate.
 
         Who loses much more than most of them, or tells of it late, sets no rate for the others.
+
+        Returns:
+            Whether it was judged now.
         """
         wanted = flight.sent_to & lane.members
         told = flight.spoke & wanted
         is_over = flight.need == 0 or told.bit_count() * 2 > wanted.bit_count()
         if flight.is_judged or not is_over or n_psn < MIN_SAMPLE:
-            return
+            return False
         flight.is_judged = True
         rest = told & ~few(too_lossy(flight.lost, n_psn, told), told)
         lost = sum(n for k, n in flight.lost.items() if rest >> k & 1)
         share = lost * 1000 // (n_psn * max(rest.bit_count(), 1))
-        is_cut = lane.pace.on_share(now_ps, share, flight.went_bps, flight.start_ps)
+        is_cut = lane.pace.on_share(now_ps, share, flight.went_bps, flight.start_ps, n_psn)
         flight.is_calm = not is_cut
         if is_cut:  # all lost it: what they lost says of nobody that he is lossy
             self.offered, self._lacked, self._since_ps, self.suspects = 0, {}, now_ps, 0
+        return True
 
     def count(self, lane: Lane, flight: Flight, n_psn: int) -> None:
         """All have told of a block, or it came through: who lost how much of it."""
@@ -120,7 +128,8 @@ class Losses:
         if is_all and flight.n_sent >= 2 * MIN_SAMPLE and flight.share_of != flight.round:
             flight.share_of = flight.round
             share = flight.share(gaps, heard)
-            lane.pace.on_share(now_ps, share, flight.went_bps, flight.queued_ps)
+            n_pkts = flight.n_sent
+            lane.pace.on_share(now_ps, share, flight.went_bps, flight.queued_ps, n_pkts)
 
     def is_due(self, now_ps: int) -> bool:
         """It is time to look who is lossy."""
@@ -131,7 +140,7 @@ class Losses:
 
         What all lose is no reason to send it to some of them a second time.
         """
-        return too_lossy(self._lacked, self.offered, members)
+        return too_lossy(self._lacked, self.offered, members) & ~self.immune
 
     def fade(self, now_ps: int) -> None:
         """Looked: half of it counts next time."""
@@ -140,11 +149,13 @@ class Losses:
         self._lacked = {k: n // 2 for k, n in self._lacked.items() if n > 1}
         self.suspects = 0
 
-    def passed(self, mask: int) -> int:
-        """What gets through of the rate to those of a lossy group; 0: they are not lossy."""
+    def passed(self, mask: int) -> tuple[int, int]:
+        """What gets through to those of a lossy group, and per mille lost; 0: not lossy."""
         worst = max(self._lacked.get(k, 0) for k in members_of(mask))
         lost = min(worst * 1000 // max(self.offered, 1), 950)
-        return self._went_bps * (1000 - lost) // 1000 if lost >= LOSSY_PER_MILLE else 0
+        if lost < LOSSY_PER_MILLE:
+            return 0, 0
+        return self._went_bps * (1000 - lost) // 1000, lost
 
 
 def few(mask: int, members: int) -> int:
@@ -162,9 +173,13 @@ def worst_of(gaps: dict[int, int]) -> int:
 
 
 def too_lossy(lacked: dict[int, int], offered: int, members: int) -> int:
-    """Who of ``members`` lacked LOSSY_PER_MILLE of ``offered``, and twice as much as most."""
-    if not lacked or offered * LOSSY_PER_MILLE > 1000 * max(lacked.values()):
+    """Who of ``members`` lacked LOSSY_PER_MILLE of ``offered``, and twice as much as most.
+
+    And as much more as chance may add: two standard deviations of a half.
+    """
+    chance = 1000 * isqrt(offered)
+    if not lacked or offered * LOSSY_PER_MILLE + chance > 1000 * max(lacked.values()):
         return 0
     each = sorted(lacked.get(k, 0) for k in members_of(members)) or [0]
-    least = max(offered * LOSSY_PER_MILLE, 2000 * each[len(each) // 2])
+    least = max(offered * LOSSY_PER_MILLE, 2000 * each[len(each) // 2]) + chance
     return sum(1 << k for k in members_of(members) if lacked.get(k, 0) * 1000 >= least)

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from fanfold.core.effects import BlockDone, Effect, SendBlock
-from fanfold.core.flight import MAIN, Flight, Shape
+from fanfold.core.flight import MAIN, Flight, Lane, Shape
 from fanfold.core.tree_sender import Repair, TreeSender
+from fanfold.units import NEVER
 from fanfold.wire.feedback import NOT_TOLD, Feedback
 
 
@@ -28,8 +29,8 @@ class NackSender(TreeSender):
     def on_sent(self, now_ps: int, job: SendBlock) -> None:
         """What has left makes room for what follows, whatever becomes of it."""
         super().on_sent(now_ps, job)
-        if not job.is_repair:
-            self.lanes[job.lane].pace.on_gone(self.shape.bytes(job.block))
+        if job.block in self.lanes[job.lane].flights:
+            self._weigh(self.lanes[job.lane], job.block)
 
     def on_feedback(self, now_ps: int, feedback: Feedback, out: list[Effect]) -> None:
         """A loss brings its block back; a floor says that all below has come."""
@@ -62,6 +63,14 @@ class NackSender(TreeSender):
         super().remove(mask)
         for block in list(self._aside):
             self._settle(block, mask, [])
+
+    def _weigh(self, lane: Lane, block: int) -> None:
+        flight = lane.flights[block]
+        if flight.first_ps < NEVER:
+            lane.pace.on_gone(flight.weight)
+            flight.weight = 0
+        else:
+            super()._weigh(lane, block)
 
     def _ask_again(self, now_ps: int, index: int, block: int, out: list[Effect]) -> None:
         super()._ask_again(now_ps, index, block, out)

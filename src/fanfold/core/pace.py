@@ -21,6 +21,8 @@ HEAVY_LOSS_PER_MILLE = 300
 LOSS_FLOOR = 4
 """Blocks below which loss and silence cut no window: only a full queue asks for less."""
 CREEP = 16
+MANY = 9
+"""Round trips of which the median is known."""
 OUTLIER = 4
 """Times the round trip that no word takes over a way that is whole."""
 REST_PS = 700_000_000_000
@@ -45,6 +47,9 @@ class Pace:
         self.min_rtt_ps = 0
         self.worst_ps = 0
         """Longest round trip lately: behind a queue that fills it runs ahead of ``srtt_ps``."""
+        self.usual_ps = 0
+        """Median of the last round trips: lost and repeated words make some of them longer."""
+        self._recent: list[int] = []
         self._is_known = False  # by a word that no slot held
         self.is_starting = True
         self.is_blind = False
@@ -59,8 +64,8 @@ class Pace:
         return self.flying_bytes + self.block_bytes <= max(self.window_bytes, self.block_bytes)
 
     def on_sent(self, n_bytes: int) -> None:
-        """A new block went out."""
-        self.flying_bytes += n_bytes
+        """So much more, or less, is under way."""
+        self.flying_bytes = max(self.flying_bytes + n_bytes, 0)
 
     def on_gone(self, n_bytes: int) -> None:
         """A block is no longer waited for."""
@@ -109,23 +114,31 @@ class Pace:
         if self.is_blind and self.srtt_ps and rtt_ps > OUTLIER * self.srtt_ps:
             return
         if not is_held and not self._is_known:
-            self._is_known, self.srtt_ps = True, 0
+            self._is_known, self.srtt_ps, self._recent = True, 0, []
         self.min_rtt_ps = min(self.min_rtt_ps or rtt_ps, rtt_ps)
         self.worst_ps = max(min(rtt_ps, MAX_WAIT_PS), self.worst_ps - self.worst_ps // 8)
         self.srtt_ps += (rtt_ps - self.srtt_ps) // 8 if self.srtt_ps else rtt_ps
+        self._recent = [*self._recent[1 - MANY :], rtt_ps]
+        self.usual_ps = sorted(self._recent)[len(self._recent) // 2]
 
     def known_ps(self) -> int:
         """Round trip, 0 while all that is known of it are words that a slot held."""
         return self.srtt_ps if self._is_known else 0
 
-    def begin(self, now_ps: int, other: "Pace", limit_bps: int) -> None:
-        """For those who were slow in another lane: one block, and no second one soon."""
+    def begin(self, now_ps: int, other: "Pace", limit_bps: int, lost: int = 0) -> None:
+        """For those who were slow in another lane: one block, and no second one soon.
+
+        lost: per mille that they lost there, 0: that is not why.
+        """
         self.limit.set(now_ps, limit_bps)
+        self.limit.is_vain = False
+        if lost and limit_bps:
+            self.limit.try_out(now_ps, limit_bps, other.limit.bps, lost)
         self.window_bytes, self.full_bytes = self.block_bytes, 2 * self.block_bytes
         self.is_starting = False
         if self.srtt_ps == 0:
             self.srtt_ps, self.min_rtt_ps = other.srtt_ps, other.min_rtt_ps
-            self.worst_ps = other.worst_ps
+            self.worst_ps, self.usual_ps = other.worst_ps, other.usual_ps
 
     def on_loss(
         self, now_ps: int, per_mille: int, queued_ps: int, *, is_full: bool = False
@@ -146,11 +159,14 @@ class Pace:
             self._limited_ps = now_ps
             self.limit.set(now_ps, self.rate_bps() * (1000 - min(per_mille, 900)) // 1000)
 
-    def on_share(self, now_ps: int, per_mille: int, went_bps: int, queued_ps: int) -> bool:
-        """Most lost so much of a job, see ``Limit``; True when that cut the rate."""
+    def on_share(
+        self, now_ps: int, per_mille: int, went_bps: int, queued_ps: int, n_pkts: int = 0
+    ) -> bool:
+        """Most lost so much of a job of so many packets, see ``Limit``; True: it is cut."""
         if self.is_blind:
             return False
-        return self.limit.on_share(now_ps, per_mille, went_bps, queued_ps, self.worst_ps)
+        way_ps = self.worst_ps
+        return self.limit.on_share(now_ps, per_mille, went_bps, queued_ps, way_ps, n_pkts)
 
     def on_silence(self, now_ps: int) -> None:
         """Nothing was heard for a whole timeout."""
@@ -168,6 +184,10 @@ class Pace:
     def timeout_ps(self, floor_ps: int, rounds: int) -> int:
         """How long to wait for word of a block before asking again: so many round trips."""
         return min(max(floor_ps, rounds * self.srtt_ps), MAX_WAIT_PS)
+
+    def soon_ps(self, floor_ps: int, rounds: int) -> int:
+        """How long to wait for word of a block before a question: so many usual round trips."""
+        return min(max(floor_ps, rounds * self.usual_ps), MAX_WAIT_PS)
 
     def _is_queueing(self) -> bool:
         return self.srtt_ps > 6 * self.min_rtt_ps + 20_000_000_000

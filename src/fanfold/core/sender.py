@@ -8,13 +8,11 @@ Python integers, bit k = bit index k.
 
 from collections.abc import Callable, Sequence
 
-from fanfold.core.books import Books
-from fanfold.core.effects import BlockDone, Effect, ReceiverLost, ReceiverSplit, SendBlock
-from fanfold.core.flight import MAIN, Flight, Lane, Shape, members_of, owing
-from fanfold.core.held import Held
-from fanfold.core.losses import MIN_SAMPLE, Losses
+from fanfold.core.effects import BlockDone, Effect, SendBlock
+from fanfold.core.flight import MAIN, Flight, Lane, Shape
+from fanfold.core.leaving import TICK_PS, Leaving
+from fanfold.core.losses import MIN_SAMPLE
 from fanfold.core.pace import FULL
-from fanfold.core.signs import Resting, Returns, Signs
 from fanfold.units import NEVER
 from fanfold.wire.feedback import NOT_TOLD, Feedback, FeedbackFlag
 
@@ -26,48 +24,36 @@ GATHER_PS = 20_000_000_000
 """Where much of a block is lost, repairs wait so long for what others lack of it."""
 HEAVY_PKTS = 8
 """So many packets of a block are much."""
+SOON_PS = 30_000_000_000
+"""Shortest wait before whoever owes a word is asked, or two usual round trips."""
 ASK_PS = 120_000_000_000
 MAX_ASK_PS = 600_000_000_000
-"""Between two questions about one block, half of it before the second: often enough that lost
-answers are no silence."""
+"""Longest between two questions about one block, half of it before the second."""
+STEADY = 4
+"""Questions about one block before they get rarer."""
 MAX_ASKS = 4
 """Blocks of a lane asked about in one tick, oldest first."""
-TICK_PS = 10_000_000_000
 QUIET_PS = 60_000_000_000
 """A fan that has sent everything waits this long, and four round trips, before it is quiet."""
-SILENT_PS = 450_000_000_000
-"""Silence, in spite of being asked, after which a minority no longer holds the others back."""
-LOST_PS = 1_800_000_000_000
-"""Silence, in spite of being asked, after which a receiver is sent nothing more: it may join
-again when it speaks again."""
 STALE_PS = 1_000_000_000_000
 """A word is no longer than this on its way, slots that wait for their deadlines included."""
-STALL_PS = 20_000_000_000_000
-"""Answers without one more finished block for this long: given up as well."""
 MAX_ROUND = 255
-LEAST_BLOCKS = 2
-"""Blocks of which everybody told before anybody is lossy."""
 
 
-class FanSender(Books):
+class FanSender(Leaving):
     """One reliable fan to a changing set of receivers; arguments as Books has them."""
 
     def __init__(self, flow: int, shape: Shape, need: Sequence[int], cap_bps: int) -> None:
         super().__init__(flow, shape, need, cap_bps)
         self.n_repairs = 0
         self._nudged = 0  # who told a quiet fan that it lacks something
-        self._resting = Resting()
-        self._signs = Signs()
-        self._losses = Losses(LEAST_BLOCKS * shape.n_psn)
-        self._held = Held()
         self.waits = WAIT_PS, 16  # at least; of the round trips seen, where that is longer
-        self._returns = Returns()
+        self.quick = SOON_PS, 2  # the same, before a question is put
         self.rest_ps = STALE_PS
         """A receiver that forgot everything waits so long: until then words of it may be of
         before, and count for nothing."""
         self._rounds: dict[int, int] = {}  # last one of each block that was sent again
         self._owed: set[tuple[int, int]] = set()  # lane and block of repairs that wait
-        self._tick_ps = 0
 
     # What the driver asks.
 
@@ -99,9 +85,8 @@ class FanSender(Books):
                 self._join_flight(now_ps, index, block, need, out)
                 continue
             first_round = min(self._rounds.get(block, -1) + 1, MAX_ROUND)
-            wait_ps = lane.pace.timeout_ps(*self.waits)
-            lane.flights[block] = Flight(now_ps, need, wait_ps, first_round)
-            lane.pace.on_sent(self.shape.bytes(block))
+            lane.flights[block] = Flight(now_ps, need, self._wait_ps(lane), first_round)
+            self._weigh(lane, block)
             out.append(self._send(block, (1 << n_psn) - 1, (need,), lane.flights[block], index))
 
     def on_sent(self, now_ps: int, job: SendBlock) -> None:
@@ -111,9 +96,9 @@ class FanSender(Books):
             if flight is not None and job.lane in (index, flight.origin):
                 n_bytes = job.psns.bit_count() * self.shape.stride
                 rate_bps = self.lane_rate_bps(index)
-                went_bps = lane.went_bps(now_ps, flight.queued_ps, n_bytes, rate_bps)
+                began_ps, went_bps = lane.went_bps(now_ps, flight.queued_ps, n_bytes, rate_bps)
                 is_many = job.psns.bit_count() >= MIN_SAMPLE
-                flight.on_left(now_ps, job.round, went_bps if is_many else 0)
+                flight.on_left(now_ps, job.round, began_ps, went_bps if is_many else 0)
 
     def on_feedback(self, now_ps: int, feedback: Feedback, out: list[Effect]) -> None:
         """Join what a branch says of one block; repair at once what it lacks."""
@@ -150,8 +135,7 @@ class FanSender(Books):
         nudged, self._nudged = self._nudged, 0
         for index, lane in enumerate(self.lanes):
             self._repeat_last(now_ps, index, nudged, out)
-            due = [b for b, f in lane.flights.items() if f.is_due(now_ps)]
-            for block in due[:MAX_ASKS]:
+            for block in lane.to_ask(now_ps)[:MAX_ASKS]:
                 self._ask_again(now_ps, index, block, out)
         self._give_up_silent(now_ps, out)
         if not self._split_silent(now_ps, out):
@@ -198,13 +182,6 @@ class FanSender(Books):
         if first < main.cursor:
             main.miss(first)
 
-    def remove(self, mask: int) -> None:
-        """Forget receivers: nothing is sent to them or waited for from them any more."""
-        for block, need in enumerate(self.need):
-            if need & mask:
-                self._clear(block, need & mask)
-        self._resting.forget(self._tick_ps, mask & self._leave_lanes(mask))
-
     # How it is done.
 
     def _join_flight(
@@ -213,6 +190,7 @@ class FanSender(Books):
         """A block that others still owe a word on goes to those who came after it was sent."""
         flight = self.lanes[index].flights[block]
         new, flight.need = need & ~flight.need, need
+        self._weigh(self.lanes[index], block)
         gaps = dict.fromkeys(range(self.shape.psns(block)), new)
         self._repair(now_ps, index, block, flight, gaps, out)
 
@@ -249,12 +227,7 @@ class FanSender(Books):
         out: list[Effect],
     ) -> None:
         lane = self.lanes[index]
-        self._losses.hear(now_ps, flight, feedback)
-        flight.need &= self.need[block]
-        self._losses.judge(now_ps, lane, flight, feedback.n_psn)
-        if index == MAIN:
-            self._losses.count(lane, flight, feedback.n_psn)
-            self._losses.count_again(lane, flight, feedback)
+        self._learn(now_ps, index, block, flight, feedback)
         pressure = max(feedback.queue, 255 - feedback.room)
         is_partial = bool(feedback.flags & FeedbackFlag.PARTIAL)  # a slot waited for others
         is_held = is_partial or not flight.is_own
@@ -264,9 +237,8 @@ class FanSender(Books):
         lane.pace.on_pressure(now_ps, pressure)  # what overflowed is lost: it is not done yet
         gaps, on_way = self._fresh_gaps(now_ps, lane, flight, feedback)
         answers = flight.n_queued == 0 and feedback.round == flight.round  # of this sending
-        if answers and not on_way and not (flight.clean and (lane.pace.srtt_ps or not gaps)):
-            # Of a first sending only while no better is known: the last packets may be lost.
-            lane.pace.on_rtt(now_ps - flight.sent_ps, is_held=is_held or flight.clean)
+        if answers and not on_way:
+            self._time(now_ps, lane, flight, is_held=is_held, is_whole=not gaps)
         if gaps:
             if answers and not on_way:
                 self._losses.judge_repair(now_ps, lane, flight, gaps, feedback.heard)
@@ -276,17 +248,50 @@ class FanSender(Books):
         if is_partial and flight.need & ~feedback.heard:
             flight.hurry(now_ps, 2 * max(TICK_PS, lane.pace.known_ps()))
 
+    def _learn(
+        self, now_ps: int, index: int, block: int, flight: Flight, feedback: Feedback
+    ) -> None:
+        """Who has what of a block now, and who lost how much of it."""
+        lane = self.lanes[index]
+        self._losses.hear(now_ps, flight, feedback)
+        flight.need &= self.need[block]
+        flight.hear(feedback)
+        self._weigh(lane, block)
+        if self._losses.judge(now_ps, lane, flight, feedback.n_psn) and flight.is_calm:
+            self._calm(now_ps, lane, block, flight)
+        if index == MAIN:
+            self._losses.count(lane, flight, feedback.n_psn)
+            self._losses.count_again(lane, flight, feedback)
+
+    def _time(
+        self, now_ps: int, lane: Lane, flight: Flight, *, is_held: bool, is_whole: bool
+    ) -> None:
+        """Word of the latest sending of a block: the first one tells a round trip.
+
+        Of a first sending only while no better is known: its last packets may be lost.
+        """
+        if flight.timed_round >= flight.round:  # RFC 6298 3: a repeated word
+            return
+        if flight.clean and (lane.pace.srtt_ps or is_whole):
+            return
+        flight.timed_round = flight.round
+        lane.pace.on_rtt(now_ps - flight.sent_ps, is_held=is_held or flight.clean)
+
     def _end_flight(
         self, now_ps: int, lane: Lane, block: int, pressure: int, *, is_held: bool
     ) -> None:
         """All members have a block."""
-        flight, n_bytes = lane.flights.pop(block), self.shape.bytes(block)
+        flight, n_bytes = lane.land(block), self.shape.bytes(block)
         if flight.clean and flight.n_queued == 0:
             lane.pace.on_rtt(now_ps - flight.sent_ps, is_held=is_held)
-        lane.pace.on_gone(n_bytes)
         lane.pace.on_done(now_ps, pressure, n_bytes)
-        if flight.is_calm:
-            lane.pace.limit.on_done(now_ps, n_bytes, flight.went_bps, flight.start_ps)
+        if not flight.is_judged:
+            self._calm(now_ps, lane, block, flight)
+
+    def _calm(self, now_ps: int, lane: Lane, block: int, flight: Flight) -> None:
+        """A block came through, or most of those it went to lost no more of it than always."""
+        n_bytes = self.shape.bytes(block)
+        lane.pace.limit.on_done(now_ps, n_bytes, flight.went_bps, flight.start_ps)
 
     def _owe(
         self,
@@ -303,7 +308,7 @@ class FanSender(Books):
         """
         flight = self.lanes[index].flights[block]
         is_heavy = len(gaps) >= HEAVY_PKTS
-        flight.owe(now_ps, gaps, feedback.heard, feedback.round, is_heavy=is_heavy)
+        flight.owe(now_ps, gaps, feedback, is_heavy=is_heavy)
         if not self._repay(now_ps, index, block, out):
             self._owed.add((index, block))
 
@@ -329,7 +334,8 @@ class FanSender(Books):
     def _fresh_gaps(
         self, now_ps: int, lane: Lane, flight: Flight, feedback: Feedback
     ) -> tuple[dict[int, int], int]:
-        return flight.fresh_gaps(now_ps, feedback, lane.pace.worst_ps or WAY_PS)
+        usual_ps = lane.pace.usual_ps or WAY_PS
+        return flight.fresh_gaps(now_ps, feedback, lane.pace.worst_ps or WAY_PS, usual_ps)
 
     def _repair(
         self,
@@ -343,7 +349,7 @@ class FanSender(Books):
         flight.round = min(flight.round + 1, MAX_ROUND)
         flight.clean, flight.is_repaired = False, True
         flight.queued_ps = flight.sent_ps = now_ps
-        flight.wait_ps = self.lanes[index].pace.timeout_ps(*self.waits)
+        flight.wait_ps = self._wait_ps(self.lanes[index])
         psns = 0
         for psn, bits in gaps.items():
             psns |= 1 << psn
@@ -352,7 +358,7 @@ class FanSender(Books):
         out.append(self._send(block, psns, tuple(gaps[p] for p in sorted(gaps)), flight, index))
 
     def _ask_again(self, now_ps: int, index: int, block: int, out: list[Effect]) -> None:
-        """Send the last packet again to all who still owe a word: it asks for a report."""
+        """Send packets again to all who still owe a word: each asks for a report."""
         lane = self.lanes[index]
         flight = lane.flights[block]
         flight.tries += 1
@@ -360,14 +366,29 @@ class FanSender(Books):
         flight.round = min(flight.round + 1, MAX_ROUND)
         flight.clean = False
         flight.sent_ps = now_ps
-        ask_ps = ASK_PS // 2 if flight.tries == 1 else ASK_PS
-        flight.wait_ps = min(max(ask_ps, 3 * lane.pace.srtt_ps), MAX_ASK_PS)
-        if flight.tries == 1 and not flight.is_told:
+        ask_ps = max(ASK_PS // 2 if flight.tries == 1 else ASK_PS, 3 * lane.pace.srtt_ps)
+        ask_ps = min(ask_ps, MAX_ASK_PS)
+        flight.wait_ps = ask_ps if flight.tries > STEADY else min(ask_ps, self._wait_ps(lane))
+        is_over = now_ps - flight.first_ps >= lane.pace.timeout_ps(*self.waits)
+        if is_over and not flight.is_mourned and not flight.told:
+            flight.is_mourned = True
             lane.pace.on_silence(now_ps)
-        last = self.shape.psns(block) - 1
-        flight.note_repair(last, flight.need)
-        self.n_repairs += 1
-        out.append(self._send(block, 1 << last, (flight.need,), flight, index))
+        gaps = self._questions(block, flight)
+        for psn, bits in gaps.items():
+            flight.note_repair(psn, bits)
+        self.n_repairs += len(gaps)
+        psns = sum(1 << psn for psn in gaps)
+        out.append(self._send(block, psns, tuple(gaps[p] for p in sorted(gaps)), flight, index))
+
+    def _questions(self, block: int, flight: Flight) -> dict[int, int]:
+        return flight.questions(self.shape.psns(block) - 1)
+
+    def _wait_ps(self, lane: Lane) -> int:
+        """How long to wait for word before a question."""
+        least_ps, rounds = self.quick
+        if lane.pace.srtt_ps == 0:
+            least_ps = max(least_ps, WAY_PS)
+        return lane.pace.soon_ps(least_ps, rounds)
 
     def _repeat_last(self, now_ps: int, index: int, nudged: int, out: list[Effect]) -> None:
         """Send the last packet of the oldest blocks to those who said that they lack some."""
@@ -378,20 +399,6 @@ class FanSender(Books):
             flight.is_nudged = True
             last = self.shape.psns(block) - 1
             self._repair(now_ps, index, block, flight, {last: flight.need & nudged}, out)
-
-    def _give_up_silent(self, now_ps: int, out: list[Effect]) -> None:
-        owed = owing(now_ps, self.lanes, 2, STALL_PS)
-        # Nobody is heard: a BFR, or a starved machine.
-        is_deaf = self._signs.deaf_ps(now_ps) >= LOST_PS // 2
-        for k, since_ps in sorted(owed.items()):
-            silent = self._signs.silent_ps(now_ps, k, since_ps)
-            stalled = self._signs.stalled_ps(now_ps, k, since_ps)
-            if silent >= (2 * LOST_PS if is_deaf else LOST_PS):
-                self.remove(1 << k)
-                out.append(ReceiverLost(k, "silent", silent))
-            elif stalled >= STALL_PS:
-                self.remove(1 << k)
-                out.append(ReceiverLost(k, "stalled", stalled))
 
     def is_quiet(self, now_ps: int) -> bool:
         """All of it left long ago, and somebody lacks some: a packet or a word was lost."""
@@ -414,62 +421,3 @@ class FanSender(Books):
     def hear(self, now_ps: int, bit: int) -> None:
         """A receiver gave a sign of life that is not feedback."""
         self._signs.hear(now_ps, bit)
-
-    def _split_silent(self, now_ps: int, out: list[Effect]) -> bool:
-        """The dead fill a window long before they are given up: the others go on at once."""
-        main = self.lanes[MAIN]
-        silent = 0
-        for k, since_ps in owing(now_ps, (main,), 1, STALL_PS).items():
-            if self._signs.silent_ps(now_ps, k, since_ps) >= SILENT_PS:
-                silent |= 1 << k
-        silent &= main.members
-        if not silent or silent.bit_count() * 2 > main.members.bit_count():
-            return False
-        self._split(now_ps, silent, "silent", out)
-        return True
-
-    def _split_slow(self, now_ps: int, passed_ps: int, out: list[Effect]) -> None:
-        """Charge the time a full window waits to those it waits for; split who pays most."""
-        lane = self.lanes[MAIN]
-        n_members = lane.members.bit_count()
-        if n_members < 2:
-            return
-        self._held.charge(now_ps, passed_ps, lane, 2 * TICK_PS)
-        late = self._held.late(now_ps, lane.members)
-        if late and late.bit_count() * 2 <= n_members:
-            self._split(now_ps, late, "late", out)
-
-    def _judge_silent(self, now_ps: int, index: int) -> None:
-        """Who was only silent for a while gets what it missed with all; who is slow, alone."""
-        lane, main = self.lanes[index], self.lanes[MAIN]
-        back, slow = self._returns.judge(now_ps, lane, self._signs, self._held.full)
-        for k in members_of(slow):
-            parts = lane.parts(1 << k, index)
-            self._leave_lanes(1 << k)
-            limit_bps = lane.pace.limit.bps
-            self._to_own_lane(now_ps, 1 << k, limit_bps).adopt(parts, self.shape)
-        if back:
-            parts = lane.parts(back, index)
-            self._leave_lanes(back)
-            main.members |= back
-            main.adopt(parts, self.shape)
-            main.miss(next((b for b in range(main.cursor) if self.need[b] & back), NEVER))
-
-    def _split_lossy(self, now_ps: int, out: list[Effect]) -> None:
-        if not self._losses.is_due(now_ps):
-            return
-        lossy = self._losses.lossy(members := self.lanes[MAIN].members)
-        if lossy and lossy.bit_count() * 2 <= members.bit_count():
-            self._split(now_ps, lossy, "lossy", out)
-        self._losses.fade(now_ps)
-
-    def _split(self, now_ps: int, mask: int, reason: str, out: list[Effect]) -> None:
-        main = self.lanes[MAIN]
-        parts = main.parts(mask, MAIN)
-        self._leave_lanes(mask)
-        is_silent = reason == "silent"
-        for k in members_of(0 if is_silent else mask):
-            self._n_splits[k] = self._n_splits.get(k, 0) + 1
-        limit_bps = self._losses.passed(mask) or main.pace.limit.bps
-        self._to_own_lane(now_ps, mask, limit_bps, is_silent=is_silent).adopt(parts, self.shape)
-        out.extend(ReceiverSplit(k, reason) for k in members_of(mask))

@@ -42,6 +42,7 @@ class TreeSender(FanSender):
     ) -> None:
         super().__init__(flow, shape, need, cap_bps)
         self._repair_by = repair
+        self.quick = self.waits
         self._on_tree = self.everyone
 
     def on_feedback(self, now_ps: int, feedback: Feedback, out: list[Effect]) -> None:
@@ -85,6 +86,9 @@ class TreeSender(FanSender):
         self._back_off(now_ps, self.lanes[index].flights[block])
         if self._repair_by != "branch":
             _go_by_unicast(out)
+
+    def _questions(self, block: int, flight: Flight) -> dict[int, int]:
+        return {self.shape.psns(block) - 1: flight.need}
 
     def _back_off(self, now_ps: int, flight: Flight) -> None:
         if now_ps < self.patient_ps:

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from fanfold.core.effects import Effect, ReceiverLost, SendBlock
 from fanfold.core.flight import MAIN, Shape, members_of
+from fanfold.core.leaving import LOST_PS, TICK_PS
 from fanfold.core.nack_sender import NackSender
-from fanfold.core.sender import LOST_PS, TICK_PS, FanSender
+from fanfold.core.sender import FanSender
 from fanfold.core.tree_sender import PAUSE_SHARE, Repair, TreeSender
 from fanfold.kernels.layout import (
     BITS_AT,
@@ -141,7 +142,10 @@ class Fans(FanArrays):
         cap = max(self.shares[m].bps // self.speed, 1)
         machine = self._machine(2 * m + 1, fan, shape, bits, cap)
         rounds = fan_rounds(self.n_levels)
-        machine.waits = (rounds * self.rtt_ps + self.crowd_ps) * self.speed, rounds
+        machine.waits = machine.quick = (
+            (rounds * self.rtt_ps + self.crowd_ps) * self.speed,
+            rounds,
+        )
         pace = machine.lanes[MAIN].pace
         bytes_under_way = cap * self.speed * self.rtt_ps // BYTE_BIT_PS
         pace.window_bytes = max(pace.window_bytes, 2 * bytes_under_way)

@@ -213,12 +213,22 @@ def test_the_longest_way_lately_is_known_and_forgotten() -> None:
 
 
 def test_who_lacks_what_all_lack_is_not_lossy() -> None:
-    assert too_lossy(dict.fromkeys(range(4), 39), 100, 0b1111) == 0
-    lacked = {0: 39, 1: 39, 2: 39, 3: 79}
+    """A hundred packets: chance adds ten to what one lacks."""
+    assert too_lossy(dict.fromkeys(range(4), 49), 100, 0b1111) == 0
+    lacked = {0: 39, 1: 39, 2: 39, 3: 88}
     assert too_lossy(lacked, 100, 0b1111) == 0b1000
+    assert too_lossy({**lacked, 3: 87}, 100, 0b1111) == 0
     assert too_lossy(lacked, 100, 0b0111) == 0
-    assert too_lossy({3: 38}, 100, 0b1111) == 0b1000
-    assert too_lossy({3: 37}, 100, 0b1111) == 0
+    assert too_lossy({3: 48}, 100, 0b1111) == 0b1000
+    assert too_lossy({3: 47}, 100, 0b1111) == 0
+
+
+@pytest.mark.parametrize(("offered", "least"), [(16, 11), (64, 33), (10_000, 3900)])
+def test_of_few_packets_more_must_be_lacked_for_a_receiver_to_be_lossy(
+    offered: int, least: int
+) -> None:
+    assert too_lossy({2: least}, offered, 0b111) == 0b100
+    assert too_lossy({2: least - 1}, offered, 0b111) == 0
 
 
 def test_one_that_is_last_with_each_block_is_slow_and_those_who_are_it_by_turns_are_not() -> (

@@ -1,8 +1,9 @@
 """Who lacks most gets no repairs until the sender has looked, and then gets them soon."""
 
+from fanfold.core.books import LEAST_BLOCKS
 from fanfold.core.effects import Effect, SendBlock
 from fanfold.core.flight import Shape
-from fanfold.core.sender import LEAST_BLOCKS, FanSender
+from fanfold.core.sender import FanSender
 from fanfold.wire.feedback import Feedback, FeedbackRow
 
 MS = 1_000_000_000
@@ -48,10 +49,9 @@ def test_a_word_in_two_parts_is_repaired_whole() -> None:
     sender.on_sent(0, job)
     whole = word(0, job.round, N_PSN - 1).rows
     jobs: list[Effect] = []
-    for rows in (whole[:20], whole[20:40], whole[40:]):
-        sender.on_feedback(
-            MS, Feedback(BIFT_ID, 7, 0, N_PSN, 1, 0, rows, round=job.round), jobs
-        )
+    for n, rows in ((1, whole[:20]), (0, whole[20:40]), (0, whole[40:])):
+        part = Feedback(BIFT_ID, 7, 0, N_PSN, 1, 0, rows, round=job.round, n_merged=n)
+        sender.on_feedback(MS, part, jobs)
     for now in range(2 * MS, 100 * MS, MS):
         sender.on_timer(now, jobs)
         for each in jobs:

@@ -5,6 +5,7 @@ from itertools import pairwise
 import pytest
 from test_push_sending import MS, Sender, asked, fill_and_send, sent
 
+from fanfold.core import leaving
 from fanfold.core import sender as fans
 from fanfold.core.effects import SendBlock
 from fanfold.push import peer as peers
@@ -74,7 +75,7 @@ def aside():
 
 def test_who_is_silent_is_set_aside_and_sent_nothing_but_questions():
     pair = aside()
-    assert pair.now >= fans.LOST_PS
+    assert pair.now >= leaving.LOST_PS
     pair.calls = []
     start = pair.now
     pair.go(start + 10 * S)
