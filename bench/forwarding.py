@@ -37,8 +37,8 @@ from fanfold.live.station import TURNS, Station
 from fanfold.live.status import lost_at
 from fanfold.live.syscalls import SOL_UDP, UDP_GRO, UDP_SEGMENT
 from fanfold.live.warm import warm
-from fanfold.topo.clos import leaf_spine
 from fanfold.topo.fabric import Fabric
+from fanfold.topo.lab_fabric import leaf_spine
 from fanfold.wire.bier import PROTO_IPV4, BierHeader
 from fanfold.wire.bitstring import bift_id, bsl_of_bits
 from fanfold.wire.fan import Data

@@ -16,8 +16,8 @@ from jobs import JobError, run, run_well
 from msgspec.structs import replace
 from wire_loss import Loss, inside
 
-from fanfold.topo.clos import leaf_spine
 from fanfold.topo.fabric import Fabric, Node
+from fanfold.topo.lab_fabric import leaf_spine
 
 N_LEAVES, N_SPINES = 4, 2
 SUBNET = "10.84.0"

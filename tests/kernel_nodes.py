@@ -19,7 +19,7 @@ from fanfold.kernels.vat import build_vats
 from fanfold.topo.bift import build_bifts
 from fanfold.topo.fabric import Fabric, Link
 from fanfold.topo.fabric import Node as FabricNode
-from fanfold.topo.graph import Paths
+from fanfold.topo.fabric_routes import FabricRoutes
 from fanfold.wire import bitstring as bs
 from fanfold.wire.bier import BierHeader
 from fanfold.wire.fan import Data
@@ -303,7 +303,7 @@ class KernelFabric:
 
     def __init__(self, fabric: Fabric) -> None:
         self.fabric = fabric
-        paths = Paths(fabric)
+        paths = FabricRoutes(fabric)
         self.nodes: dict[str, KernelNode] = {}
         for node in fabric.nodes:
             ends = fabric.port_nodes(node.name)

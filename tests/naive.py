@@ -4,7 +4,7 @@ A BitString is an int, bit k = bit index k. What is a word in a kernel is an int
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 NO_NBR = -1
 WORD = 1 << 64
@@ -254,3 +254,14 @@ class Collector:
 
     def gaps(self, block: int) -> set[int]:
         return set(range(self.psns(block))) - set(self.parts.get(block, ()))
+
+
+def hops(fabric: Any, source: str, target: str) -> int | None:
+    """Links on a shortest path that no host passes on; None where there is none."""
+    found, todo = {source: 0}, [source]
+    for name in todo:
+        if name == source or fabric.by_name[name].role == "bfr":
+            new = [n for n in fabric.neighbours[name] if n not in found]
+            found |= dict.fromkeys(new, found[name] + 1)
+            todo += new
+    return found.get(target)

@@ -5,7 +5,7 @@ from datetime import timedelta
 import torch.distributed as dist
 from torch_world import Twin, run_ranks
 
-from fanfold.topo.clos import leaf_spine
+from fanfold.topo.lab_fabric import leaf_spine
 from fanfold.torch.group import FanfoldGroup
 from fanfold.torch.seat import FanfoldOptions
 

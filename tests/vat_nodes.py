@@ -20,7 +20,7 @@ from fanfold.kernels.vat_rows import open_vat
 from fanfold.topo.bift import build_bifts
 from fanfold.topo.fabric import Fabric, Link
 from fanfold.topo.fabric import Node as FabricNode
-from fanfold.topo.graph import Paths
+from fanfold.topo.fabric_routes import FabricRoutes
 from fanfold.wire import bitstring as bs
 from fanfold.wire.bier import BierHeader
 from fanfold.wire.fold import Fold, FoldFlag, FoldScope, FoldWhat, FoldWord
@@ -137,7 +137,7 @@ class VatNode(KernelNode):
         is_checked: bool = True,
     ) -> None:
         ends = fabric.port_nodes(name)
-        bifts = build_bifts(Paths(fabric), name)
+        bifts = build_bifts(FabricRoutes(fabric), name)
         super().__init__(
             bifts if is_checked else bifts._replace(behind=build_unchecked()),
             [n.bfr_id for n in ends],

@@ -17,8 +17,8 @@ from pathlib import Path
 import msgspec
 from live_site import LiveLab, Site, random_bytes, states
 
-from fanfold.topo.clos import leaf_spine
 from fanfold.topo.fabric import save_fabric
+from fanfold.topo.lab_fabric import leaf_spine
 
 LEAVES, SPINES = 4, 2
 BUSY = (sys.executable, "-c", "while True: pass")

@@ -15,8 +15,8 @@ from typing import Any
 from live_site import Site, finish, wait_for
 from msgspec.structs import replace
 
-from fanfold.topo.clos import leaf_spine
 from fanfold.topo.fabric import Fabric, save_fabric
+from fanfold.topo.lab_fabric import leaf_spine
 
 SUBNET = "10.85.0"
 BURST_BYTES, QUEUE_BYTES = 64 << 10, 512 << 10

@@ -11,9 +11,9 @@ from node_replay import SimNode, journal_of, queues_of, sent_by
 from tries import Tries
 
 from fanfold.kernels.jit import JIT
-from fanfold.topo.clos import leaf_spine
 from fanfold.topo.fabric import load_fabric
 from fanfold.topo.fabric_net import fabric_net
+from fanfold.topo.lab_fabric import leaf_spine
 from fanfold.wire.fan import Data, DataFlag
 from fanfold.wire.feedback import Feedback, FeedbackFlag
 from fanfold.wire.pcapng import read

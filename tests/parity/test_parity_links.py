@@ -11,8 +11,8 @@ from tries import Tries
 
 from fanfold.kernels.jit import JIT
 from fanfold.results.outcome import ACK, DATA, FEEDBACK, REPAIR
-from fanfold.topo.clos import leaf_spine
 from fanfold.topo.fabric import load_fabric
+from fanfold.topo.lab_fabric import leaf_spine
 
 pytestmark = [
     pytest.mark.live,

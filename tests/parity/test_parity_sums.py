@@ -26,9 +26,9 @@ from fanfold.results.outcome import DATA
 from fanfold.scenario.settings import Settings
 from fanfold.schemes.program import Sum, build_program
 from fanfold.sim.simulate import Simulation
-from fanfold.topo.clos import leaf_spine
 from fanfold.topo.fabric import load_fabric
 from fanfold.topo.fabric_net import fabric_net
+from fanfold.topo.lab_fabric import leaf_spine
 from fanfold.topo.routes import build_routes
 from fanfold.units import PS_PER_SECOND
 
@@ -52,7 +52,7 @@ CASES = {
     "integers to rank 0": ("reduce", 40 * 2048 + 1, np.int32),
 }
 HEAD = 28 + 12 + 28 + 24
-"""Underlay, BIER without its BitString, inner IPv4 and UDP, FOLD."""
+"""FabricRoutes, BIER without its BitString, inner IPv4 and UDP, FOLD."""
 WAIT_PS = 20 * PS_PER_SECOND
 _groups = iter(range(1 << 20, 1 << 31, 1 << 20))
 """Groups of one entropy, the simulated one's: they take the same paths."""

@@ -22,7 +22,7 @@ from fanfold.live import rank_loop as loop
 from fanfold.live import rank_state as st
 from fanfold.live import rank_words as words
 from fanfold.live.rank import Batch, RankEnd
-from fanfold.topo.clos import leaf_spine
+from fanfold.topo.lab_fabric import leaf_spine
 from fanfold.units import PS_PER_SECOND
 from fanfold.wire import bitstring as bs
 

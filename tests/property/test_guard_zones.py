@@ -42,9 +42,9 @@ from fanfold.kernels.state import Ports, build_counters, build_fold, build_node,
 from fanfold.kernels.tables import build_unchecked
 from fanfold.live import arrays
 from fanfold.topo.bift import build_bifts
-from fanfold.topo.clos import leaf_spine
 from fanfold.topo.fabric import Fabric
-from fanfold.topo.graph import Paths
+from fanfold.topo.fabric_routes import FabricRoutes
+from fanfold.topo.lab_fabric import leaf_spine
 from fanfold.wire import bitstring as bs
 
 ZONE = 1 << 16
@@ -113,7 +113,7 @@ def guarded(fabric: Fabric, name: str) -> Guarded:
     made = Guarded(
         zones,
         zones.array("row", row),
-        zones.every(build_bifts(Paths(fabric), name)._replace(behind=build_unchecked())),
+        zones.every(build_bifts(FabricRoutes(fabric), name)._replace(behind=build_unchecked())),
         Ports(
             zones.array("addr", np.zeros(len(ends), np.int64)),
             zones.array("bfr_id", np.array([n.bfr_id for n in ends], np.int64)),

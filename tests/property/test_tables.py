@@ -7,10 +7,9 @@ from hypothesis import strategies as st
 
 from fanfold.kernels.tables import NULL_NBR, SELF_NBR
 from fanfold.topo.bift import build_bifts, table_of
-from fanfold.topo.birt import build_birt
 from fanfold.topo.fabric import Fabric, Link, Node
+from fanfold.topo.fabric_routes import FabricRoutes
 from fanfold.topo.fabric_rules import check_fabric
-from fanfold.topo.graph import Paths
 from fanfold.topo.predict import predict_links
 
 LAW = settings(max_examples=60)
@@ -52,6 +51,20 @@ def fabrics(draw):
     )
 
 
+def ports_to(fabric, bifts, far):
+    """Port toward a BFER in each table."""
+    si, bit = divmod(far.bfr_id - 1, fabric.bitstring_bits)
+    first = bifts.first[bifts.ids.tolist().index(bifts.ids[0] & ~0xFF | si)]
+    return bifts.nbr_of[first : first + fabric.n_ecmp, bit].tolist()
+
+
+def onward(fabric, via, target):
+    """Hops of a packet that ``via`` passes on; None from a host."""
+    if via != target and fabric.by_name[via].role == "host":
+        return None
+    return naive.hops(fabric, via, target)
+
+
 def ints(f_bm):
     """F-BM by BFR-NBR as Python ints."""
     return {row - 1: int.from_bytes(f_bm[row].tobytes(), "little") for row in range(len(f_bm))}
@@ -66,9 +79,9 @@ def test_drawn_fabrics_keep_the_rules(fabric):
 @LAW
 @given(fabrics())
 def test_f_bms_of_a_table_partition_the_bits(fabric):
-    paths, n_bits = Paths(fabric), fabric.bitstring_bits
+    routes, n_bits = FabricRoutes(fabric), fabric.bitstring_bits
     for node in fabric.nodes:
-        bifts = build_bifts(paths, node.name)
+        bifts = build_bifts(routes, node.name)
         for nbr_of, f_bm in zip(bifts.nbr_of, bifts.f_bm, strict=True):
             by_nbr = ints(f_bm)
             assert sum(mask.bit_count() for mask in by_nbr.values()) == n_bits
@@ -80,17 +93,15 @@ def test_f_bms_of_a_table_partition_the_bits(fabric):
 @LAW
 @given(fabrics())
 def test_each_row_is_a_shortest_path_and_the_rest_is_null(fabric):
-    paths = Paths(fabric)
+    routes = FabricRoutes(fabric)
     for node in fabric.nodes:
-        bifts, ends = build_bifts(paths, node.name), fabric.port_nodes(node.name)
+        bifts, ends = build_bifts(routes, node.name), fabric.port_nodes(node.name)
         used = 0
-        for row in build_birt(paths, node.name):
-            t = bifts.ids.tolist().index(bifts.ids[0] & ~0xFF | row.si)
-            for table in range(bifts.first[t], bifts.first[t] + fabric.n_ecmp):
-                nbr = bifts.nbr_of[table, row.bit_position - 1]
-                assert (row.bfr_id == node.bfr_id) == (nbr == SELF_NBR)
-                far = fabric.by_bfr_id[row.bfr_id].name
-                assert nbr == SELF_NBR or paths.hops(ends[nbr].name, far) == row.n_hops - 1
+        for far in fabric.by_bfr_id.values():
+            left = naive.hops(fabric, node.name, far.name)
+            for nbr in ports_to(fabric, bifts, far):
+                assert (far == node) == (nbr == SELF_NBR)
+                assert nbr == SELF_NBR or onward(fabric, ends[nbr].name, far.name) == left - 1
                 used += 1
         assert np.count_nonzero(bifts.nbr_of != NULL_NBR) == used
 
@@ -98,23 +109,47 @@ def test_each_row_is_a_shortest_path_and_the_rest_is_null(fabric):
 @LAW
 @given(fabrics())
 def test_each_path_gets_its_share_of_the_tables(fabric):
-    paths = Paths(fabric)
+    routes = FabricRoutes(fabric)
     for node in fabric.nodes:
-        bifts = build_bifts(paths, node.name)
-        for row in build_birt(paths, node.name):
-            t = bifts.ids.tolist().index(bifts.ids[0] & ~0xFF | row.si)
-            first = bifts.first[t]
-            picks = bifts.nbr_of[first : first + fabric.n_ecmp, row.bit_position - 1].tolist()
-            counts = [picks.count(nbr) for nbr in row.nbrs]
+        bifts, ends = build_bifts(routes, node.name), fabric.port_nodes(node.name)
+        for far in set(fabric.by_bfr_id.values()) - {node}:
+            left = naive.hops(fabric, node.name, far.name)
+            ways = [
+                port
+                for port, end in enumerate(ends)
+                if port and onward(fabric, end.name, far.name) == left - 1
+            ]
+            picks = ports_to(fabric, bifts, far)
+            counts = [picks.count(port) for port in ways]
             assert sum(counts) == fabric.n_ecmp
             assert max(counts) - min(counts) <= 1
+
+
+@LAW
+@given(fabrics())
+def test_behind_a_port_is_who_a_shortest_path_leads_to_by_it(fabric):
+    routes = FabricRoutes(fabric)
+    for node in fabric.nodes:
+        bifts, ends = build_bifts(routes, node.name), fabric.port_nodes(node.name)
+        for far in fabric.by_bfr_id.values():
+            si, bit = divmod(far.bfr_id - 1, fabric.bitstring_bits)
+            row = bifts.behind[bifts.ids.tolist().index(bifts.ids[0] & ~0xFF | si)]
+            ports = {p for p in range(len(ends)) if int(row[p, bit // 64]) >> bit % 64 & 1}
+            names = {ends[port].name for port in ports}
+            left = naive.hops(fabric, node.name, far.name)
+            due = {
+                n
+                for n in fabric.neighbours[node.name]
+                if onward(fabric, n, far.name) == (left or 0) - 1
+            }
+            assert names == ({node.name} if far == node else due)
 
 
 @LAW
 @given(fabrics(), st.data())
 def test_masks_replicate_as_sets_do(fabric, data):
     name = data.draw(st.sampled_from([n.name for n in fabric.nodes]))
-    bifts = build_bifts(Paths(fabric), name)
+    bifts = build_bifts(FabricRoutes(fabric), name)
     table = data.draw(st.integers(0, len(bifts.nbr_of) - 1))
     nbr_of = bifts.nbr_of[table].tolist()
     bits = data.draw(st.integers(0, (1 << fabric.bitstring_bits) - 1))
@@ -134,8 +169,8 @@ def test_every_receiver_gets_each_packet_once_over_a_shortest_path(fabric, entro
     source = data.draw(st.sampled_from([n.name for n in fabric.nodes]))
     bfers = [n.name for n in fabric.by_bfr_id.values()]
     wanted = data.draw(st.frozensets(st.sampled_from(bfers)))
-    paths = Paths(fabric)
-    tables = {n.name: build_bifts(paths, n.name) for n in fabric.nodes}
+    routes = FabricRoutes(fabric)
+    tables = {n.name: build_bifts(routes, n.name) for n in fabric.nodes}
     heard, links = [], {}
     todo = [(source, si, bits, 0) for si, bits in bitstrings(fabric, wanted).items()]
     for name, si, bits, n_hops in todo:
@@ -150,7 +185,7 @@ def test_every_receiver_gets_each_packet_once_over_a_shortest_path(fabric, entro
             else:
                 todo.append((ends[nbr].name, si, share, n_hops + 1))
                 links[name, ends[nbr].name] = links.get((name, ends[nbr].name), 0) + 1
-    assert sorted(heard) == sorted((name, paths.hops(source, name)) for name in wanted)
+    assert sorted(heard) == sorted((name, routes.hops(source, name)) for name in wanted)
     predicted = predict_links(fabric, source, [(wanted, 2, 100, entropy)])
     assert predicted == {link: (2 * n, 100 * n) for link, n in links.items()}
 

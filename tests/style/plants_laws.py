@@ -96,16 +96,16 @@ PLANTS: tuple[tuple[str, str, str, str], ...] = (
         "tests/unit/kernels/test_kernel_mishap.py::test_a_seed_says_what_happens",
     ),
     (
-        "src/fanfold/sim/loop/tables.py",
+        "src/fanfold/kernels/bift.py",
         "return (part + node) % n",
-        "return (part + node + 1) % n",
-        "tests/parity/test_parity_bifts.py::test_each_bit_of_each_table_leads_out_of_the_same_port",
+        "return part % n",
+        "tests/unit/topo/test_bift.py::test_leaves_start_at_different_spines",
     ),
     (
-        "src/fanfold/sim/loop/tables.py",
-        "f_bm[nbr + 1, k // 64]",
-        "f_bm[nbr, k // 64]",
-        "tests/parity/test_parity_bifts.py::test_each_bit_of_each_table_leads_out_of_the_same_port",
+        "src/fanfold/kernels/bift.py",
+        "f_bm[nbr + 1, k // WORD_BITS]",
+        "f_bm[nbr, k // WORD_BITS]",
+        "tests/unit/topo/test_bift.py::test_bits_beyond_the_first_word",
     ),
     (
         "src/fanfold/sim/loop/ports.py",

@@ -1,6 +1,7 @@
 """A lab as programs ask for it; `fanfold lab up` is this with its flags around it."""
 
 import os
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -10,33 +11,52 @@ from fanfold.api.nodes import make_lab_host
 from fanfold.errors import ConfigError, EnvironmentLack
 from fanfold.live.birth import Say, nobody
 from fanfold.live.lab import Lab, claim_range
+from fanfold.live.machine import require_room
 from fanfold.live.ports import open_socket, require_mtu
+from fanfold.live.space_build import build_spaces, off_loopback, require_root
 from fanfold.live.supervisor import supervise
 from fanfold.push.geometry import geometry_of
-from fanfold.topo.clos import leaf_spine
 from fanfold.topo.fabric import ArrayLimits, Fabric
 from fanfold.topo.fabric_rules import MTU_RANGE, check_fabric
+from fanfold.topo.lab_fabric import LabFabric, lab_fabric, leaf_spine
+from fanfold.topo.nets import build_named_net
 
 PREFIXES = range(250)
 MAX_DIGITS = 10
 
 
 def start_lab(
-    lab: Lab, fabric: Fabric, *, has_rings: bool = True, fsync: bool = False, say: Say = nobody
+    lab: Lab,
+    fabric: Fabric,
+    *,
+    has_rings: bool = True,
+    fsync: bool = False,
+    has_spaces: bool = False,
+    say: Say = nobody,
 ) -> dict[str, Any]:
     """Start every node of a fabric; returns when all answer.
+
+    Args:
+        has_spaces: each node in a network namespace of its own; loopback addresses become 10.x.
 
     Returns:
         As ``Lab.up``.
 
     Raises:
-        ConfigError: no packet of this MTU carries anything, or the lab is up already.
+        ConfigError: no packet of this MTU carries anything, the lab is up already, this machine
+            has no room for so many nodes, or may make no namespaces.
         EnvironmentLack: an interface is smaller, or a node could not start.
     """
     geometry_of(fabric.mtu, fabric.bitstring_bits)
     require_mtu(fabric)
+    require_room(len(fabric.nodes))
     make_host = partial(make_lab_host, has_rings=has_rings, fsync=fsync)
-    return lab.up(fabric, partial(supervise, make_host), say)
+    if not has_spaces:
+        return lab.up(fabric, partial(supervise, make_host), say)
+    require_root()
+    fabric = off_loopback(fabric)
+    prepare = partial(build_spaces, lab.name, fabric)
+    return lab.up(fabric, partial(supervise, make_host), say, prepare)
 
 
 def parse_limits(text: str, given: ArrayLimits) -> ArrayLimits:
@@ -52,7 +72,26 @@ def parse_limits(text: str, given: ArrayLimits) -> ArrayLimits:
 
 
 def pick_fabric(name: str, leaves: int, spines: int, hosts: int, mtu: int) -> Fabric:
-    """A leaf-spine on the first range of loopback addresses that is free, claimed for it.
+    """A leaf-spine on the first range of loopback addresses that is free, claimed for it."""
+    return pick_range(
+        name, lambda k: leaf_spine(leaves, spines, hosts, name=name, prefix=k), mtu
+    )
+
+
+def pick_net(name: str, topology: str, mtu: int) -> LabFabric:
+    """Any topology by name on such a range, and what is to be told of it."""
+    net = build_named_net(topology)
+    require_room(net.n_nodes)
+    made = lab_fabric(net)
+    fabric = pick_range(name, lambda k: lab_fabric(net, name=name, prefix=k).fabric, mtu)
+    return made._replace(fabric=fabric)
+
+
+def pick_range(name: str, make: Callable[[int], Fabric], mtu: int) -> Fabric:
+    """A fabric on the first range of loopback addresses that is free, claimed for it.
+
+    Args:
+        make: gives the fabric on a range.
 
     Raises:
         ConfigError: no such fabric. EnvironmentLack: every range is another lab's, or has an
@@ -67,8 +106,7 @@ def pick_fabric(name: str, leaves: int, spines: int, hosts: int, mtu: int) -> Fa
         if claim is None:
             n_claimed += 1
             continue
-        fabric = leaf_spine(leaves, spines, hosts, name=name, prefix=prefix)
-        fabric = msgspec.structs.replace(fabric, mtu=mtu)
+        fabric = msgspec.structs.replace(make(prefix), mtu=mtu)
         check_fabric(fabric, "lab")
         try:
             for node in fabric.nodes:

@@ -159,6 +159,7 @@ def run_push(site: Site, order: Order, watch: Watch = QUIET) -> PushResult:
     fabric = site.fabric
     hosts = [n.name for n in fabric.nodes if n.role == "host"]
     source, targets = ends_of(hosts, order.source, order.to)
+    site.enter(source)
     links = {frozenset((link.a, link.b)) for link in fabric.links}
     impairments = impairments_of(order.losses, order.impairs, links)
     seed, pcap = order.seed, order.capture[0]

@@ -9,6 +9,7 @@ import msgspec
 from fanfold.impair import LinkImpairment
 from fanfold.live.doors import Answer, Call, ask_all, begin_asking
 from fanfold.live.lab import Lab
+from fanfold.live.spaces import enter_space
 from fanfold.topo.fabric import Fabric, load_fabric
 
 STATUS_S = 0.3
@@ -36,6 +37,11 @@ class Site:
         by_name = self.fabric.by_name
         own = by_name[source].address if source else ""
         return Call((by_name[node].address, self.fabric.port), request, own)
+
+    def enter(self, source: str) -> None:
+        """Be where a node of a lab is: in its network namespace, where it has one."""
+        if self.config is None:
+            enter_space(self.lab.name, source)
 
     def begin_statuses(
         self, names: Sequence[str], source: str

@@ -14,6 +14,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     "lab up": ("lab up --hosts 8", "lab up --config rack.toml --name rack"),
     "lab status": ("lab status", "lab status --name rack --json"),
     "lab down": ("lab down", "lab down --name rack --purge"),
+    "lab reroute": ("lab reroute --cut leaf1-spine1", "lab reroute --weight leaf1-spine2=3"),
     "lab restart": ("lab restart h3", "lab restart leaf1 --name rack"),
     "bitstring": ("bitstring 1,3-5,300", "bitstring --hex 0x15 --si 1"),
     "decode": ("decode lossy.pcapng --json", "decode - --bsl 256"),

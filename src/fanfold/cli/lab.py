@@ -2,18 +2,17 @@
 
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 import typer
 from rich.table import Table
 
 from fanfold.api.lab_status import describe, no_such_lab
-from fanfold.cli.console import screen
+from fanfold.cli.console import screen, tell_warning
 from fanfold.cli.telling import telling
-from fanfold.errors import ConfigError
+from fanfold.errors import CheckFailed, ConfigError
 from fanfold.live.lab import Lab, labs_home, list_labs
 from fanfold.push.notes import words_of
 from fanfold.topo.fabric import Fabric, load_fabric
@@ -24,6 +23,7 @@ Name = Annotated[str, typer.Option("--name", "--lab", help="which lab")]
 Json = Annotated[bool, typer.Option("--json", help="print JSON")]
 OF_ARRAYS = ("complete", "partial", "passed", "full", "quota", "unlike", "overlap")
 """Counters of arrays that a table has room for; --json has all."""
+COLUMNS = ("node", "pid", "state", "table", "sent", "received", "drops", "folds", "arrays")
 PATIENCE_S = 1.0
 """A start that takes longer says what it does, off a terminal too."""
 LEAVES, SPINES, HOSTS, MTU = 2, 2, 8, 9000
@@ -48,15 +48,22 @@ def up(
     config: Annotated[
         Path | None, typer.Option(help="fabric TOML instead of a leaf-spine")
     ] = None,
+    topology: Annotated[
+        str | None,
+        typer.Option(help="instead of a leaf-spine: fat-tree:k=4, import:FILE, see `topo`"),
+    ] = None,
     rings: Annotated[
         bool, typer.Option(help="arrays between ranks and BFRs by shared memory")
     ] = True,
     fsync: Annotated[
         bool, typer.Option(help="what hosts receive survives a power cut")
     ] = False,
+    namespaces: Annotated[
+        bool, typer.Option(help="a network namespace a node, veth pairs as links; needs root")
+    ] = False,
     as_json: Json = False,
 ) -> None:
-    """Start a leaf-spine lab, or the fabric of a TOML file, on loopback addresses."""
+    """Start a leaf-spine lab, any topology, or the fabric of a TOML file."""
     lab = Lab(name)
     if lab.is_up():
         raise ConfigError(
@@ -65,13 +72,14 @@ def up(
     shape = {"--leaves": leaves, "--spines": spines, "--hosts": hosts, "--mtu": mtu}
     from fanfold.api import labs  # noqa: PLC0415 - who only looks at a lab needs no node
 
-    fabric = _fabric_of(name, config, shape, labs.pick_fabric)
+    fabric = _fabric_of(name, _Source(config, topology), shape)
     if limits:
         some = labs.parse_limits(limits, fabric.limits)
         fabric = msgspec.structs.replace(fabric, limits=some)
         check_fabric(fabric, "--limits")
     with telling(PATIENCE_S) as say:
-        told = labs.start_lab(lab, fabric, has_rings=rings, fsync=fsync, say=say)
+        flags = {"has_rings": rings, "fsync": fsync, "has_spaces": namespaces}
+        told = labs.start_lab(lab, fabric, **flags, say=say)
     if as_json:
         up_now = {"lab": name, "nodes": len(fabric.nodes), "log": str(lab.log)}
         print(json.dumps(up_now | told))
@@ -130,26 +138,66 @@ def restart(
     print(json.dumps(told) if as_json else f"lab {name}: {node} runs as process {told['pid']}")
 
 
-def _fabric_of(
-    name: str,
-    config: Path | None,
-    shape: dict[str, int | None],
-    pick_fabric: Callable[..., Fabric],
-) -> Fabric:
-    """The fabric of a file, or a leaf-spine by flags; both together are refused."""
+@app.command()
+def reroute(
+    name: Name = "lab",
+    cut: Annotated[
+        list[str] | None, typer.Option(help="link that no path uses, such as leaf1-spine1")
+    ] = None,
+    join: Annotated[list[str] | None, typer.Option(help="link that paths use again")] = None,
+    weight: Annotated[
+        list[str] | None, typer.Option(help="what a link costs, such as leaf1-spine1=3")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Give the nodes of a running lab new tables, while pushes go on."""
+    from fanfold.api.reroute import install, rerouted  # noqa: PLC0415 - as above
+
+    lab = Lab(name)
+    fabric = rerouted(lab.fabric(), cut or (), join or (), weight or ())
+    failed = install(lab, fabric)
+    if as_json:
+        print(json.dumps({"lab": name, "version": fabric.version, "failed": failed}))
+    elif not failed:
+        print(f"lab {name}: tables of version {fabric.version} at {len(fabric.nodes)} nodes")
+    if failed:
+        who = "; ".join(f"{node}: {error}" for node, error in failed.items())
+        raise CheckFailed(f"lab {name}: version {fabric.version} is not at {who}")
+
+
+class _Source(NamedTuple):
+    """Where a lab's fabric is from, but for flags."""
+
+    config: Path | None
+    topology: str | None
+
+
+def _fabric_of(name: str, source: _Source, shape: dict[str, int | None]) -> Fabric:
+    """The fabric of a file, of a topology, or a leaf-spine by flags; one of the three."""
+    from fanfold.api import labs  # noqa: PLC0415 - as above
+
     given = {flag: value for flag, value in shape.items() if value is not None}
-    if config is None:
+    if source.config is not None:
+        more = {"--topology": source.topology} if source.topology else {}
+        for flag, value in (given | more).items():
+            raise ConfigError(flag, value, "none beside --config, which has the whole fabric")
+        return load_fabric(source.config)
+    if source.topology is None:
         usual = {"--leaves": LEAVES, "--spines": SPINES, "--hosts": HOSTS, "--mtu": MTU}
-        return pick_fabric(name, *(usual | given).values())
+        return labs.pick_fabric(name, *(usual | given).values())
+    mtu = given.pop("--mtu", MTU)
     for flag, value in given.items():
-        raise ConfigError(flag, value, "none beside --config, which has the whole fabric")
-    return load_fabric(config)
+        raise ConfigError(flag, value, "none beside --topology, which has the whole fabric")
+    fabric, notes = labs.pick_net(name, source.topology, mtu)
+    for note in notes:
+        tell_warning(note)
+    return fabric
 
 
 def show(report: dict[str, Any]) -> None:
     """A lab's nodes as a table."""
     table = Table(title=f"lab {report['lab']}: {'up' if report['up'] else 'not up'}")
-    for column in ("node", "pid", "state", "sent", "received", "drops", "folds", "arrays"):
+    for column in COLUMNS:
         table.add_column(column)
     for name, entry in report["nodes"].items():
         answer = entry.get("status", {})
@@ -159,6 +207,7 @@ def show(report: dict[str, Any]) -> None:
             name,
             str(entry["pid"]),
             state,
+            str(answer.get("table", {}).get("version", "")),
             str(_packets(links, "tx")),
             str(_packets(links, "rx")),
             _words(answer.get("drops", {})),

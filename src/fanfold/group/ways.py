@@ -15,7 +15,7 @@ from fanfold.errors import ConfigError
 from fanfold.kernels.tables import NULL_NBR
 from fanfold.topo.bift import build_bifts, table_of
 from fanfold.topo.fabric import Fabric
-from fanfold.topo.graph import Paths
+from fanfold.topo.fabric_routes import FabricRoutes
 from fanfold.wire.bitstring import bift_id, bsl_of_bits, place
 
 ENTROPY_BITS = 20
@@ -135,7 +135,7 @@ class _Walk:
 
     def __init__(self, fabric: Fabric, group: int) -> None:
         self._fabric, self._group = fabric, group
-        self._paths, self._bsl = Paths(fabric), bsl_of_bits(fabric.bitstring_bits)
+        self._routes, self._bsl = FabricRoutes(fabric), bsl_of_bits(fabric.bitstring_bits)
         self._entropy = group & ((1 << ENTROPY_BITS) - 1)
         self._ports: dict[str, dict[int, int]] = {}
 
@@ -185,7 +185,7 @@ class _Walk:
 
     def _read(self, node: str, si: int) -> dict[int, int]:
         """Port of each bit position; all members are of one SI."""
-        bifts = build_bifts(self._paths, node)
+        bifts = build_bifts(self._routes, node)
         wanted = bift_id(self._bsl, self._fabric.sub_domain, si)
         row = list(map(int, bifts.ids)).index(wanted)
         index = int(bifts.first[row]) + table_of(self._entropy, self._fabric.n_ecmp)

@@ -1,4 +1,4 @@
-"""Forwarding tables as kernels read them; built by ``fanfold.topo.bift``.
+"""Forwarding tables as kernels read them; filled by ``kernels.bift``.
 
 Letters: T = BIFT-ids a node accepts, N = tables, the ``n_ecmp`` of all BIFT-ids in a row,
 BITS = bits of a BitString, W = its words, P = ports.

@@ -3,8 +3,8 @@
 On a Unix socket of a lab's own folder every command works; on TCP, at the node's own address
 and port, only ``status`` does, and only for those whom it concerns: callers with an address of
 the fabric file, and on the node's own machine processes of its own user or of root; to those
-``vat`` is open too. Strangers get no counters and no flow ids. Commands run in the node's loop,
-the threads here only wait.
+``vat`` and ``table`` are open too. Strangers get no counters and no flow ids. Commands run in
+the node's loop, the threads here only wait.
 """
 
 import json
@@ -24,12 +24,14 @@ from fanfold.live.doors import Answer
 from fanfold.live.owner import local_owner
 
 MAX_LINE = 65536
+MAX_LOCAL_LINE = 1 << 22
+"""On a Unix socket: a table of 43,750 BFERs, four neighbours each."""
 TIMEOUT_S = 5.0
 MAX_CALLERS = 256
 """Connections that wait at one door."""
 
 ANYBODY = frozenset({"status"})
-OWNERS = frozenset({"status", "vat"})
+OWNERS = frozenset({"status", "table", "vat"})
 """What processes of the node's own user and machine may ask for over TCP too."""
 STRANGER: Answer = {"error": "told to nodes of the fabric and to this node's user only"}
 
@@ -84,7 +86,7 @@ class _Connection(socketserver.StreamRequestHandler):
         server = self.server
         assert isinstance(server, (_UnixDoor, _TcpDoor))
         try:
-            line = _read_line(self.connection)
+            line = _read_line(self.connection, MAX_LOCAL_LINE if server.is_local else MAX_LINE)
             answer = STRANGER
             if server.is_local or is_known(self.connection, server.known):
                 is_own = server.is_local or is_owner(self.connection)
@@ -95,13 +97,13 @@ class _Connection(socketserver.StreamRequestHandler):
             return  # the other side left; nothing is lost but its answer
 
 
-def _read_line(sock: socket.socket) -> bytes:
+def _read_line(sock: socket.socket, most: int) -> bytes:
     """One line, all of it within TIMEOUT_S: who sends a byte now and then holds no thread."""
     until = time.monotonic() + TIMEOUT_S
     line = b""
-    while b"\n" not in line and len(line) < MAX_LINE:
+    while b"\n" not in line and len(line) < most:
         sock.settimeout(max(until - time.monotonic(), 0.001))
-        part = sock.recv(4096)
+        part = sock.recv(min(65536, most - len(line)))
         if not part:
             break
         line += part

@@ -26,6 +26,7 @@ from fanfold.live.ports import (
 )
 from fanfold.live.ring_door import RingDoor
 from fanfold.live.station import Role, Station
+from fanfold.live.swap import Swap
 from fanfold.topo.fabric import Fabric
 from fanfold.wire import bitstring
 
@@ -65,6 +66,7 @@ class Host:
             sock, len(state.ports.addr), n_channels=MOST_CHANNELS if has_rings else 0
         )
         self.station = Station(sock, io, state, None)
+        self.tables = Swap(fabric, name, state.bifts)
         self.rings: RingDoor | None = None
         if make_role is not None:
             self.station.role = make_role(fabric, name, self.station)
@@ -77,6 +79,7 @@ class Host:
             "impair": self._impair,
             "capture": self._capture,
             "vat": self._vat,
+            "table": self.tables.take,
         }
         self.commands = Commands(handlers, self.station.wake)
         if has_rings:
@@ -127,7 +130,8 @@ class Host:
 
     def _status(self, request: dict[str, Any]) -> dict[str, Any]:
         del request
-        return status_of(self.fabric, self.name, self.station.io, self.station.node)
+        told = status_of(self.fabric, self.name, self.station.io, self.station.node)
+        return told | {"table": {"version": self.tables.version}}
 
     def _impair(self, request: dict[str, Any]) -> dict[str, Any]:
         """Set impairments by neighbour; neighbours not named become good again."""

@@ -20,6 +20,7 @@ from fanfold.errors import ConfigError, EnvironmentLack
 from fanfold.folders import STATE, make_folder, state_home
 from fanfold.live.birth import Say, hear, nobody
 from fanfold.live.doors import call
+from fanfold.live.spaces import remove_spaces
 from fanfold.topo.fabric import Fabric, load_fabric, save_fabric
 
 STOP_S = 5.0
@@ -104,10 +105,16 @@ class Lab:
 
     # Doing.
 
-    def up(self, fabric: Fabric, supervise: Supervise, say: Say = nobody) -> dict[str, Any]:
+    def up(
+        self,
+        fabric: Fabric,
+        supervise: Supervise,
+        say: Say = nobody,
+        prepare: Callable[[], None] = lambda: None,
+    ) -> dict[str, Any]:
         """Start every node; returns when all answer, however long, while there is progress.
 
-        supervise: ``live/supervisor.py``. say: told what is being done.
+        supervise: ``live/supervisor.py``. say: told what is being done. prepare: done first.
 
         Returns:
             ``seconds`` and ``cleaned``: processes left over from a crash that were ended.
@@ -117,7 +124,7 @@ class Lab:
                 is left running.
         """
         with self._alone():
-            return self._up(fabric, supervise, say)
+            return self._up(fabric, supervise, say, prepare)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -136,7 +143,9 @@ class Lab:
             fcntl.flock(fd, fcntl.LOCK_UN)  # forked nodes hold the descriptor too
             os.close(fd)
 
-    def _up(self, fabric: Fabric, supervise: Supervise, say: Say) -> dict[str, Any]:
+    def _up(
+        self, fabric: Fabric, supervise: Supervise, say: Say, prepare: Callable[[], None]
+    ) -> dict[str, Any]:
         if self.is_up():
             allowed = "a lab that is not up; `fanfold lab down` ends this one"
             raise ConfigError("--name", self.name, allowed)
@@ -145,6 +154,7 @@ class Lab:
         cleaned = self.down()
         self.doors.mkdir(parents=True, exist_ok=True)
         save_fabric(fabric, self.folder / "fabric.toml")
+        prepare()
         told, tell = os.pipe()
         pid = os.fork()
         if pid == 0:
@@ -170,6 +180,7 @@ class Lab:
             pids.insert(0, (state["pid"], state["started"]))
         alive = [pid for pid, started in pids if is_alive(pid, started)]
         end_all(alive)
+        remove_spaces(self.name)
         for item in ("lab.json", "fabric.toml"):
             (self.folder / item).unlink(missing_ok=True)
         shutil.rmtree(self.doors, ignore_errors=True)
@@ -186,6 +197,11 @@ class Lab:
         if "error" in answer:
             raise EnvironmentLack(f"lab {self.name!r}: {node}: {answer['error']}")
         return answer
+
+    def keep(self, fabric: Fabric) -> None:
+        """Write the lab's fabric: the same nodes and links, other tables."""
+        save_fabric(fabric, self.folder / "fabric.toml.new")
+        (self.folder / "fabric.toml.new").replace(self.folder / "fabric.toml")
 
     def save(self, nodes: dict[str, dict[str, Any]]) -> None:
         """Write the lab's processes; the supervisor calls it."""

@@ -38,7 +38,7 @@ from fanfold.live.exits import QUEUE_BYTES
 from fanfold.live.syscalls import SO_TIMESTAMPNS, SOL_UDP, UDP_GRO, UDP_SEGMENT
 from fanfold.topo.bift import build_bifts
 from fanfold.topo.fabric import ArrayLimits, Fabric
-from fanfold.topo.graph import Paths
+from fanfold.topo.fabric_routes import FabricRoutes
 from fanfold.wire.inner import address_of
 
 SOCKET_BYTES = 8 << 20
@@ -254,12 +254,12 @@ def check_mtu(fabric: Fabric, name: str) -> None:
 
 def build_node_state(fabric: Fabric, name: str, limits: Limits) -> p.Node:
     """Tables, slots and counters of one node; only BFRs keep slots."""
-    paths = Paths(fabric)
+    routes = FabricRoutes(fabric)
     me = fabric.by_name[name]
     ports = fabric.port_nodes(name)
     n_words = fabric.bitstring_bits // 64
     is_bfr = me.role == "bfr"
-    depth = max(paths.hops(a.name, me.name) or 0 for a in fabric.nodes) + 1
+    depth = max(routes.hops(a.name, me.name) or 0 for a in fabric.nodes) + 1
     row = build_node(
         me.bfr_id,
         address_of(me.address),
@@ -271,7 +271,7 @@ def build_node_state(fabric: Fabric, name: str, limits: Limits) -> p.Node:
     row[0]["is_end"] = int(not is_bfr)
     return p.Node(
         row=row,
-        bifts=build_bifts(paths, name),
+        bifts=build_bifts(routes, name),
         ports=Ports(
             addr=np.array([address_of(n.address) for n in ports], np.int64),
             bfr_id=np.array([n.bfr_id for n in ports], np.int64),

@@ -38,6 +38,7 @@ class NodeStatus(msgspec.Struct, frozen=True):
     drops: dict[str, Count]
     flows: list[FlowStatus]
     fabric: dict[str, Count] = {}
+    table: dict[str, Count] = {}
 
 
 def read_status(fabric: Fabric, name: str, answer: object) -> NodeStatus | None:
@@ -55,6 +56,7 @@ def read_status(fabric: Fabric, name: str, answer: object) -> NodeStatus | None:
         },
         drops=_reasons(given.drops),
         fabric={key: n for key, n in given.fabric.items() if key in ALIKE},
+        table=given.table,
         flows=[
             FlowStatus(
                 row.bfir_id, row.flow, {to: _known(c) for to, c in row.tx.items() if to in near}

@@ -20,6 +20,7 @@ from fanfold.live.birth import tell as tell_line
 from fanfold.live.control import Commands, open_local
 from fanfold.live.host import Host
 from fanfold.live.lab import SUPERVISOR, Lab, end_all, is_alive, start_time
+from fanfold.live.spaces import enter_space
 from fanfold.live.warm import warm
 from fanfold.topo.fabric import Fabric
 
@@ -137,6 +138,8 @@ class _Supervisor:
         try:
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, signal.SIG_DFL)
+            is_bfr = self.fabric.by_name[name].role == "bfr"
+            enter_space(self.lab.name, name, forwards=is_bfr)
             host = self.make_host(self.fabric, name, self.lab.door(name), self.lab.hosts(name))
             tell_line(tell, OK)
             os.close(tell)
@@ -160,6 +163,7 @@ class _Supervisor:
         if is_alive(old["pid"], old["started"]):
             end_all([old["pid"]])
         self._reap()
+        self.fabric = self.lab.fabric()  # its tables may be newer than those of the start
         try:
             self._start(name)
         except EnvironmentLack as error:

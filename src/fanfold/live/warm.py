@@ -26,7 +26,7 @@ from fanfold.live.compile_notice import telling_compiles
 from fanfold.live.exits import QUEUE_BYTES, post
 from fanfold.live.ports import Limits, build_node_state, build_sock, open_socket
 from fanfold.live.sock import Sock
-from fanfold.topo.clos import leaf_spine
+from fanfold.topo.lab_fabric import leaf_spine
 
 DONE = "warm.done"
 

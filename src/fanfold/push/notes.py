@@ -46,6 +46,16 @@ def unlike(fabric: Fabric, name: str, own: Mapping[str, int]) -> list[str]:
     ]
 
 
+def swapped(fabric: Fabric, name: str, table: Mapping[str, int]) -> list[str]:
+    """Where a node's table is another than the one that a push was predicted by."""
+    version = table.get("version", fabric.version)
+    if version == fabric.version:
+        return []
+    return [
+        f"{name}: its table is of version {version}, the prediction of version {fabric.version}"
+    ]
+
+
 def notes_of(
     fabric: Fabric, statuses: Mapping[str, NodeStatus], drops: Mapping[str, Drops]
 ) -> list[str]:
@@ -60,5 +70,5 @@ def notes_of(
         some = dict(drops.get(name, {}))
         if differing:
             some.pop(DropReason.UNKNOWN_BIFT, None)
-        lines += differing + words_of(name, lost, some)
+        lines += differing + swapped(fabric, name, status.table) + words_of(name, lost, some)
     return lines

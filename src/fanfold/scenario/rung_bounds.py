@@ -54,7 +54,7 @@ def load_of(net: Net, settings: Settings) -> Load:
     has_one_rate = np.unique(net.bps).size == 1 and np.unique(net.prop_ps).size == 1
     if not has_one_rate or settings.routing != "spray" or settings.window_pkts:
         return "uneven"
-    is_flat = net.tier.max() <= 1 and net.n_nodes - net.n_hosts > 1
+    is_flat = net.is_flat and net.n_nodes - net.n_hosts > 1
     return "flat" if is_flat else "layered"
 
 

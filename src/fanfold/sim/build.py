@@ -177,14 +177,6 @@ def build_nodes(net: Net, routes: Routes) -> Rows:
     return rows
 
 
-def build_ways(routes: Routes) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """``way`` and ``sets`` of the loop."""
-    way = np.where(routes.hops == 1, r.HERE, routes.ecmp)
-    way[routes.hops >= FAR] = r.NONE
-    sets = np.concatenate([routes.first, routes.link]).astype(np.int32)
-    return way.astype(np.int32), sets
-
-
 def uplinks(net: Net, routes: Routes, src: I64, dst: I64) -> list[I64]:
     """Links by which each source may begin a shortest path: a list for each message."""
     chosen = []

@@ -15,6 +15,7 @@ from fanfold.core.sender import WAIT_PS
 from fanfold.errors import ConfigError
 from fanfold.ids import MAX_BFR_ID
 from fanfold.kernels import collect as c
+from fanfold.kernels.bift import Birt, fill_bift
 from fanfold.kernels.codes import FOLD_COMPLETE, FOLD_PARTIAL, FOLD_UNFOLDED, N_DROPS, N_FOLDS
 from fanfold.kernels.layout import FEEDBACK_BYTES
 from fanfold.kernels.slots import NEVER_PS, PROBES
@@ -26,7 +27,7 @@ from fanfold.sim.build import Streams, round_trip
 from fanfold.sim.fan_crowd import Part, Roads, crowd_ps, implosion_ps
 from fanfold.sim.fan_shares import shares
 from fanfold.sim.fan_sizes import fan_head_bytes, feedback_bytes, with_room
-from fanfold.sim.fan_trees import phase_at, write_tree, write_words
+from fanfold.sim.fan_trees import phase_at, reroute, write_tree
 from fanfold.sim.loop import rows as r
 from fanfold.sim.loop.fans import Bier, Receivers
 from fanfold.sim.loop.sum_rows import IDLE, OVER
@@ -34,6 +35,7 @@ from fanfold.sim.loop.tables import Tables
 from fanfold.sim.sparse import sparse
 from fanfold.sim.sum_arrays import SumBuilder, body_bytes_of
 from fanfold.sim.waits import slot_wait_ps
+from fanfold.topo.birt import build_birt
 from fanfold.topo.byte_time import byte_times
 from fanfold.topo.net import Net
 from fanfold.topo.routes import FAR, Routes
@@ -78,9 +80,8 @@ class FanArrays:
     ) -> None:
         settings = with_room(settings, program, net.n_hosts)
         self.net, self.routes, self.program, self.settings = net, routes, program, settings
-        self.n_bits = settings.bitstring_bits
-        self.bsl = bitstring.bsl_of_bits(self.n_bits)
-        self.n_words = self.n_bits // 64
+        self.n_bits = n_bits = settings.bitstring_bits
+        self.bsl, self.n_words = bitstring.bsl_of_bits(n_bits), n_bits // 64
         ids = np.arange(1, net.n_hosts + 1) if bfr_ids is None else bfr_ids
         self.bfr_ids = np.asarray(ids, np.int64)
         wide = bool(program.many)
@@ -99,7 +100,8 @@ class FanArrays:
         if program.folds:
             self.speaks = r.PER_BLOCK
         self.parts = self._cut()
-        roads = Roads(net, routes, self.n_ecmp, program.trees)
+        birt = build_birt(net, routes, self.n_ecmp, self._host_of())
+        self.roads = roads = Roads(net, routes, birt, self.n_ecmp, program.trees)
         self.crowd_ps = crowd_ps(roads, self.parts, settings)
         self.shares = shares(roads, self.parts, settings)
         self.words_ps = 0
@@ -124,7 +126,6 @@ class FanArrays:
         fans = self._build_fans(world)
         q[r.N_WORDS], q[r.N_SI], q[r.N_ECMP] = self.n_words, self.n_si, self.n_tables
         q[r.N_BITS], q[r.N_DEALT] = self.n_bits, self.n_ecmp
-        q[r.IS_FLAT] = int(self.net.tier.max() <= 1)
         q[r.BIFT_BASE] = bitstring.bift_id(self.bsl, 0, 0)
         q[r.N_SLOTS] = self.n_slots
         q[r.AGAIN_PS] = AGAIN_PS // self.speed
@@ -275,7 +276,7 @@ class FanArrays:
         n_routers = net.n_nodes - net.n_hosts if wide else 1
         ports = int(np.diff(net.first_out)[net.n_hosts :].max(initial=1)) if wide else 1
         n_tables = n_routers * self.n_si * self.n_tables if wide else 1
-        tables = self._build_tables(world, n_tables, ports)
+        tables = self._build_tables(n_tables, ports)
         n_heads = n_tables if self.program.trees else 1
         self.labels = np.zeros((n_heads, ports + 2), np.int16)
         bfrs = np.zeros(n_routers, NODE_ROW)
@@ -300,21 +301,22 @@ class FanArrays:
             sparse((r.MAX_BODIES if wide else 1, body_bytes), np.uint8),
         )
 
-    def _build_tables(self, world: r.World, n_tables: int, ports: int) -> Tables:
+    def _build_tables(self, n_tables: int, ports: int) -> Tables:
         """Tables that are still empty; those of trees are written as the trees change."""
-        host_of = np.full(self.n_si * self.n_bits, r.NONE, np.int64)
-        if self.program.many:
-            host_of[self.bfr_ids[self.bfr_ids > 0] - 1] = np.nonzero(self.bfr_ids > 0)[0]
         small = sparse((n_tables, self.n_bits), np.int16)
         return Tables(
             cast("I64", small),  # the same kernels on a quarter of the memory
             sparse((n_tables, ports + 2, self.n_words), np.uint64),
             np.zeros(n_tables, np.uint8),
-            world.way,
-            cast("I64", self.routes.hops),
-            world.sets,
-            host_of,
+            self.roads.birt,
         )
+
+    def _host_of(self) -> I64:
+        """Host of each BFR-id - 1, or NONE."""
+        host_of = np.full(self.n_si * self.n_bits, r.NONE, np.int64)
+        if self.program.many:
+            host_of[self.bfr_ids[self.bfr_ids > 0] - 1] = np.nonzero(self.bfr_ids > 0)[0]
+        return host_of
 
     def write_trees(self, now_ps: int) -> int:
         """Trees as they stand at a time into the tables; when the next one changes, NEVER."""
@@ -341,15 +343,19 @@ class FanArrays:
         due = [dead for at, dead in self.program.reroutes if at <= now_ps]
         if len(due) > self.n_reroutes:
             self.n_reroutes = len(due)
-            n_routers = self.net.n_nodes - self.net.n_hosts
-            bits = {host: int(self.bfr_ids[host]) - 1 for host in range(self.net.n_hosts)}
-            first = np.arange(n_routers) * self.n_tables
-            nbr_of, f_bm = cast("I16", self.bier.tables.nbr_of), self.bier.tables.f_bm
-            write_words(self.net, frozenset(due[-1]), bits, first, nbr_of, f_bm)
-            for tables in (first + e for e in range(self.n_ecmp)):
-                nbr_of[tables], f_bm[tables] = nbr_of[first], f_bm[first]
-                self.bier.tables.is_filled[tables] = 1
+            self._refill(reroute(self.net, frozenset(due[-1]), self.bier.tables.birt.target_of))
         return min((at for at, _ in self.program.reroutes if at > now_ps), default=int(NEVER))
+
+    def _refill(self, birt: Birt) -> None:
+        """All BIFTs of each set alike, by other BIRTs."""
+        tables = self.bier.tables
+        for row in range((self.net.n_nodes - self.net.n_hosts) * self.n_si):
+            first, (r, si) = row * self.n_tables, divmod(row, self.n_si)
+            dealt = slice(first, first + self.n_ecmp)
+            tables.f_bm[dealt], tables.is_filled[dealt] = 0, 1
+            nbr_of, f_bm = tables.nbr_of[first], tables.f_bm[first]
+            fill_bift(birt, self.net.n_hosts + r, si, 0, nbr_of, f_bm)
+            tables.nbr_of[dealt], tables.f_bm[dealt] = nbr_of, f_bm
 
     def _check_room(self) -> None:
         """Refuse tables of trees that fill the memory."""

@@ -3,19 +3,20 @@
 Clocks of fans run no faster than that allows (sim/fan_arrays.py). Letters: R = receivers.
 """
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fanfold.kernels.bift import Birt
 from fanfold.scenario.settings import Settings
 from fanfold.schemes.program import NO_TREE, Fan, FanTree
 from fanfold.sim.fan_sizes import feedback_bytes
-from fanfold.sim.loop.tables import pick_way
+from fanfold.sim.fluid_flows import longest
+from fanfold.sim.loop.ways import NONE, lead_all
 from fanfold.topo.byte_time import byte_times
 from fanfold.topo.net import Net
-from fanfold.topo.routes import FAR, Routes
+from fanfold.topo.routes import Routes
 
 I64 = NDArray[np.int64]
 UNDER_WAY = 4
@@ -35,6 +36,7 @@ class Roads(NamedTuple):
 
     net: Net
     routes: Routes
+    birt: Birt
     n_ecmp: int
     trees: tuple[FanTree, ...]
 
@@ -48,14 +50,13 @@ def crowd_ps(roads: Roads, parts: list[Part], settings: Settings) -> int:
     inbound = np.zeros(net.n_links, np.int64)
     most = UNDER_WAY * settings.payload_bytes * settings.block_psns
     n_out = np.diff(net.first_out[: net.n_hosts + 1])
-    ends: dict[tuple[int, int, int], int] = {}
     for part in parts:
         receivers = np.array(part.fan.receivers, np.int64)
         down = net.reverse[net.first_out[receivers]]
         if part.fan.tree != NO_TREE:
             down = _down_tree(roads, part.fan, down)
         elif n_out[receivers].max() > 1:
-            down = np.array([_down(roads, part, host, ends) for host in receivers.tolist()])
+            down = _last_links(roads, part)
         if len(parts) == 1:
             down = down[net.bps[down] < net.bps[part.nic]]
         inbound[down] += min(part.fan.n_bytes, most)
@@ -87,32 +88,11 @@ def _down_tree(roads: Roads, fan: Fan, down: I64) -> I64:
     return np.array([into.get(host, link) for host, link in links], np.int64)
 
 
-def _down(roads: Roads, part: Part, host: int, ends: dict[tuple[int, int, int], int]) -> int:
-    """The link by which a fan's data come to one of its receivers, along the BIFTs.
-
-    ends: the last router from (router, group, table), filled.
-    """
-    net, routes = roads.net, roads.routes
-    first, table = int(net.dst[part.nic]) - net.n_hosts, part.fan.entropy % roads.n_ecmp
-    key = first, int(routes.group[host]), table
-    if key not in ends:
-        ends[key] = _last_router(roads, *key, pick_way)
-    mine = slice(int(net.first_out[host]), int(net.first_out[host + 1]))
-    return int(net.reverse[mine][net.dst[mine] == ends[key] + net.n_hosts][0])
-
-
-def _last_router(
-    roads: Roads, router: int, group: int, table: int, pick: Callable[..., int]
-) -> int:
-    """The router on which a group hangs, at the end of a table's path."""
-    net, routes = roads.net, roads.routes
-    is_flat = bool(net.tier.max() <= 1)
-    left = int(routes.hops[router, group])
-    assert left < FAR  # the source's link was chosen for that
-    while left > 1:
-        k = int(routes.ecmp[router, group])
-        links = routes.link[routes.first[k] : routes.first[k + 1]]
-        at = pick(links.size, left, table, roads.n_ecmp, net.n_hosts + router, is_flat)
-        router = int(net.dst[links[at]]) - net.n_hosts
-        left = int(routes.hops[router, group])
-    return router
+def _last_links(roads: Roads, part: Part) -> I64:
+    """(R,) link by which a fan's data come to each receiver, along the BIFTs."""
+    receivers = np.array(part.fan.receivers, np.int64)
+    path = np.empty((receivers.size, longest(roads.routes)), np.int32)
+    lead_all(roads.birt, part.nic, receivers, part.fan.entropy % roads.n_ecmp, path)
+    last = (path != NONE).sum(axis=1) - 1
+    found: I64 = path[np.arange(receivers.size), last].astype(np.int64)
+    return found

@@ -15,8 +15,8 @@ from fanfold.schemes.program import NO_TREE
 from fanfold.sim.fan_crowd import Part, Roads
 from fanfold.sim.fan_sizes import fan_head_bytes
 from fanfold.sim.fan_trees import trace_branches
-from fanfold.sim.fluid_flows import build_ways, longest
-from fanfold.sim.loop.ways import NONE, Ways, lead_all
+from fanfold.sim.fluid_flows import longest
+from fanfold.sim.loop.ways import NONE, lead_all
 from fanfold.topo.byte_time import byte_times
 
 I32 = NDArray[np.int32]
@@ -41,8 +41,7 @@ def shares(roads: Roads, parts: list[Part], settings: Settings) -> list[Share]:
     own = [Share(int(net.bps[part.nic]), 0) for part in parts]
     if settings.queue_bytes == 0 or not parts:
         return own
-    ways = build_ways(net, roads.routes)
-    paths = [_path(roads, ways, part) for part in parts]
+    paths = [_path(roads, part) for part in parts]
     sources = sorted({part.fan.source for part in parts})
     place = {source: turn for turn, source in enumerate(sources)}
     used = np.concatenate(
@@ -71,12 +70,12 @@ def shares(roads: Roads, parts: list[Part], settings: Settings) -> list[Share]:
     return found
 
 
-def _path(roads: Roads, ways: Ways, part: Part) -> I32:
+def _path(roads: Roads, part: Part) -> I32:
     """(H, M) links to each receiver, NONE beyond the last."""
     fan = part.fan
     hosts = np.array(fan.receivers, np.int64)
     if fan.tree != NO_TREE:
         return trace_branches(roads.net, roads.trees[fan.tree].phases[-1], hosts).path
     path = np.empty((hosts.size, longest(roads.routes)), np.int32)
-    lead_all(ways, part.nic, hosts, fan.entropy % roads.n_ecmp, roads.n_ecmp, path)
+    lead_all(roads.birt, part.nic, hosts, fan.entropy % roads.n_ecmp, path)
     return path

@@ -10,9 +10,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fanfold.kernels.bift import Birt
 from fanfold.kernels.tables import NULL_NBR
 from fanfold.schemes.program import FanTree, Phase
+from fanfold.topo.birt import build_birt
 from fanfold.topo.net import Net
+from fanfold.topo.routes import build_routes
 from fanfold.trees.paths import Paths
 
 I64 = NDArray[np.int64]
@@ -60,39 +63,21 @@ def trace_branches(net: Net, phase: Phase, receivers: I64) -> Branches:
     return Branches(path, used)
 
 
-def write_words(
-    net: Net,
-    dead: frozenset[int],
-    bits: dict[int, int],
-    tables: I64,
-    nbr_of: NDArray[np.int16],
-    f_bm: NDArray[np.uint64],
-) -> None:
-    """The table by which words and other unicast go, anew, over the links that are not dead.
+def reroute(net: Net, dead: frozenset[int], target_of: I64) -> Birt:
+    """BIRTs by which words and other unicast go over the links that are not dead.
 
-    Args:
-        bits: bit index of each host. tables: (R,) that table at each router.
+    All BIFTs then take the lowest link of equal ones. A host hangs on one router only, by the
+    lowest of its links that the most routers can be reached over.
     """
+    is_up = net.is_up.copy()
+    is_up[list(dead)] = 0
     paths = Paths(net, dead, 0)
-    nbr_of[tables] = NULL_NBR
-    f_bm[tables] = 0
-    below: dict[int, list[int]] = {}
-    for host in bits:
-        ups = range(int(net.first_out[host]), int(net.first_out[host + 1]))
-        if set(ups) - dead:
-            up = paths.attach(host)
-            below.setdefault(int(net.dst[up]), []).append(int(net.reverse[up]))
-    for home, downs in below.items():
-        for node in range(net.n_hosts, net.n_nodes):
-            way = paths.next_link(node, home)
-            if way == NONE and node != home:
-                continue
-            for down in downs:
-                port = (way if node != home else down) - int(net.first_out[node]) + 1
-                bit = bits[int(net.dst[down])]
-                table = tables[node - net.n_hosts]
-                nbr_of[table, bit] = port
-                f_bm[table, port + 1, bit // 64] |= np.uint64(1) << np.uint64(bit % 64)
+    for host in range(net.n_hosts):
+        mine = np.arange(net.first_out[host], net.first_out[host + 1])
+        if is_up[mine].sum() > 1:
+            is_up[mine[mine != paths.attach(host)]] = 0
+    cut = net._replace(is_up=is_up)
+    return build_birt(cut, build_routes(cut), 1, target_of)._replace(is_flat=True)
 
 
 def phase_at(tree: FanTree, now_ps: int) -> Phase:

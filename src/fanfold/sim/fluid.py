@@ -28,7 +28,6 @@ from fanfold.sim.fluid_flows import (
     Wires,
     build_entries,
     build_tree,
-    build_ways,
     build_wires,
 )
 from fanfold.sim.fluid_sizes import (
@@ -60,6 +59,7 @@ from fanfold.sim.loop.maxmin import (
     ON_ACKED,
 )
 from fanfold.sim.loop.pipeline import fill_all, flow_through, go_round
+from fanfold.topo.birt import build_birt
 from fanfold.topo.byte_time import byte_times
 from fanfold.topo.net import Net
 from fanfold.topo.placement import Placement, place_hosts
@@ -112,7 +112,7 @@ def run_fluid(
     """
     check_program(program, net.n_hosts)
     settings = with_width(settings, net.n_hosts)
-    ways = build_ways(net, routes)
+    ways = build_birt(net, routes, settings.n_ecmp)
     if placement is None:
         placement = place_hosts(net, "naive", settings.bitstring_bits)
     set_of = placement.set_of

@@ -18,10 +18,11 @@ from fanfold.results.outcome import ACK, DATA, N_LINK_CLASSES, Outcome
 from fanfold.scenario.settings import Settings
 from fanfold.schemes.program import Exchange
 from fanfold.sim.fluid_counts import spread_pairs
-from fanfold.sim.fluid_flows import build_ways, first_links, paths_by
+from fanfold.sim.fluid_flows import first_links, paths_by
 from fanfold.sim.fluid_sizes import control_ps, last_packet_ps
 from fanfold.sim.loop.tally import FULL, N_SORTS, SHORT, SHORT_BYTES
 from fanfold.sim.loop.ways import Ways
+from fanfold.topo.birt import build_birt
 from fanfold.topo.byte_time import byte_times
 from fanfold.topo.net import Net
 from fanfold.topo.routes import FAR, Routes
@@ -48,7 +49,7 @@ def run_exchange(
     if (np.diff(net.first_out)[hosts] != 1).any():
         got = f"{hosts.size} hosts with several links each"
         raise ConfigError("workload.ranks", got, "fewer, so that each message has its own path")
-    ways = build_ways(net, routes)
+    ways = build_birt(net, routes, settings.n_ecmp)
     group = routes.group.astype(np.int64)[hosts]
     spans = _spans(net, routes, ways, hosts, group, settings, seed)
     tally_of = np.zeros((net.n_links, N_LINK_CLASSES, 2), np.int64)

@@ -75,22 +75,6 @@ class Wires(NamedTuple):
     seed: int
 
 
-def build_ways(net: Net, routes: Routes) -> Ways:
-    """What kernels need of a net."""
-    return Ways(
-        net.n_hosts,
-        net.first_out,
-        net.dst,
-        net.reverse,
-        routes.group,
-        routes.hops,
-        routes.ecmp,
-        routes.first,
-        routes.link,
-        bool(net.tier.max() <= 1),
-    )
-
-
 def longest(routes: Routes) -> int:
     """Links of the longest path between two hosts."""
     hops = routes.hops[routes.hops < FAR]
@@ -187,26 +171,24 @@ def build_tree(
             refuse_pair(net, fan.source, int(hosts[np.argmax(path[:, 0] < 0)]))
         copies = np.zeros(net.n_links, np.int64)
         copies[path[path >= 0]] = 1
-        words = _words_home(net, routes, ways, hosts, source, n_ecmp)
+        words = _words_home(net, routes, ways, hosts, source)
         return Tree(copies, words, path, hosts, 1, labels, True)
     table = fan.entropy % n_ecmp
     path = np.empty((hosts.size, longest(routes)), np.int32)
-    lost = fan_out(ways, source, hosts, table, n_ecmp, path)
+    lost = fan_out(ways, source, hosts, table, path)
     if lost != NONE:
         refuse_pair(net, fan.source, int(hosts[lost]))
     copies = _count_copies(path, set_of[hosts], net.n_links)
     words = copies[net.reverse]
     if not program.folds:
-        words = _words_home(net, routes, ways, hosts, source, n_ecmp)
+        words = _words_home(net, routes, ways, hosts, source)
     return Tree(copies, words, path, hosts, np.unique(set_of[hosts]).size, labels, False)
 
 
-def _words_home(
-    net: Net, routes: Routes, ways: Ways, hosts: I64, source: I64, n_ecmp: int
-) -> I64:
+def _words_home(net: Net, routes: Routes, ways: Ways, hosts: I64, source: I64) -> I64:
     """(L,) receivers whose way home a link is."""
     home = np.empty((hosts.size, longest(routes)), np.int32)
-    lost = fan_out(ways, hosts, source, 0, n_ecmp, home)
+    lost = fan_out(ways, hosts, source, 0, home)
     if lost != NONE:
         refuse_pair(net, int(hosts[lost]), int(source[0]))
     return np.bincount(home[home >= 0], minlength=net.n_links)

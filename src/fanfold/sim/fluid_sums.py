@@ -133,20 +133,18 @@ def build_sum_tree(
     table = at % settings.n_ecmp
     if climb != MIDDLE:
         one = one._replace(climb=climb)
-    arm = _climb(net, routes, ways, one, hosts, table, settings.n_ecmp)
-    path = _down(net, routes, ways, int(net.dst[arm[-1]]), hosts, table, settings.n_ecmp)
+    arm = _climb(net, routes, ways, one, hosts, table)
+    path = _down(net, routes, ways, int(net.dst[arm[-1]]), hosts, table)
     return SumTree(hosts, path, arm, sizes, window, False, one.to_all)
 
 
-def _climb(
-    net: Net, routes: Routes, ways: Ways, one: Sum, hosts: I64, table: int, n_ecmp: int
-) -> I64:
+def _climb(net: Net, routes: Routes, ways: Ways, one: Sum, hosts: I64, table: int) -> I64:
     """ARM's links to the root: toward the last member behind another BFR (fold.md, rule 1)."""
     way = [int(sum_links(net, routes, one)[0])]
     members = np.sort(hosts)
     n_left = one.climb
     while n_left:
-        path = _down(net, routes, ways, int(net.dst[way[-1]]), members, table, n_ecmp)
+        path = _down(net, routes, ways, int(net.dst[way[-1]]), members, table)
         is_on = net.dst[path[:, 0]] >= net.n_hosts
         is_on &= path[:, 0] != net.reverse[way[-1]]
         if not is_on.any():
@@ -161,12 +159,10 @@ def _climb(
     return np.array(way, np.int64)
 
 
-def _down(
-    net: Net, routes: Routes, ways: Ways, root: int, hosts: I64, table: int, n_ecmp: int
-) -> I32:
+def _down(net: Net, routes: Routes, ways: Ways, root: int, hosts: I64, table: int) -> I32:
     """(R, M) links from a router to each of some hosts."""
     path = np.empty((hosts.size, longest(routes)), np.int32)
-    lost = fan_down(ways, root - net.n_hosts, hosts, table, n_ecmp, path)
+    lost = fan_down(ways, root - net.n_hosts, hosts, table, path)
     if lost != NONE:
         refuse_pair(net, root, int(hosts[lost]))
     return path

@@ -82,7 +82,6 @@ class Simulation:
         self.whole = SUMS if program.sums else max(whole, FANS if program.fans else MESSAGES)
         self.program = program = expand(program)
         streams = b.build_streams(net, routes, program, settings, segment_pkts, seed)
-        way, sets = b.build_ways(routes)
         items = b.build_items(program, streams)
         ports = int(np.diff(net.first_out).max(initial=1))
         deps = int(np.diff(program.first_dep).max(initial=1))
@@ -101,8 +100,8 @@ class Simulation:
             b.lines(room, r.PKT_ROW),
             items,
             np.concatenate([program.first_dep, program.dep]).astype(np.int64),
-            way,
-            sets,
+            routes.ecmp,
+            np.concatenate([routes.first, routes.link]).astype(np.int32),
             np.zeros((MAX_LOG, 6), np.int64),
         )
         self._chain_pkts(0)

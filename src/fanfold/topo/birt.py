@@ -1,39 +1,38 @@
-"""Bit Index Routing Table of one node, RFC 8279 section 6.3.
+"""Bit Index Routing Tables, RFC 8279 section 6.3, from a net and its routes.
 
-One row for each BFER of the sub-domain: where its bit is, and all BFR-NBRs on shortest paths to
-it. Every node of a fabric is a BFR, so the BFR-NBR is the next hop (6.2).
+Every router is a BFR, so the BFR-NBR is the next hop (6.2).
 """
 
-from typing import NamedTuple
+import numpy as np
+from numpy.typing import NDArray
 
-from fanfold.kernels.tables import SELF_NBR
-from fanfold.topo.graph import Paths
-from fanfold.wire.bitstring import bsl_of_bits, place
+from fanfold.kernels.bift import Birt
+from fanfold.topo.net import Net
+from fanfold.topo.routes import Routes
 
-
-class BirtRow(NamedTuple):
-    """One BFER as seen from one node."""
-
-    bfr_id: int
-    si: int
-    bit_position: int
-    n_hops: int
-    """Links on a shortest path; 0 for the node itself and where there is no path."""
-    nbrs: tuple[int, ...]
-    """Ports in rising order: (0,) for the node itself, () where there is no path."""
+I64 = NDArray[np.int64]
+NOBODY = np.zeros(0, np.int64)
 
 
-def build_birt(paths: Paths, name: str) -> tuple[BirtRow, ...]:
-    """Rows of a node by BFR-id."""
-    fabric = paths.fabric
-    bsl = bsl_of_bits(fabric.bitstring_bits)
-    rows = []
-    for bfr_id, bfer in fabric.by_bfr_id.items():
-        si, bit_position = place(bfr_id, bsl)
-        n_hops = paths.hops(name, bfer.name) or 0
-        near = paths.next_hops(name, bfer.name)
-        nbrs = tuple(fabric.port_to(name, n) for n in near)
-        if bfer.name == name:
-            nbrs = (SELF_NBR,)
-        rows.append(BirtRow(bfr_id, si, bit_position, n_hops, nbrs))
-    return tuple(rows)
+def build_birt(net: Net, routes: Routes, n_dealt: int, target_of: I64 = NOBODY) -> Birt:
+    """BIRTs of all nodes; arrays are those of the net and its routes.
+
+    Args:
+        n_dealt: BIFTs of each set identifier. target_of: node of each BFR-id - 1, -1 where
+            nobody has it; whole sets; none where no BIFT is to be filled.
+    """
+    return Birt(
+        net.n_hosts,
+        n_dealt,
+        net.is_flat,
+        net.first_out,
+        net.dst,
+        net.reverse,
+        net.is_up,
+        routes.group,
+        routes.ecmp,
+        routes.hops,
+        routes.first,
+        routes.link,
+        target_of,
+    )

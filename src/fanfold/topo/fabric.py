@@ -1,24 +1,25 @@
 """A fabric: nodes, links and the BIER numbers that all of them share; and its TOML file.
 
 A ``host`` sends and receives and never passes traffic on; a ``bfr`` forwards, and has a BFR-id
-only where it is a BFER as well (RFC 8279 section 2). Ports of a node are its neighbours in the
-order of their names, from 1; port 0 is the node itself.
+only where it is a BFER as well (RFC 8279 section 2). Ports of a node are its neighbours from 1
+on, in the order of their names, or with ``ports = "links"`` of the file's links; port 0 is the
+node itself. ``version`` numbers the tables that follow from weights and links that are up.
 
-    [fabric]   name, sub_domain, bitstring_bits, mtu, port, n_ecmp
+    [fabric]   name, sub_domain, bitstring_bits, mtu, port, n_ecmp, ports, version
     [[node]]   name, address, role, bfr_id
-    [[link]]   between, a pair of node names
+    [[link]]   between, a pair of node names; rate, delay, weight, plane, up
     [limits]   what each BFR keeps of arrays: array_groups, array_slots, group_slots
 """
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
 import msgspec
-from msgspec.structs import fields
+from msgspec.structs import FieldInfo, fields
 
 from fanfold.errors import ConfigError
 from fanfold.toml_table import read_values
@@ -37,10 +38,19 @@ class Node(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Link(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One link between two nodes, both ways."""
+    """One link between two nodes, both ways.
+
+    rate, delay: of the line, text with a unit, empty where nobody said. weight: what a path
+    over it costs, of links between BFRs. plane: which one it belongs to. up: paths may use it.
+    """
 
     a: str
     b: str
+    rate: str = ""
+    delay: str = ""
+    weight: int = 1
+    plane: int = 0
+    up: bool = True
 
 
 class ArrayLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -66,6 +76,8 @@ class Fabric(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True)
     mtu: int = 9000
     port: int = 8138
     n_ecmp: int = 1
+    ports: Literal["names", "links"] = "names"
+    version: int = 1
     limits: ArrayLimits = ArrayLimits()
 
     @cached_property
@@ -86,12 +98,13 @@ class Fabric(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True)
 
     @cached_property
     def neighbours(self) -> Mapping[str, tuple[str, ...]]:
-        """Neighbours by node name, sorted by name: the one at index i is behind port i + 1."""
-        found: dict[str, set[str]] = {node.name: set() for node in self.nodes}
+        """Neighbours by node name: the one at index i is behind port i + 1."""
+        found: dict[str, list[str]] = {node.name: [] for node in self.nodes}
         for link in self.links:
-            found[link.a].add(link.b)
-            found[link.b].add(link.a)
-        return MappingProxyType({name: tuple(sorted(them)) for name, them in found.items()})
+            found[link.a].append(link.b)
+            found[link.b].append(link.a)
+        order = sorted if self.ports == "names" else tuple
+        return MappingProxyType({name: tuple(order(them)) for name, them in found.items()})
 
     def port_to(self, name: str, neighbour: str) -> int:
         """Port of a node that leads to a neighbour; 0 to itself."""
@@ -104,6 +117,11 @@ class Fabric(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True)
 
 class _Between(msgspec.Struct, frozen=True):
     between: tuple[str, str]
+    rate: str = ""
+    delay: str = ""
+    weight: int = 1
+    plane: int = 0
+    up: bool = True
 
 
 class _File(msgspec.Struct, frozen=True):
@@ -114,10 +132,15 @@ class _File(msgspec.Struct, frozen=True):
 
 
 _NUMBERS = tuple(f for f in fields(Fabric) if f.name not in ("nodes", "links", "limits"))
+_RARE = ("ports", "version")
+"""Written where they are not as usual."""
+_OF_A_LINK = fields(Link)[2:]
 _EXPECTED = {
     str: "text in quotes",
     int: "a whole number",
+    bool: "true or false",
     Role: "host, bfr",
+    Literal["names", "links"]: "names, links",
     tuple[str, str]: "two names",
     dict[str, Any]: "one table, [fabric] or [limits]",
     list[dict[str, Any]]: "tables, each under its [[name]]",
@@ -145,7 +168,7 @@ def load_fabric(path: Path) -> Fabric:
         nodes.append(Node(**_values(fields(Node), row, f"{path}: node[{i}].")))
     for i, row in enumerate(file.link):
         pair = _Between(**_values(fields(_Between), row, f"{path}: link[{i}]."))
-        links.append(Link(*pair.between))
+        links.append(Link(*pair.between, *msgspec.structs.astuple(pair)[1:]))
     limits = ArrayLimits(**_values(fields(ArrayLimits), file.limits, f"{path}: limits."))
     fabric = Fabric(nodes=tuple(nodes), links=tuple(links), limits=limits, **numbers)
     check_fabric(fabric, str(path))
@@ -155,18 +178,29 @@ def load_fabric(path: Path) -> Fabric:
 def save_fabric(fabric: Fabric, path: Path) -> None:
     """Write the file that ``load_fabric`` reads back as an equal fabric."""
     check_fabric(fabric, str(path))  # names need no escapes afterwards
-    numbers = [f"{f.name} = {_toml(getattr(fabric, f.name))}" for f in _NUMBERS]
-    blocks = ["\n".join(["[fabric]", *numbers])]
+    usual = {field.name: field.default for field in _NUMBERS if field.name in _RARE}
+    blocks = [_block("[fabric]", _values_of(fabric, _NUMBERS, usual))]
     if fabric.limits != ArrayLimits():
-        rows = msgspec.structs.asdict(fabric.limits).items()
-        blocks.append("\n".join(["[limits]", *(f"{k} = {v}" for k, v in rows)]))
-    for node in fabric.nodes:
-        rows = msgspec.structs.asdict(node).items()
-        blocks.append("\n".join(["[[node]]", *(f"{k} = {_toml(v)}" for k, v in rows)]))
+        blocks.append(_block("[limits]", msgspec.structs.asdict(fabric.limits)))
+    blocks += [_block("[[node]]", msgspec.structs.asdict(node)) for node in fabric.nodes]
+    plain = {field.name: field.default for field in _OF_A_LINK}
     for link in fabric.links:
-        blocks.append(f"[[link]]\nbetween = [{_toml(link.a)}, {_toml(link.b)}]")
+        between = f"[[link]]\nbetween = [{_toml(link.a)}, {_toml(link.b)}]"
+        blocks.append(_block(between, _values_of(link, _OF_A_LINK, plain)))
     path.write_text("\n\n".join(blocks) + "\n", encoding="utf-8")
 
 
+def _values_of(
+    value: msgspec.Struct, known: Iterable[FieldInfo], usual: Mapping[str, object]
+) -> dict[str, Any]:
+    """Fields that are not as usual."""
+    rows = {field.name: getattr(value, field.name) for field in known}
+    return {key: got for key, got in rows.items() if key not in usual or got != usual[key]}
+
+
+def _block(head: str, rows: Mapping[str, Any]) -> str:
+    return "\n".join([head, *(f"{key} = {_toml(value)}" for key, value in rows.items())])
+
+
 def _toml(value: str | int) -> str:
-    return f'"{value}"' if isinstance(value, str) else str(value)
+    return f'"{value}"' if isinstance(value, str) else str(value).lower()

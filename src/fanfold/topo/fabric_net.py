@@ -1,8 +1,8 @@
 """The net of a fabric file, ``import:FILE.toml``: a live fabric as the simulator sees it.
 
 Hosts in the order of the file, then BFRs in the order of the file. Links of a node are in the
-order of its ports: port p is link ``first_out[n] + p - 1``. A BFR that is a BFER as well only
-forwards here.
+order of its ports: port p is link ``first_out[n] + p - 1``. In the simulator a BFR that is a
+BFER as well only forwards.
 """
 
 from pathlib import Path
@@ -14,10 +14,11 @@ from fanfold.topo.fabric import Fabric, load_fabric
 from fanfold.topo.net import Cables, Net, Stands, build_net
 from fanfold.topo.net_rules import check_net, tiers_of
 from fanfold.topo.sketch import LINE, Line
+from fanfold.units import parse_duration, parse_rate
 
 
 def load_fabric_net(path: Path, line: Line) -> Net:
-    """Net of a fabric file; ``line`` for all links.
+    """Net of a fabric file; ``line`` for links of which it does not say.
 
     Raises:
         ConfigError: as ``load_fabric``, no host, or a link between hosts.
@@ -31,16 +32,26 @@ def load_fabric_net(path: Path, line: Line) -> Net:
 
 
 def fabric_net(fabric: Fabric, line: Line = LINE) -> Net:
-    """Net of a fabric; all links alike, as the file says nothing of them."""
+    """Net of a fabric; ``line`` for links of which nothing is said."""
     nodes = sorted(fabric.nodes, key=lambda node: node.role != "host")
     names = [node.name for node in nodes]
     n_hosts = sum(node.role == "host" for node in nodes)
     index = {name: i for i, name in enumerate(names)}
-    # sorted by the lesser name, then the greater one, the cables of a node rise by neighbour
-    pairs = sorted(tuple(sorted((link.a, link.b))) for link in fabric.links)
-    a, b = np.array([[index[end] for end in pair] for pair in pairs], np.int64).reshape(-1, 2).T
-    bps, prop_ps = (np.full(a.size, value, np.int64) for value in line)
+    links = list(fabric.links)
+    if fabric.ports == "names":
+        # by the lesser name, then the greater one, the cables of a node rise by neighbour
+        links.sort(key=lambda link: sorted((link.a, link.b)))
+    rows = [
+        (
+            *(index[end] for end in (link.a, link.b)),
+            int(parse_rate(link.rate, "rate")) if link.rate else line.bps,
+            int(parse_duration(link.delay, "delay")) if link.delay else line.prop_ps,
+            *(link.plane, link.weight, link.up),
+        )
+        for link in links
+    ]
+    a, b, bps, prop_ps, plane, weight, is_up = np.array(rows, np.int64).reshape(-1, 7).T
     tier, rack = tiers_of(n_hosts, len(names), a, b)
-    cables = Cables(a, b, bps, prop_ps, np.zeros(a.size, np.int64))
+    cables = Cables(a, b, bps, prop_ps, plane, weight, is_up.astype(np.uint8))
     stands = Stands(tier, rack, np.zeros(n_hosts, np.int64))
     return build_net(fabric.name, n_hosts, cables, stands, names.__getitem__)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from fanfold.errors import ConfigError
 from fanfold.ids import check_bfr_id
+from fanfold.units import parse_duration, parse_rate
 from fanfold.wire.bitstring import (
     ALLOWED_BITS,
     MAX_BSL,
@@ -20,10 +21,12 @@ from fanfold.wire.bitstring import (
 )
 
 if TYPE_CHECKING:  # fabric.py calls these rules; only their types look back
-    from fanfold.topo.fabric import Fabric, Node
+    from fanfold.topo.fabric import Fabric, Link, Node
 
 MAX_ECMP = 256
 """Tables of one BIFT-id."""
+MAX_VERSION = 2**31 - 1
+MAX_WEIGHT, MAX_PLANE = 255, 63
 MAX_GROUPS = 1 << 16
 MAX_SLOTS = 1 << 18
 MTU_RANGE = (576, 65535)
@@ -65,6 +68,7 @@ def _check_numbers(fabric: "Fabric", source: str) -> None:
         ("fabric.mtu", fabric.mtu, *MTU_RANGE),
         ("fabric.port", fabric.port, 1, 65535),
         ("fabric.n_ecmp", fabric.n_ecmp, 1, MAX_ECMP),
+        ("fabric.version", fabric.version, 1, MAX_VERSION),
         ("limits.array_groups", limits.array_groups, 1, MAX_GROUPS),
         ("limits.array_slots", limits.array_slots, 0, MAX_SLOTS),
         ("limits.group_slots", limits.group_slots, 0, MAX_SLOTS),
@@ -146,10 +150,32 @@ def _check_links(fabric: "Fabric", source: str) -> None:
             raise ConfigError(where, link.a, "two different nodes")
         if (first := seen.setdefault(frozenset((link.a, link.b)), index)) != index:
             raise ConfigError(where, [link.a, link.b], f"a pair that link[{first}] has not")
+        _check_line(fabric, link, f"{source}: link[{index}]")
+
+
+def _check_line(fabric: "Fabric", link: "Link", where: str) -> None:
+    """What a path needs to know of a link, and the simulator of its line."""
+    is_inner = all(fabric.by_name[end].role == "bfr" for end in (link.a, link.b))
+    most = MAX_WEIGHT if is_inner else 1
+    if not 1 <= link.weight <= most:
+        allowed = f"1..{most}" if is_inner else "1: a path costs nothing where it ends"
+        raise ConfigError(f"{where}.weight", link.weight, allowed)
+    if not 0 <= link.plane <= MAX_PLANE:
+        raise ConfigError(f"{where}.plane", link.plane, f"0..{MAX_PLANE}")
+    if link.rate:
+        parse_rate(link.rate, f"{where}.rate")
+    if link.delay:
+        parse_duration(link.delay, f"{where}.delay")
 
 
 def _check_reach(fabric: "Fabric", source: str) -> None:
-    """Every node reaches every other; hosts pass nothing on."""
+    """Every node reaches every other; hosts pass nothing on.
+
+    BFRs of several parts, such as switches inside servers, are as good where every two hosts
+    have a part in common.
+    """
+    if _share_parts(fabric):
+        return
     bfrs = [node.name for node in fabric.nodes if node.role == "bfr"]
     for start in bfrs[:1] or fabric.by_name:
         reached = _reached(fabric, start)
@@ -157,6 +183,27 @@ def _check_reach(fabric: "Fabric", source: str) -> None:
             if node.name not in reached:
                 allowed = f"a node that {start} reaches over links, not through hosts"
                 raise ConfigError(f"{source}: node[{index}]", node.name, allowed)
+
+
+def _share_parts(fabric: "Fabric") -> bool:
+    """Whether there are hosts and every two of them hang on one part of the BFRs."""
+    part_of: dict[str, str] = {}
+    for node in fabric.nodes:
+        if node.role == "bfr" and node.name not in part_of:
+            reached = _reached(fabric, node.name)
+            part_of |= dict.fromkeys((n for n in reached if _is_bfr(fabric, n)), node.name)
+    homes = {
+        frozenset(part_of[n] for n in fabric.neighbours[node.name] if n in part_of)
+        for node in fabric.nodes
+        if node.role == "host"
+    }
+    is_used = set(part_of.values()) == frozenset().union(*homes)
+    return bool(homes) and is_used and all(a & b for a in homes for b in homes)
+
+
+def _is_bfr(fabric: "Fabric", name: str) -> bool:
+    """Whether a node passes on."""
+    return fabric.by_name[name].role == "bfr"
 
 
 def _reached(fabric: "Fabric", start: str) -> set[str]:

@@ -1,12 +1,12 @@
-"""Two tiers: hosts in equal shares below the leaves, every leaf linked to every spine.
-
-Leaf-spine as arrays; ``clos.leaf_spine`` is the same shape as a fabric file with addresses.
-"""
+"""Two tiers: hosts in shares below the leaves, every leaf linked to every spine."""
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fanfold.topo.net import Net
 from fanfold.topo.sketch import LINE, Line, Sketch, check_divides
+
+I64 = NDArray[np.int64]
 
 
 def leaf_spine(
@@ -19,9 +19,36 @@ def leaf_spine(
     """
     per_leaf = check_divides("hosts", hosts, "leaves", leaves)
     sketch = Sketch(hosts)
-    leaf = sketch.add("leaf", leaves, 1)
-    spine = sketch.add("spine", spines, 2)
     rack = sketch.hosts // per_leaf
-    sketch.cable(sketch.hosts, leaf[rack], line)
-    sketch.cable(leaf[:, None], spine[np.newaxis], Line(spine_rate or line.bps, line.prop_ps))
+    leaf, spine = sketch.add("leaf", leaves, 1), sketch.add("spine", spines, 2)
+    above = Line(spine_rate or line.bps, line.prop_ps)
+    cable_leaf_spine(sketch, rack, (leaf, spine), (line, above))
     return sketch.build("leaf-spine", rack)
+
+
+def cable_leaf_spine(
+    sketch: Sketch, rack: I64, tiers: tuple[I64, I64], lines: tuple[Line, Line], plane: int = 0
+) -> None:
+    """Draw the cables of a leaf-spine.
+
+    Args:
+        rack: (H,) leaf of each host. tiers: leaves, spines. lines: below and above the leaves.
+    """
+    leaf, spine = tiers
+    sketch.cable(sketch.hosts, leaf[rack], lines[0], plane)
+    sketch.cable(leaf[:, None], spine[np.newaxis], lines[1], plane)
+
+
+def lab_net(leaves: int, spines: int, hosts: int) -> Net:
+    """Leaf-spine of a lab: receivers h1 to hN over the leaves, then their source h0."""
+    sketch = Sketch(hosts + 1)
+    leaf = sketch.add("leaf", leaves, 1, first=1)
+    spine = sketch.add("spine", spines, 2, first=1)
+    rack = sketch.hosts * leaves // hosts % leaves
+    cable_leaf_spine(sketch, rack, (leaf, spine), (LINE, LINE))
+    net = sketch.build("lab", rack)
+
+    def name_of(node: int) -> str:
+        return f"h{(node + 1) % (hosts + 1)}" if node <= hosts else net.node_name(node)
+
+    return net._replace(node_name=name_of)

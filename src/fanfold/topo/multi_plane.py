@@ -3,8 +3,7 @@
 A host has one port in every plane. Fans and sums use one plane of them.
 """
 
-import numpy as np
-
+from fanfold.topo.leaf_spine import cable_leaf_spine
 from fanfold.topo.net import Net
 from fanfold.topo.sketch import LINE, Line, Sketch, check_divides
 
@@ -18,12 +17,8 @@ def multi_plane(planes: int, leaves: int, spines: int, hosts: int, *, line: Line
     per_leaf = check_divides("hosts", hosts, "leaves", leaves)
     sketch = Sketch(hosts)
     rack = sketch.hosts // per_leaf
-    drawn = []
     for plane in range(planes):
         leaf = sketch.add(f"p{plane}.leaf", leaves, 1)
         spine = sketch.add(f"p{plane}.spine", spines, 2)
-        drawn.append((leaf, spine))
-        sketch.cable(sketch.hosts, leaf[rack], line, plane)
-    for plane, (leaf, spine) in enumerate(drawn):
-        sketch.cable(leaf[:, None], spine[np.newaxis], line, plane)
+        cable_leaf_spine(sketch, rack, (leaf, spine), (line, line), plane)
     return sketch.build("multi-plane", rack)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 I64 = NDArray[np.int64]
+U8 = NDArray[np.uint8]
 
 
 class Net(NamedTuple):
@@ -22,6 +23,8 @@ class Net(NamedTuple):
     (L,) propagation. reverse: (L,) the same link the other way. first_out: (N + 1,).
     tier: (N,) 0 for hosts, rising with distance from them. rack, pod: (H,) where a host stands,
     numbered from 0. plane: (L,) which plane a link belongs to, 0 where there is one.
+    weight: (L,) cost of a link between routers. is_up: (L,) 0 where no path may use a link.
+    cable: (L,) number of its cable, as drawn.
     node_name: index -> name for people. notes: what a file left open or had that is not used.
     """
 
@@ -37,6 +40,9 @@ class Net(NamedTuple):
     rack: I64
     pod: I64
     plane: I64
+    weight: I64
+    is_up: U8
+    cable: I64
     node_name: Callable[[int], str]
     notes: tuple[str, ...] = ()
 
@@ -50,15 +56,25 @@ class Net(NamedTuple):
         """Directed links: two for each cable."""
         return self.src.size
 
+    @property
+    def is_flat(self) -> bool:
+        """Every router has hosts: a ring, a torus, a single leaf."""
+        return bool((self.tier[self.n_hosts :] == 1).all())
+
 
 class Cables(NamedTuple):
-    """Cables before they are sorted into a Net: (E,) each, both ends, rate, delay, plane."""
+    """Cables before they are sorted into a Net: (E,) each, both ends, rate, delay, plane.
+
+    weight, is_up: as in Net; None: one for all.
+    """
 
     a: I64
     b: I64
     bps: I64
     prop_ps: I64
     plane: I64
+    weight: I64 | None = None
+    is_up: U8 | None = None
 
 
 class Stands(NamedTuple):
@@ -83,7 +99,11 @@ def build_net(
     rank = np.empty_like(order)
     rank[order] = np.arange(order.size)
     other = np.concatenate([np.arange(n_cables) + n_cables, np.arange(n_cables)])
-    bps, prop_ps, plane = (np.concatenate([c, c])[order].astype(np.int64) for c in cables[2:])
+    ones = np.ones(n_cables, np.int64)
+    columns = [ones if c is None else c for c in cables[2:]]
+    bps, prop_ps, plane, weight, is_up = (
+        np.concatenate([c, c])[order].astype(np.int64) for c in columns
+    )
     n_nodes = stands.tier.size
     first_out = np.searchsorted(src[order], np.arange(n_nodes + 1)).astype(np.int64)
     return Net(
@@ -99,5 +119,8 @@ def build_net(
         stands.rack.astype(np.int64),
         stands.pod.astype(np.int64),
         plane,
+        weight,
+        is_up.astype(np.uint8),
+        order % max(n_cables, 1),
         node_name,
     )

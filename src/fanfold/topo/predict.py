@@ -11,7 +11,7 @@ from fanfold.errors import ConfigError
 from fanfold.kernels.tables import NULL_NBR
 from fanfold.topo.bift import build_bifts, table_of
 from fanfold.topo.fabric import Fabric
-from fanfold.topo.graph import Paths
+from fanfold.topo.fabric_routes import FabricRoutes
 from fanfold.wire.bitstring import bift_id, bsl_of_bits, place
 
 Receivers = frozenset[str]
@@ -111,7 +111,7 @@ class _Tables:
 
     def __init__(self, fabric: Fabric) -> None:
         self._fabric = fabric
-        self._paths = Paths(fabric)
+        self._routes = FabricRoutes(fabric)
         self._bsl = bsl_of_bits(fabric.bitstring_bits)
         self._ports: dict[str, list[dict[str, int]]] = {}
 
@@ -145,7 +145,7 @@ class _Tables:
         return [(ends[port].name, shares[port]) for port in sorted(shares) if port != NULL_NBR]
 
     def _read(self, name: str) -> list[dict[str, int]]:
-        bifts = build_bifts(self._paths, name)
+        bifts = build_bifts(self._routes, name)
         row_of = {int(i): t for t, i in enumerate(bifts.ids)}
         tables: list[dict[str, int]] = [{} for _ in range(self._fabric.n_ecmp)]
         for bfer in self._fabric.by_bfr_id.values():

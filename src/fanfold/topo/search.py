@@ -1,8 +1,11 @@
-"""Breadth-first search from 64 groups of hosts at once, one bit of a word for each.
+"""Search from 64 groups of targets at once, one bit of a word for each, by rising cost.
 
 Letters: R = routers, G = groups, E = links between routers, K = ECMP sets, S = slots of the
-hash table (a power of two, more than K). Links of router r are ``first[r]`` to
-``first[r + 1]`` of the E.
+hash table (a power of two, more than K), F = fronts kept (a power of two, more than the
+greatest cost of a link). Links of router r are ``first[r]`` to ``first[r + 1]`` of the E.
+
+A level is a cost. A router is reached at the level that the front of a neighbour was at, and
+the cost of the link more; the fronts of the last F levels are kept (Dial 1969).
 """
 
 from typing import NamedTuple
@@ -17,17 +20,20 @@ from fanfold.kernels.replicate import bit, lowest_bit
 I64 = NDArray[np.int64]
 U64 = NDArray[np.uint64]
 I32 = NDArray[np.int32]
+MAX_COST = 2**14 - 1
 NO_ROOM = -1
+TOO_FAR = -2
 EMPTY = -1
 _LOW = np.uint64(0xFFFFFFFF)
 
 
 class Arcs(NamedTuple):
-    """Links between routers: first (R + 1,); to (E,) where they lead; code (E,) random."""
+    """Links between routers: first (R + 1,); (E,) each: where to, a random code, the cost."""
 
     first: I64
     to: I32
     code: U64
+    cost: I32
 
 
 class Sets(NamedTuple):
@@ -45,11 +51,10 @@ class Sets(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Bits of 64 groups: seen, front, new (R,); set of each (64,): key, size, low, an arc."""
+    """Bits of 64 groups: seen (R,), fronts (F, R); set of each (64,): key, size, an arc low."""
 
     seen: U64
-    front: U64
-    new: U64
+    fronts: U64
     key: U64
     size: I64
     low: I64
@@ -63,42 +68,50 @@ def search(
 
     Args:
         arcs: links between routers.
-        batch: seen holds the bits of groups that hang on a router; the rest is overwritten.
+        batch: seen holds the bits of groups that hang on a router, fronts are all zero; the
+            rest is overwritten.
         sets: found before; new ones are added.
         g0: group of bit 0.
         hops: (R, G), columns of the batch filled where there is a path beyond 1.
         ecmp: (R, G), the same columns.
 
     Returns:
-        Sets in use, or NO_ROOM; then call again with more room and ``seen`` as it was.
+        Sets in use, TOO_FAR, or NO_ROOM; then call again with more room, ``batch`` as it was.
     """
     n_routers = arcs.first.size - 1
+    n_fronts = batch.fronts.shape[0]
     mask = ZERO
     for r in range(n_routers):
-        batch.front[r] = batch.seen[r]
+        batch.fronts[1 & (n_fronts - 1), r] = batch.seen[r]
         mask |= batch.seen[r]
-    level = 1
-    is_alive = True
-    while is_alive:
+    level = last = 1
+    while level - last < n_fronts - 1:
         level += 1
-        is_alive = False
+        if level > MAX_COST:
+            return TOO_FAR
+        front = batch.fronts[level & (n_fronts - 1)]
         for r in range(n_routers):
             new = ZERO
             missing = mask & ~batch.seen[r]
             if missing != ZERO:
                 for e in range(arcs.first[r], arcs.first[r + 1]):
-                    new |= batch.front[arcs.to[e]] & missing
+                    new |= _front(arcs, batch, level, e) & missing
                     if new == missing:
                         break
-            batch.new[r] = new
+            front[r] = new
             if new != ZERO:
-                is_alive = True
+                last = level
+                batch.seen[r] |= new
                 if _settle(arcs, batch, sets, r, g0, level, hops, ecmp) == NO_ROOM:
                     return NO_ROOM
-        for r in range(n_routers):
-            batch.front[r] = batch.new[r]
-            batch.seen[r] |= batch.new[r]
     return i64(sets.n[0])
+
+
+@kernel
+def _front(arcs: Arcs, batch: Batch, level: int, e: int) -> np.uint64:
+    """Groups that a link leads to by a path of the cost of a level."""
+    at = (level - arcs.cost[e]) & (batch.fronts.shape[0] - 1)
+    return batch.fronts[at, arcs.to[e]]
 
 
 @kernel
@@ -113,8 +126,8 @@ def _settle(
     ecmp: I32,
 ) -> int:
     """Write hops and sets of a router for the groups that it reaches at this level."""
-    new = batch.new[r]
-    n_all, key_of_all = _sum_up(arcs, batch, r, new)
+    new = batch.fronts[level & (batch.fronts.shape[0] - 1), r]
+    n_all, key_of_all = _sum_up(arcs, batch, r, level, new)
     k_of_all = EMPTY
     while new != ZERO:
         b = lowest_bit(new)
@@ -126,7 +139,7 @@ def _settle(
                 batch.low[b] = arcs.first[r]
             batch.size[b] += n_all
             batch.key[b] ^= key_of_all
-            k = _intern(arcs, batch, sets, r, b)
+            k = _intern(arcs, batch, sets, r, level, b)
             if k == NO_ROOM:
                 return NO_ROOM
             if is_all:
@@ -138,7 +151,9 @@ def _settle(
 
 
 @kernel
-def _sum_up(arcs: Arcs, batch: Batch, r: int, new: np.uint64) -> tuple[int, np.uint64]:
+def _sum_up(
+    arcs: Arcs, batch: Batch, r: int, level: int, new: np.uint64
+) -> tuple[int, np.uint64]:
     """Size and key of the set of each new group; links that lead to all of them stand apart.
 
     Returns:
@@ -153,7 +168,7 @@ def _sum_up(arcs: Arcs, batch: Batch, r: int, new: np.uint64) -> tuple[int, np.u
     key = ZERO
     n_all = 0
     for e in range(arcs.first[r], arcs.first[r + 1]):
-        served = new & batch.front[arcs.to[e]]
+        served = new & _front(arcs, batch, level, e)
         if served == new:
             key ^= arcs.code[e]
             n_all += 1
@@ -169,13 +184,13 @@ def _sum_up(arcs: Arcs, batch: Batch, r: int, new: np.uint64) -> tuple[int, np.u
 
 
 @kernel
-def _intern(arcs: Arcs, batch: Batch, sets: Sets, r: int, b: int) -> int:
+def _intern(arcs: Arcs, batch: Batch, sets: Sets, r: int, level: int, b: int) -> int:
     """Index of the set of links that serve bit b at router r: found, or added."""
     last = sets.slot.size - 1
     s = i64(batch.key[b] & _LOW) & last
     while sets.slot[s] != EMPTY:
         k = i64(sets.slot[s])
-        if sets.key[k] == batch.key[b] and _serves(arcs, batch, sets, k, b):
+        if sets.key[k] == batch.key[b] and _serves(arcs, batch, sets, k, level, b):
             return k
         s = (s + 1) & last
     k = i64(sets.n[0])
@@ -186,7 +201,7 @@ def _intern(arcs: Arcs, batch: Batch, sets: Sets, r: int, b: int) -> int:
     for e in range(batch.low[b], arcs.first[r + 1]):
         if at == end:
             break
-        if batch.front[arcs.to[e]] & bit(b) != ZERO:
+        if _front(arcs, batch, level, e) & bit(b) != ZERO:
             sets.arc[at] = e
             at += 1
     sets.first[k + 1] = at
@@ -197,7 +212,7 @@ def _intern(arcs: Arcs, batch: Batch, sets: Sets, r: int, b: int) -> int:
 
 
 @kernel
-def _serves(arcs: Arcs, batch: Batch, sets: Sets, k: int, b: int) -> bool:
+def _serves(arcs: Arcs, batch: Batch, sets: Sets, k: int, level: int, b: int) -> bool:
     """Whether set k is the set of bit b: as many links, and each of them leads on.
 
     Equal keys alone prove nothing.
@@ -205,7 +220,7 @@ def _serves(arcs: Arcs, batch: Batch, sets: Sets, k: int, b: int) -> bool:
     if sets.first[k + 1] - sets.first[k] != batch.size[b]:
         return False
     for i in range(sets.first[k], sets.first[k + 1]):
-        if batch.front[arcs.to[sets.arc[i]]] & bit(b) == ZERO:
+        if _front(arcs, batch, level, i64(sets.arc[i])) & bit(b) == ZERO:
             return False
     return True
 

@@ -34,15 +34,17 @@ class Sketch:
             raise ConfigError("hosts", n_hosts, f"1..{MAX_HOSTS}")
         self._prefixes = ["h"]
         self._firsts = [0]
+        self._numbers = [0]
         self._tiers = [np.zeros(n_hosts, np.int64)]
         self._n_nodes = n_hosts
         self._parts: list[Cables] = []
         self.hosts = np.arange(n_hosts)
 
-    def add(self, prefix: str, n: int, tier: int) -> I64:
-        """Draw n routers named ``prefix`` and a number from 0; their node indices."""
+    def add(self, prefix: str, n: int, tier: int, first: int = 0) -> I64:
+        """Draw n routers named ``prefix`` and a number, ``first`` on; their node indices."""
         self._prefixes.append(prefix)
         self._firsts.append(self._n_nodes)
+        self._numbers.append(first)
         self._tiers.append(np.full(n, tier, np.int64))
         self._n_nodes += n
         return np.arange(self._n_nodes - n, self._n_nodes)
@@ -62,12 +64,13 @@ class Sketch:
         n_hosts = self.hosts.size
         stands = (np.broadcast_to(np.asarray(x, np.int64), n_hosts) for x in (rack, pod))
         tiers = Stands(np.concatenate(self._tiers), *stands)
-        cables = Cables(*(np.concatenate(column) for column in zip(*self._parts, strict=True)))
+        columns = zip(*(part[:5] for part in self._parts), strict=True)
+        cables = Cables(*(np.concatenate(column) for column in columns))
         return build_net(name, n_hosts, cables, tiers, self._name_of)
 
     def _name_of(self, node: int) -> str:
         at = bisect_right(self._firsts, node) - 1
-        return f"{self._prefixes[at]}{node - self._firsts[at]}"
+        return f"{self._prefixes[at]}{self._numbers[at] + node - self._firsts[at]}"
 
 
 def direct_sketch(n_hosts: int, line: Line) -> tuple[Sketch, I64]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fanfold.topo.clos import leaf_spine
 
 import fanfold
 from fanfold.api import pushing
@@ -15,7 +16,6 @@ from fanfold.api.site import Site
 from fanfold.cli.main import run
 from fanfold.live.lab import Lab
 from fanfold.push.service import PushResult, ReceiverResult
-from fanfold.topo.clos import leaf_spine
 from fanfold.topo.fabric import save_fabric
 
 SMALL = {"topology": "star:hosts=3", "workload": "broadcast:9kB", "schemes": "ring,fanfold"}

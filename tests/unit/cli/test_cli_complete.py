@@ -10,8 +10,8 @@ import pytest
 
 from fanfold.cli.main import run
 from fanfold.kernels.jit import JIT
-from fanfold.topo.clos import leaf_spine
 from fanfold.topo.fabric import save_fabric
+from fanfold.topo.lab_fabric import leaf_spine
 
 CASES = {
     "fanfold pu": ["push"],

@@ -13,7 +13,7 @@ from fanfold.api import labs as lab
 from fanfold.api.labs import pick_fabric
 from fanfold.errors import EnvironmentLack
 from fanfold.live.lab import Lab, _check_doors, claim_range
-from fanfold.topo.clos import leaf_spine
+from fanfold.topo.lab_fabric import leaf_spine
 
 SPARE = range(251, 254)
 """No lab takes these by itself."""

@@ -20,8 +20,8 @@ from fanfold.errors import ConfigError
 from fanfold.live.birth import Say
 from fanfold.live.lab import Lab
 from fanfold.push.service import PushResult, ReceiverResult
-from fanfold.topo.clos import leaf_spine
 from fanfold.topo.fabric import save_fabric
+from fanfold.topo.lab_fabric import leaf_spine
 
 HOSTS = ["h0", "h1", "h2"]
 LINKS = {frozenset(("leaf1", "h1")), frozenset(("leaf1", "h2"))}

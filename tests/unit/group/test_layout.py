@@ -12,7 +12,7 @@ from fanfold.group.values import as_float64, of_float64
 from fanfold.live.rank import port_of_group, port_of_pair
 from fanfold.live.rank_build import bits_of, block_bytes_of
 from fanfold.live.rank_state import B_BYTES, B_DST, B_ONLY, B_SCOPE, B_SRC, NOTHING
-from fanfold.topo.clos import leaf_spine
+from fanfold.topo.lab_fabric import leaf_spine
 from fanfold.wire.fold import FoldScope
 
 N = 4

@@ -5,8 +5,8 @@ import pytest
 from fanfold.errors import ConfigError
 from fanfold.group.fabric import FabricCommunicator, root_without_bfr
 from fanfold.group.rules import Rules, check_rules, said_rules
-from fanfold.topo.clos import leaf_spine
 from fanfold.topo.fabric import Fabric, Link, Node
+from fanfold.topo.lab_fabric import leaf_spine
 
 MS = 10**9
 FABRIC = leaf_spine(2, 1, 4)

@@ -12,8 +12,8 @@ import pytest
 from fanfold.group.silence import Setting, Verdict, judge
 from fanfold.group.ways import Tree, tree_of
 from fanfold.live.rank_sight import Sight
-from fanfold.topo.clos import leaf_spine
 from fanfold.topo.fabric import Fabric, Link, Node
+from fanfold.topo.lab_fabric import leaf_spine
 
 FABRIC = leaf_spine(2, 2, 8, name="silence", prefix=0)
 HOSTS = ("h1", "h2", "h5", "h6")

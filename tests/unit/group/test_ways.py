@@ -6,7 +6,7 @@ import pytest
 
 from fanfold.errors import ConfigError
 from fanfold.group.ways import MAX_CLIMB, climb_to, draw_group, tree_of
-from fanfold.topo.clos import leaf_spine
+from fanfold.topo.lab_fabric import leaf_spine
 
 FABRIC = leaf_spine(2, 2, 8, name="ways", prefix=0)
 HOSTS = ("h1", "h2", "h5", "h6")

@@ -8,8 +8,8 @@ from vat_nodes import GROUP, VatNode, figure_one, message, said
 
 from fanfold.kernels import vat as v
 from fanfold.topo.bift import build_bifts
-from fanfold.topo.clos import leaf_spine
-from fanfold.topo.graph import Paths
+from fanfold.topo.fabric_routes import FabricRoutes
+from fanfold.topo.lab_fabric import leaf_spine
 from fanfold.wire import bitstring as bs
 from fanfold.wire.ask import Ask
 from fanfold.wire.bier import BierHeader
@@ -26,7 +26,7 @@ SOURCE = 13
 def node_of(fabric, name: str) -> KernelNode:
     ends = fabric.port_nodes(name)
     return KernelNode(
-        build_bifts(Paths(fabric), name),
+        build_bifts(FabricRoutes(fabric), name),
         [n.bfr_id for n in ends],
         bfr_id=fabric.by_name[name].bfr_id,
         folds=fabric.by_name[name].role == "bfr",

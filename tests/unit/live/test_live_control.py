@@ -48,12 +48,12 @@ def test_a_line_in_pieces_is_a_line(door: Path) -> None:
         assert json.loads(sock.recv(4096)) == {"got": {"do": "status", "x": 5}}
 
 
-@pytest.mark.parametrize("size", [control.MAX_LINE, control.MAX_LINE + 1])
+@pytest.mark.parametrize("size", [control.MAX_LOCAL_LINE, control.MAX_LOCAL_LINE + 1])
 def test_a_line_too_long_is_refused(door: Path, size: int) -> None:
     request = {"do": "status", "x": ""}
     request["x"] = "x" * (size - len(json.dumps(request)))
     answer = call(door, request)
-    assert ("got" in answer) == (size <= control.MAX_LINE), str(answer)[:80]
+    assert ("got" in answer) == (size <= control.MAX_LOCAL_LINE), str(answer)[:80]
 
 
 def test_who_sends_a_byte_now_and_then_is_let_go(

@@ -28,7 +28,7 @@ from fanfold.live.ports import (
 )
 from fanfold.live.rings import wait_for
 from fanfold.streams import stream
-from fanfold.topo.clos import leaf_spine
+from fanfold.topo.lab_fabric import leaf_spine
 from fanfold.units import PS_PER_SECOND
 from fanfold.wire.inner import address_of
 

@@ -9,7 +9,7 @@ from fanfold.core.effects import SendBlock
 from fanfold.kernels.slots import NEVER_PS
 from fanfold.live.outbox import MAX_PIECES, Fan, Outbox
 from fanfold.live.ports import Limits, build_node_state, build_sock
-from fanfold.topo.clos import leaf_spine
+from fanfold.topo.lab_fabric import leaf_spine
 from fanfold.units import PS_PER_SECOND
 from fanfold.wire.inner import address_of
 

@@ -10,7 +10,7 @@ from fanfold.kernels.layout import MAX_PSN, UNDERLAY_BYTES
 from fanfold.kernels.slots import lack, open_slot
 from fanfold.kernels.state import build_fold
 from fanfold.live.ports import check_mtu, least_mtu, require_mtu
-from fanfold.topo.clos import leaf_spine
+from fanfold.topo.lab_fabric import leaf_spine
 from fanfold.wire.bitstring import bift_id, bsl_of_bits
 
 SIZES = [64, 256, 1024, 4096]

@@ -14,7 +14,7 @@ from fanfold.live import rank_loop as loop
 from fanfold.live import rank_sight as sight
 from fanfold.live import rank_words as words
 from fanfold.live.rank import Batch, RankEnd
-from fanfold.topo.clos import leaf_spine
+from fanfold.topo.lab_fabric import leaf_spine
 from fanfold.units import PS_PER_SECOND
 
 BLOCK = 8

@@ -6,7 +6,7 @@ import pytest
 from fanfold.core.effects import DropReason
 from fanfold.kernels.state import build_counters
 from fanfold.live.watch import LOOK_PS, Watch
-from fanfold.topo.clos import leaf_spine
+from fanfold.topo.lab_fabric import leaf_spine
 
 
 @pytest.mark.parametrize("name", ["leaf1", "h1"])

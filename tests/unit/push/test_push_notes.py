@@ -5,7 +5,7 @@ import pytest
 
 from fanfold.live.status import ALIKE, NodeStatus
 from fanfold.push.notes import notes_of, words_of
-from fanfold.topo.clos import leaf_spine
+from fanfold.topo.lab_fabric import leaf_spine
 
 FABRIC = leaf_spine(1, 0, 2, name="x", prefix=0)
 

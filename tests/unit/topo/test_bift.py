@@ -4,12 +4,12 @@ import msgspec
 import numpy as np
 import pytest
 
+from fanfold.kernels.bift import pick_way
 from fanfold.kernels.tables import NULL_NBR, SELF_NBR
-from fanfold.topo.bift import build_bifts, pick_nbr, table_of
-from fanfold.topo.birt import BirtRow, build_birt
-from fanfold.topo.clos import leaf_spine
+from fanfold.topo.bift import build_bifts, table_of
 from fanfold.topo.fabric import Fabric, Link, Node
-from fanfold.topo.graph import Paths
+from fanfold.topo.fabric_routes import FabricRoutes
+from fanfold.topo.lab_fabric import leaf_spine
 
 
 def fabric_of(ids, pairs, **numbers):
@@ -23,7 +23,7 @@ def fabric_of(ids, pairs, **numbers):
 
 def masks(fabric, name, table=0):
     """F-BM by neighbour name; "" is the null next hop."""
-    bifts = build_bifts(Paths(fabric), name)
+    bifts = build_bifts(FabricRoutes(fabric), name)
     names = ("", name, *fabric.neighbours[name])
     ints = (int.from_bytes(row.tobytes(), "little") for row in bifts.f_bm[table])
     return dict(zip(names, ints, strict=True))
@@ -31,7 +31,7 @@ def masks(fabric, name, table=0):
 
 def rows(fabric, name, table=0):
     """BFR-NBR by BFR-id, by name."""
-    bifts = build_bifts(Paths(fabric), name)
+    bifts = build_bifts(FabricRoutes(fabric), name)
     names = ("", name, *fabric.neighbours[name])
     return {i: names[bifts.nbr_of[table, i - 1] + 1] for i in fabric.by_bfr_id}
 
@@ -60,19 +60,16 @@ def test_worked_example_of_rfc_8279(name, nbrs, f_bms):
     assert masks(FIGURE_1, name) == {"": UNUSED} | f_bms
 
 
-def test_birt_of_the_worked_example():
-    assert build_birt(Paths(FIGURE_1), "B") == (
-        BirtRow(1, 0, 1, 2, (2,)),
-        BirtRow(2, 0, 2, 2, (2,)),
-        BirtRow(3, 0, 3, 1, (3,)),
-        BirtRow(4, 0, 4, 1, (1,)),
-    )
-    assert build_birt(Paths(FIGURE_1), "A")[3] == BirtRow(4, 0, 4, 0, (SELF_NBR,))
+def test_paths_of_the_worked_example():
+    routes = FabricRoutes(FIGURE_1)
+    assert [routes.hops("B", far) for far in "DFEA"] == [2, 2, 1, 1]
+    assert [routes.next_hops("B", far) for far in "DFEA"] == [("C",), ("C",), ("E",), ("A",)]
+    assert (routes.hops("A", "A"), routes.next_hops("A", "A")) == (0, ())
 
 
 def test_equal_paths_of_figure_6_go_to_different_tables():
     """RFC 8279 section 6.7.2: at B, F has the paths C and E; D and E have one each."""
-    assert build_birt(Paths(FIGURE_6), "B")[1].nbrs == (2, 3)
+    assert FabricRoutes(FIGURE_6).next_hops("B", "F") == ("C", "E")
     tables = [masks(FIGURE_6, "B", table) for table in range(2)]
     tables.sort(key=lambda m: m["C"])
     assert (tables[0]["C"], tables[0]["E"]) == (0b0001, 0b0110)
@@ -95,7 +92,7 @@ def test_each_set_has_a_bift_id_and_its_own_tables():
     """RFC 8279 section 3: ids 64 and 65 of 64 bits are SI 0 bit 64 and SI 1 bit 1."""
     ids = {"a": 64, "b": 65, "c": 0, "d": 300}
     fabric = fabric_of(ids, ("ac", "bc", "dc"), bitstring_bits=64, sub_domain=5, n_ecmp=3)
-    bifts = build_bifts(Paths(fabric), "c")
+    bifts = build_bifts(FabricRoutes(fabric), "c")
     assert bifts.ids.tolist() == [0x10500, 0x10501, 0x10504]
     assert bifts.first.tolist() == [0, 3, 6]
     assert bifts.n_ecmp.tolist() == [3, 3, 3]
@@ -111,7 +108,7 @@ def test_each_set_has_a_bift_id_and_its_own_tables():
 def test_bits_beyond_the_first_word():
     """Bit index k is bit k % 64 of word k // 64."""
     fabric = fabric_of({"a": 1, "b": 130}, ("ab",), bitstring_bits=256)
-    bifts = build_bifts(Paths(fabric), "a")
+    bifts = build_bifts(FabricRoutes(fabric), "a")
     assert bifts.n_words.tolist() == [4]
     assert bifts.f_bm[0, 1 + 1].tolist() == [0, 0, 2, 0]
     assert bifts.f_bm[0, SELF_NBR + 1].tolist() == [1, 0, 0, 0]
@@ -126,14 +123,14 @@ def test_bfer_without_a_path_leads_to_null():
 
 
 def test_fabric_without_bfers_has_no_table():
-    bifts = build_bifts(Paths(fabric_of({"a": 0, "b": 0}, ("ab",))), "a")
+    bifts = build_bifts(FabricRoutes(fabric_of({"a": 0, "b": 0}, ("ab",))), "a")
     assert bifts.ids.shape == (0,)
     assert bifts.nbr_of.shape == (0, 256)
     assert bifts.f_bm.shape == (0, 3, 4)
 
 
 def test_arrays_are_of_the_types_kernels_take():
-    bifts = build_bifts(Paths(FIGURE_1), "A")
+    bifts = build_bifts(FabricRoutes(FIGURE_1), "A")
     assert [a.dtype for a in bifts] == [np.int64] * 5 + [np.uint64] * 2
     assert all(a.flags.c_contiguous for a in bifts)
 
@@ -154,9 +151,10 @@ def test_leaves_start_at_different_spines():
 def test_even_split_needs_the_least_common_multiple(n_hops):
     """RFC 8279 section 6.7.2: three and four paths are even over twelve tables."""
     for n_paths in (2, 3, 4):
-        row = BirtRow(1, 0, 1, n_hops, tuple(range(1, n_paths + 1)))
-        picks = [pick_nbr(row, table, 12, rotation=5) for table in range(12)]
-        assert {picks.count(nbr) for nbr in row.nbrs} == {12 // n_paths}
+        picks = [
+            pick_way(n_paths, n_hops, table, 12, node=5, is_flat=False) for table in range(12)
+        ]
+        assert {picks.count(at) for at in range(n_paths)} == {12 // n_paths}
 
 
 def test_two_tiers_of_choice_do_not_polarise():
@@ -188,7 +186,10 @@ def test_tables_do_not_depend_on_the_order_of_links():
         fabric, links=tuple(Link(link.b, link.a) for link in fabric.links[::-1])
     )
     for name in ("h0", "leaf2", "spine4"):
-        one, two = build_bifts(Paths(fabric), name), build_bifts(Paths(turned), name)
+        one, two = (
+            build_bifts(FabricRoutes(fabric), name),
+            build_bifts(FabricRoutes(turned), name),
+        )
         assert all(np.array_equal(a, b) for a, b in zip(one, two, strict=True))
 
 

@@ -4,8 +4,8 @@ import pytest
 
 from fanfold.errors import ConfigError
 from fanfold.kernels.jit import JIT
-from fanfold.topo.clos import leaf_spine
 from fanfold.topo.fabric_net import fabric_net
+from fanfold.topo.lab_fabric import leaf_spine
 from fanfold.topo.nets import build_named_net
 from fanfold.topo.routes import build_routes
 from fanfold.topo.sketch import Line

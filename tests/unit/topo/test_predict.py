@@ -2,8 +2,8 @@ import msgspec
 import pytest
 
 from fanfold.errors import ConfigError
-from fanfold.topo.clos import leaf_spine
 from fanfold.topo.fabric import Fabric, Link, Node
+from fanfold.topo.lab_fabric import leaf_spine
 from fanfold.topo.predict import predict_links, receivers_behind, suspect
 
 LAB = leaf_spine(2, 2, 8)

@@ -42,6 +42,52 @@ def naive_hops(net: Net, host: int) -> dict[int, int]:
     return hops
 
 
+def naive_costs(net: Net, host: int) -> dict[int, int]:
+    """Least cost from each router to a host over links that are up: relaxed to the end."""
+    first = out_links(net, host)
+    costs = {int(net.dst[k]): 1 for k in first if net.is_up[k]}
+    is_done = False
+    while not is_done:
+        is_done = True
+        for k in range(net.n_links):
+            a, b = int(net.src[k]), int(net.dst[k])
+            cost = costs.get(b, FAR) + int(net.weight[k])
+            if min(a, b) >= net.n_hosts and net.is_up[k] and cost < costs.get(a, FAR):
+                costs[a], is_done = cost, False
+    return costs
+
+
+@pytest.mark.parametrize("most", [1, 2, 7, 200])
+def test_weights_and_links_that_are_cut_make_other_paths(most):
+    net = random_net(most, 20, 15, 30)
+    draw = np.random.default_rng(most)
+    weight, is_up = draw.integers(1, most, net.n_links, endpoint=True), net.is_up.copy()
+    is_up[draw.choice(net.n_links, 12)] = 0
+    net = net._replace(weight=np.where(weight > 6, most, weight), is_up=is_up)
+    routes = build_routes(net)
+    for host in range(net.n_hosts):
+        costs, g = naive_costs(net, host), routes.group[host]
+        for r in range(net.n_nodes - net.n_hosts):
+            node = net.n_hosts + r
+            assert routes.hops[r, g] == costs.get(node, FAR)
+            if 1 < costs.get(node, FAR) < FAR:
+                k = routes.ecmp[r, g]
+                onward = [
+                    link
+                    for link in out_links(net, node)
+                    if net.is_up[link]
+                    and net.dst[link] >= net.n_hosts
+                    and costs.get(int(net.dst[link]), FAR) + net.weight[link] == costs[node]
+                ]
+                assert routes.link[routes.first[k] : routes.first[k + 1]].tolist() == onward
+
+
+def test_a_path_beyond_all_costs_is_refused():
+    net = torus((3, 3, 15))
+    with pytest.raises(ConfigError, match="a cost of at most 16383"):
+        build_routes(net._replace(weight=np.full(net.n_links, 5000)))
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_hops_and_sets_are_those_of_a_plain_search(seed):
     net = random_net(seed, 90, 75, 40 + 40 * seed)

@@ -5,16 +5,17 @@ import pytest
 from reach import no_path
 
 import fanfold.topo
-from fanfold.topo.catalog import CATALOG
-from fanfold.topo.fabric_rules import check_fabric
-from fanfold.topo.graph import Paths
+from fanfold.topo.fabric import load_fabric, save_fabric
+from fanfold.topo.fabric_net import fabric_net
+from fanfold.topo.fabric_routes import FabricRoutes
+from fanfold.topo.lab_fabric import lab_fabric
 from fanfold.topo.net_catalog import FILE_CATALOG, NET_CATALOG
 from fanfold.topo.net_rules import check_net
 from fanfold.topo.nets import build_named_net
 from fanfold.topo.routes import FAR, build_routes
 
 MACHINERY = {
-    *("__init__", "catalog", "fabric", "fabric_rules", "graph"),
+    *("__init__", "fabric", "fabric_rules", "fabric_routes", "lab_fabric"),
     *("birt", "bift", "byte_time", "predict"),
     *("net", "net_catalog", "net_rules", "nets", "sketch", "routes", "search", "limits"),
     *("placement", "portrait", "way_back"),
@@ -30,7 +31,6 @@ MACHINERY = {
         "vat_shape",
     ),
 }
-SMALL = {"leaf_spine": (2, 2, 8)}
 
 # name: hosts, routers by tier, cables, links between the two hosts farthest apart,
 # least and greatest degree of a router by tier
@@ -54,23 +54,34 @@ SHAPES = {
 
 def test_folder_and_catalogs_agree():
     files = {p.stem for p in Path(fanfold.topo.__file__).parent.glob("*.py")}
-    builders = [row.build for row in CATALOG] + [row.build for row in NET_CATALOG]
+    builders = [row.build for row in NET_CATALOG]
     loaders = [row.load for row in FILE_CATALOG]
     listed = {f.__module__.rpartition(".")[2] for f in (*builders, *loaders)}
     assert files - MACHINERY == listed
-    for catalog in (CATALOG, NET_CATALOG):
-        assert len({row.name for row in catalog}) == len(catalog)
+    assert len({row.name for row in NET_CATALOG}) == len(NET_CATALOG)
 
 
-def test_every_topology_is_a_usable_fabric_in_which_all_bfers_reach_each_other():
-    assert SMALL.keys() == {row.name for row in CATALOG}
-    for row in CATALOG:
-        fabric = row.build(*SMALL[row.name])
-        check_fabric(fabric, row.name)
-        paths = Paths(fabric)
-        names = [n.name for n in fabric.by_bfr_id.values()]
-        assert all(paths.hops(a, b) for a in names for b in names if a != b)
-        assert row.summary
+@pytest.mark.parametrize("row", NET_CATALOG, ids=lambda row: row.name)
+def test_every_net_is_a_lab_whose_file_is_the_same_net(row, tmp_path):
+    net = build_named_net(f"{row.name}:{row.example}", seed=3)
+    fabric, notes = lab_fabric(net)
+    save_fabric(fabric, tmp_path / "lab.toml")
+    assert load_fabric(tmp_path / "lab.toml") == fabric
+    names = [n.name for n in fabric.by_bfr_id.values()]
+    assert names == [net.node_name(h) for h in range(net.n_hosts)]
+    routes = FabricRoutes(fabric)
+    assert all(routes.hops(a, b) for a in names[:9] for b in names if a != b)
+    again = fabric_net(fabric)
+    if net.plane.any():
+        assert notes[0].startswith(f"of {net.plane.max() + 1} planes hosts use plane 0; ")
+        assert not again.plane.any()
+        return
+    assert notes == ()
+    for name in ("src", "dst", "bps", "prop_ps", "reverse", "weight", "is_up", "tier", "rack"):
+        assert np.array_equal(getattr(again, name), getattr(net, name)), name
+    assert names + [again.node_name(n) for n in range(net.n_hosts, net.n_nodes)] == [
+        net.node_name(n) for n in range(net.n_nodes)
+    ]
 
 
 def test_every_net_has_a_shape_to_be_held_against():

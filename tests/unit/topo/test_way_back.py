@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from fanfold.topo.clos import leaf_spine
 from fanfold.topo.fabric import Fabric, Link, Node
+from fanfold.topo.lab_fabric import leaf_spine
 from fanfold.topo.predict import predict_links
 from fanfold.topo.way_back import WaysBack
 

@@ -17,8 +17,8 @@ from torch_world import Twin, run_ranks  # noqa: E402
 
 import fanfold.torch  # noqa: E402
 from fanfold.errors import ConfigError, EnvironmentLack  # noqa: E402
-from fanfold.topo.clos import leaf_spine  # noqa: E402
 from fanfold.topo.fabric import save_fabric  # noqa: E402
+from fanfold.topo.lab_fabric import leaf_spine  # noqa: E402
 from fanfold.torch import seat  # noqa: E402
 from fanfold.torch.group import FanfoldGroup  # noqa: E402
 from fanfold.torch.seat import FanfoldOptions, find_fabric, find_host  # noqa: E402
@@ -58,7 +58,7 @@ def test_one_rank_that_was_told_tells_the_others():
 IN_THREADS = """
 import threading
 import torch.distributed as dist
-from fanfold.topo.clos import leaf_spine
+from fanfold.topo.lab_fabric import leaf_spine
 from fanfold.torch.meeting import Meeting
 from fanfold.torch.seat import FanfoldOptions
 

@@ -127,7 +127,7 @@ def on_fan(
     if bier.bfrs[r]["folds"] != 0:
         arm_fan(q, links, nodes, pkts, pkt_bits, fans, bier, p, node)
     pkt["ttl"] -= 1
-    table = look_up(q, links, nodes, bier.tables, r, si, pkt["path"])
+    table = look_up(q, bier.tables, r, si, pkt["path"])
     n = replicate(
         pkt_bits[p],
         n_words,
@@ -304,7 +304,7 @@ def on_word(
         body[3] -= 1  # TTL
     bfir = fans[pkt["stream"]]["bfir_id"] - 1
     way = pkt["poll"] % q[N_DEALT]
-    table = look_up(q, links, nodes, bier.tables, r, bfir // q[N_BITS], way)
+    table = look_up(q, bier.tables, r, bfir // q[N_BITS], way)
     nbr = bier.tables.nbr_of[table, bfir % q[N_BITS]]
     if nbr == NULL_NBR:
         nodes[node]["n_dead"] += 1

@@ -68,9 +68,9 @@ def on_fold(
     body = bier.bodies[pkt["path"]]
     one = rows[pkt["stream"]]
     sums.bifts.ids[0] = one["bift_id"]
-    sums.bifts.first[0] = look_up(q, links, world.nodes, bier.tables, r, one["si"], 0)
+    sums.bifts.first[0] = look_up(q, bier.tables, r, one["si"], 0)
     for e in range(1, q[N_DEALT]):
-        look_up(q, links, world.nodes, bier.tables, r, one["si"], e)
+        look_up(q, bier.tables, r, one["si"], e)
     if not is_for_slots(body, fold_at(n_words)):
         walk(q, world, bier, sums, rows, p, node)
         return

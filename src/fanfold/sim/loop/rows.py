@@ -17,7 +17,6 @@ U64 = NDArray[np.uint64]
 Rows = NDArray[np.void]
 Row = np.void
 NONE = -1
-HERE = -2
 
 # What comes next; an event's code is index * N_KINDS + kind.
 N_KINDS = 16
@@ -405,9 +404,8 @@ class World(NamedTuple):
     AT_BODIES,
     N_BODIES,
     N_DEALT,
-    IS_FLAT,
     HEAD_FIELDS,
-) = range(74)
+) = range(73)
 
 # What the slow plane is told: kind, and two numbers.
 MAIL_SENT = 0  # fan, job: its last packet left

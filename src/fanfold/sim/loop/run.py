@@ -1,5 +1,6 @@
 """The loop: take the next event, do what it says, until something stops it."""
 
+from fanfold.kernels.bift import HERE
 from fanfold.kernels.jit import i64, kernel
 from fanfold.kernels.slots import NEVER_PS
 from fanfold.sim.loop.events import heap_pop, next_bucket, push_pkt
@@ -39,7 +40,6 @@ from fanfold.sim.loop.rows import (
     EV_START,
     EV_WAKE,
     FULL,
-    HERE,
     I64,
     I_READY,
     LATE,

@@ -87,7 +87,7 @@ def send_off(ways: Ways, table: Table, src: int, dst: int, what: I64, n_hosts: i
     parts = split(what, n)
     for u in range(n):
         at = up_link(ways, src, g, best, u)
-        r = i64(ways.to[at]) - ways.n_hosts
+        r = i64(ways.dst[at]) - ways.n_hosts
         enlist(table, r, best)
         deal(table, parts, n, u, at, table.load[r])
     is_new = True
@@ -162,7 +162,7 @@ def pass_down(ways: Ways, table: Table, g: int) -> None:
     for level in range(table.heads.size - 1, 1, -1):
         r = table.heads[level]
         while r != NONE:
-            k = ways.ecmp[r, g]
+            k = ways.way[r, g]
             a, n = ways.first[k], ways.first[k + 1] - ways.first[k]
             parts = split(table.load[r], n)
             place = r % n
@@ -171,8 +171,8 @@ def pass_down(ways: Ways, table: Table, g: int) -> None:
                 place += 1
                 if place == n:
                     place = 0
-                other = i64(ways.to[at]) - ways.n_hosts
-                enlist(table, other, level - 1)
+                other = i64(ways.dst[at]) - ways.n_hosts
+                enlist(table, other, i64(ways.hops[other, g]))
                 deal(table, parts, n, i, at, table.load[other])
             for j in range(N_SORTS):
                 table.load[r, j] = 0
@@ -193,7 +193,7 @@ def deliver(ways: Ways, table: Table, n_hosts: int) -> None:
             fair = -(-left // n_routers)
             for turn in range(2):  # an even part from each, then what is left
                 for up in range(ways.first_out[host], ways.first_out[host + 1]):
-                    r = i64(ways.to[up]) - ways.n_hosts
+                    r = i64(ways.dst[up]) - ways.n_hosts
                     part = min(left, table.load[r, j])
                     if turn == 0:
                         part = min(part, fair)

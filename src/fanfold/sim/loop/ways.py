@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fanfold.kernels.bift import Birt, port_down, port_of
 from fanfold.kernels.jit import i64, kernel
-from fanfold.sim.loop.tables import pick_way
 
 I64 = NDArray[np.int64]
 I32 = NDArray[np.int32]
@@ -20,19 +20,8 @@ FAR = 2**14
 """As topo/routes.py has it."""
 
 
-class Ways(NamedTuple):
-    """A net and its routes, what kernels need of them: topo/net.py, topo/routes.py."""
-
-    n_hosts: int
-    first_out: I64
-    to: I64
-    reverse: I64
-    group: I32
-    hops: NDArray[np.int16]
-    ecmp: I32
-    first: I64
-    link: I32
-    is_flat: bool
+Ways = Birt
+"""What kernels need of a net and its routes."""
 
 
 class Desk(NamedTuple):
@@ -53,9 +42,9 @@ class Desk(NamedTuple):
 @kernel
 def nearest(ways: Ways, host: int, g: int) -> int:
     """Fewest hops to a group from the routers of a host."""
-    best = i64(ways.hops[ways.to[ways.first_out[host]] - ways.n_hosts, g])
+    best = i64(ways.hops[ways.dst[ways.first_out[host]] - ways.n_hosts, g])
     for at in range(ways.first_out[host], ways.first_out[host + 1]):
-        best = min(best, i64(ways.hops[ways.to[at] - ways.n_hosts, g]))
+        best = min(best, i64(ways.hops[ways.dst[at] - ways.n_hosts, g]))
     return best
 
 
@@ -64,7 +53,7 @@ def n_up(ways: Ways, host: int, g: int, best: int) -> int:
     """How many links of a host lead to a router with as many hops."""
     n = 0
     for at in range(ways.first_out[host], ways.first_out[host + 1]):
-        if ways.hops[ways.to[at] - ways.n_hosts, g] == best:
+        if ways.hops[ways.dst[at] - ways.n_hosts, g] == best:
             n += 1
     return n
 
@@ -73,7 +62,7 @@ def n_up(ways: Ways, host: int, g: int, best: int) -> int:
 def up_link(ways: Ways, host: int, g: int, best: int, pick: int) -> int:
     """Take the pick-th of those links."""
     for at in range(ways.first_out[host], ways.first_out[host + 1]):
-        if ways.hops[ways.to[at] - ways.n_hosts, g] == best:
+        if ways.hops[ways.dst[at] - ways.n_hosts, g] == best:
             if pick == 0:
                 return at
             pick -= 1
@@ -83,10 +72,8 @@ def up_link(ways: Ways, host: int, g: int, best: int, pick: int) -> int:
 @kernel
 def down_link(ways: Ways, r: int, host: int) -> int:
     """Link of a router to a host that hangs on it."""
-    for at in range(ways.first_out[host], ways.first_out[host + 1]):
-        if ways.to[at] == ways.n_hosts + r:
-            return i64(ways.reverse[at])
-    return NONE
+    node = ways.n_hosts + r
+    return ways.first_out[node] + port_down(ways, node, host) - 1
 
 
 @kernel
@@ -122,25 +109,24 @@ def walk(ways: Ways, dst: I64, nic: I64, code: I64, path: I32) -> None:
         at, left = nic[f], code[f]
         for i in range(path.shape[1]):
             path[f, i] = at
-            if at == NONE or ways.to[at] == dst[f]:
+            if at == NONE or ways.dst[at] == dst[f]:
                 at = NONE
                 continue
-            r = i64(ways.to[at]) - ways.n_hosts
+            r = i64(ways.dst[at]) - ways.n_hosts
             if ways.hops[r, g] == 1:
                 at = down_link(ways, r, dst[f])
             else:
-                k = ways.ecmp[r, g]
+                k = ways.way[r, g]
                 n = ways.first[k + 1] - ways.first[k]
                 at = i64(ways.link[ways.first[k] + left % n])
                 left = left // n
 
 
 @kernel
-def fan_out(ways: Ways, src: I64, dst: I64, table: int, n_ecmp: int, path: I32) -> int:
+def fan_out(ways: Ways, src: I64, dst: I64, table: int, path: I32) -> int:
     """Path of a fan to each of its receivers, from its source's first link.
 
-    The choice is that of ``pick_way``. Receivers that cannot be reached
-    over the first link are reached over the nearest other one.
+    Receivers that cannot be reached over the first link are reached over the nearest other one.
 
     Args:
         src, dst: (F,) or (1,), repeated. path: (F, M), filled with links, NONE beyond the last.
@@ -152,17 +138,17 @@ def fan_out(ways: Ways, src: I64, dst: I64, table: int, n_ecmp: int, path: I32) 
         source, host = src[f % src.size], dst[f % dst.size]
         g = i64(ways.group[host])
         at = i64(ways.first_out[source])
-        if ways.hops[ways.to[at] - ways.n_hosts, g] >= FAR:
+        if ways.hops[ways.dst[at] - ways.n_hosts, g] >= FAR:
             best = nearest(ways, source, g)
             if best >= FAR:
                 return f
             at = up_link(ways, source, g, best, 0)
-        lead(ways, at, host, table, n_ecmp, path[f])
+        lead(ways, at, host, table, path[f])
     return NONE
 
 
 @kernel
-def fan_down(ways: Ways, r: int, dst: I64, table: int, n_ecmp: int, path: I32) -> int:
+def fan_down(ways: Ways, r: int, dst: I64, table: int, path: I32) -> int:
     """Path of a result from router r to each of its receivers, by the tables of BFRs.
 
     Args:
@@ -175,44 +161,37 @@ def fan_down(ways: Ways, r: int, dst: I64, table: int, n_ecmp: int, path: I32) -
         left = i64(ways.hops[r, ways.group[dst[f]]])
         if left >= FAR:
             return f
-        at = next_link(ways, r, dst[f], table, n_ecmp)
-        lead(ways, at, dst[f], table, n_ecmp, path[f])
+        at = next_link(ways, ways.n_hosts + r, dst[f], table)
+        lead(ways, at, dst[f], table, path[f])
     return NONE
 
 
 @kernel
-def lead_all(ways: Ways, at: int, dst: I64, table: int, n_ecmp: int, path: I32) -> None:
+def lead_all(ways: Ways, at: int, dst: I64, table: int, path: I32) -> None:
     """Paths of a fan by link ``at``, from which all receivers can be reached.
 
     Args:
         dst: (F,). path: (F, M), filled with links, NONE beyond the last.
     """
     for f in range(dst.size):
-        lead(ways, at, dst[f], table, n_ecmp, path[f])
+        lead(ways, at, dst[f], table, path[f])
 
 
 @kernel
-def lead(ways: Ways, at: int, host: int, table: int, n_ecmp: int, path: I32) -> None:
+def lead(ways: Ways, at: int, host: int, table: int, path: I32) -> None:
     """Fill in the links to a host from link ``at`` on."""
     for i in range(path.size):
         path[i] = at
-        if at == NONE or ways.to[at] == host:
+        if at == NONE or ways.dst[at] == host:
             at = NONE
         else:
-            at = next_link(ways, i64(ways.to[at]) - ways.n_hosts, host, table, n_ecmp)
+            at = next_link(ways, i64(ways.dst[at]), host, table)
 
 
 @kernel
-def next_link(ways: Ways, r: int, host: int, table: int, n_ecmp: int) -> int:
-    """Link of router r toward a host in a table."""
-    g = i64(ways.group[host])
-    left = i64(ways.hops[r, g])
-    if left == 1:
-        return down_link(ways, r, host)
-    k = ways.ecmp[r, g]
-    n = ways.first[k + 1] - ways.first[k]
-    pick = pick_way(i64(n), left, table, n_ecmp, ways.n_hosts + r, ways.is_flat)
-    return i64(ways.link[ways.first[k] + pick])
+def next_link(ways: Ways, node: int, host: int, table: int) -> int:
+    """Link of a router toward a host in a BIFT."""
+    return ways.first_out[node] + port_of(ways, node, host, table) - 1
 
 
 @kernel
@@ -230,13 +209,13 @@ def flood(ways: Ways, desk: Desk, host: int, g: int) -> int:
     best = nearest(ways, host, g)
     n = n_up(ways, host, g, best)
     for i in range(n):
-        r = i64(ways.to[up_link(ways, host, g, best, i)]) - ways.n_hosts
+        r = i64(ways.dst[up_link(ways, host, g, best, i)]) - ways.n_hosts
         put(desk, r, best, 1 / n)
     n_met = 0
     for level in range(best, 1, -1):
         r = desk.heads[level]
         while r != NONE:
-            k = ways.ecmp[r, g]
+            k = ways.way[r, g]
             n = ways.first[k + 1] - ways.first[k]
             part = desk.load[r] / n
             for i in range(ways.first[k], ways.first[k + 1]):
@@ -244,7 +223,8 @@ def flood(ways: Ways, desk: Desk, host: int, g: int) -> int:
                 desk.met[n_met] = at
                 desk.share[n_met] = part
                 n_met += 1
-                put(desk, i64(ways.to[at]) - ways.n_hosts, level - 1, part)
+                to = i64(ways.dst[at]) - ways.n_hosts
+                put(desk, to, i64(ways.hops[to, g]), part)
             desk.load[r] = 0
             r = desk.nexts[r]
     return n_met

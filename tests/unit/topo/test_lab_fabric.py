@@ -1,7 +1,10 @@
 import pytest
+from msgspec.structs import replace
 
 from fanfold.errors import ConfigError
-from fanfold.topo.clos import MAX_LAB_NODES, leaf_spine
+from fanfold.topo.fabric_rules import check_fabric
+from fanfold.topo.lab_fabric import MAX_LAB_NODES, lab_fabric, leaf_spine
+from fanfold.topo.nets import build_named_net
 
 
 def test_the_lab_as_designed():
@@ -75,3 +78,35 @@ def test_lab_index_is_an_octet(prefix):
     with pytest.raises(ConfigError) as caught:
         leaf_spine(1, 1, 1, prefix=prefix)
     assert (caught.value.field, caught.value.allowed) == ("prefix", "0..255")
+
+
+def test_names_of_a_file_become_names_of_nodes(tmp_path):
+    file = tmp_path / "net.json"
+    file.write_text(
+        '{"nodes": [{"id": "a b", "role": "host"}, {"id": "a_b", "role": "host"},'
+        ' {"id": "a/b", "role": "host"}, {"id": "<Zürich>"}], "links": ['
+        '{"source": "a b", "target": "<Zürich>"}, {"source": "a_b", "target": "<Zürich>"},'
+        ' {"source": "<Zürich>", "target": "a/b"}, {"source": "a/b", "target": "<Zürich>"}]}',
+        encoding="utf-8",
+    )
+    fabric, notes = lab_fabric(build_named_net(f"import:{file},rate=7bps,delay=1234567ps"))
+    assert [n.name for n in fabric.nodes] == ["a-b-0", "a_b", "a-b-2", "Z-rich"]
+    assert notes == (
+        "3 nodes have other names here, a-b-0 is 'a b'",
+        "1 cables beside one between the same nodes are left out",
+    )
+    assert {(link.rate, link.delay) for link in fabric.links} == {("7bit/s", "1234567ps")}
+
+
+def test_switches_inside_servers_are_parts_of_their_own():
+    net = build_named_net("rail:servers=2,gpus=2,spines=1")
+    fabric, _ = lab_fabric(net)
+    assert fabric.neighbours["h0"] == ("inner0", "leaf0")
+    alone = replace(fabric, links=tuple(x for x in fabric.links if x.b != "leaf1"))
+    with pytest.raises(ConfigError, match="over links, not through hosts"):
+        check_fabric(alone, "lab")
+
+
+def test_more_nodes_than_addresses_are_refused():
+    with pytest.raises(ConfigError, match="at most 43750"):
+        lab_fabric(build_named_net("star:hosts=43750"))

@@ -1,12 +1,12 @@
 import pytest
 
-from fanfold.topo.clos import leaf_spine
 from fanfold.topo.fabric import Fabric, Link, Node
-from fanfold.topo.graph import Paths, build_graph
+from fanfold.topo.fabric_routes import FabricRoutes
+from fanfold.topo.lab_fabric import leaf_spine
 
 
 def test_hops_and_next_hops_in_a_leaf_spine():
-    paths = Paths(leaf_spine(2, 3, 4))
+    paths = FabricRoutes(leaf_spine(2, 3, 4))
     assert paths.hops("h0", "h0") == 0
     assert paths.hops("h0", "h1") == 2
     assert paths.hops("h0", "h4") == 4
@@ -23,7 +23,7 @@ def test_no_path_leads_through_a_host():
     nodes = [Node(n, f"127.0.0.{i}", "bfr") for i, n in enumerate(names, 1)]
     nodes.append(Node("x", "127.0.0.9", "host", 9))
     pairs = ("ac", "cd", "db", "ax", "bx")
-    paths = Paths(Fabric("f", tuple(nodes), tuple(Link(*p) for p in pairs)))
+    paths = FabricRoutes(Fabric("f", tuple(nodes), tuple(Link(*p) for p in pairs)))
     assert paths.hops("a", "b") == 3
     assert paths.next_hops("a", "b") == ("c",)
     assert paths.hops("x", "b") == paths.hops("b", "x") == 1
@@ -33,7 +33,7 @@ def test_no_path_leads_through_a_host():
 
 def test_no_path_is_none():
     nodes = (Node("a", "127.0.0.1", "bfr"), Node("b", "127.0.0.2", "host", 1))
-    paths = Paths(Fabric("f", nodes, ()))
+    paths = FabricRoutes(Fabric("f", nodes, ()))
     assert paths.hops("a", "b") is None
     assert paths.next_hops("a", "b") == ()
 
@@ -41,13 +41,7 @@ def test_no_path_is_none():
 @pytest.mark.parametrize("source", ["h0", "leaf2", "spine1"])
 def test_every_next_hop_is_one_hop_nearer(source):
     fabric = leaf_spine(3, 2, 7)
-    paths = Paths(fabric)
+    paths = FabricRoutes(fabric)
     for node in fabric.nodes:
         for near in paths.next_hops(source, node.name):
             assert paths.hops(near, node.name) == paths.hops(source, node.name) - 1
-
-
-def test_graph_holds_both_directions_between_bfrs_and_none_from_hosts():
-    graph = build_graph(leaf_spine(2, 2, 4))
-    assert graph.num_nodes() == 9
-    assert graph.num_edges() == 5 + 2 * 4

@@ -1,0 +1,71 @@
+"""Network namespaces of a lab: each node in one of its own, each link a veth pair; needs root.
+
+A node's device to the neighbour behind port p is ``p<p>``; its address stands on ``lo``. The
+kernel's routes are one shortest path to each node, so that what is sent to a node by unicast
+crosses the links of the fabric as well. Namespaces are called ``ff.LAB.NODE``.
+"""
+
+import ctypes
+import os
+import subprocess
+from pathlib import Path
+
+from fanfold.errors import EnvironmentLack
+
+RUN = Path("/run/netns")
+FORWARD = Path("/proc/sys/net/ipv4/ip_forward")
+CLONE_NEWNET = 0x40000000
+TOOL_S = 60.0
+
+
+def space_of(lab: str, node: str) -> str:
+    """Namespace of a node; names of labs have no dots."""
+    return f"ff.{lab}.{node}"
+
+
+def remove_spaces(lab: str) -> int:
+    """Take away the namespaces of a lab, with all that is in them; how many there were."""
+    found = sorted(path.name for path in RUN.glob(f"{space_of(lab, '')}*"))
+    if found:
+        run_ip("", [f"netns del {name}" for name in found])
+    return len(found)
+
+
+def enter_space(lab: str, node: str, *, forwards: bool = False) -> bool:
+    """Put this thread, and what it starts, in a node's namespace; False where there is none.
+
+    forwards: the kernel passes on there what is for others.
+    """
+    try:
+        fd = os.open(RUN / space_of(lab, node), os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.setns(fd, CLONE_NEWNET) != 0:
+            why = os.strerror(ctypes.get_errno())
+            raise EnvironmentLack(f"{node}: cannot enter its network namespace: {why}")
+    finally:
+        os.close(fd)
+    if forwards:
+        FORWARD.write_text("1")
+    return True
+
+
+def run_ip(space: str, lines: list[str]) -> None:
+    """Run lines of ``ip``, all or the first that fails."""
+    words = ["ip", *(["-n", space] if space else []), "-batch", "-"]
+    try:
+        done = subprocess.run(  # noqa: S603 - no shell
+            words,
+            input="\n".join(lines),
+            capture_output=True,
+            text=True,
+            timeout=TOOL_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise EnvironmentLack(f"ip: {error}; see that iproute2 is installed") from error
+    if done.returncode != 0:
+        said = " ".join(done.stderr.split())[:200]
+        raise EnvironmentLack(f"ip: {said}; see `ip netns`")
