@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fanfold.topo.clos import leaf_spine
 
 import fanfold
 from fanfold.api import pushing
@@ -17,6 +16,7 @@ from fanfold.cli.main import run
 from fanfold.live.lab import Lab
 from fanfold.push.service import PushResult, ReceiverResult
 from fanfold.topo.fabric import save_fabric
+from fanfold.topo.lab_fabric import leaf_spine
 
 SMALL = {"topology": "star:hosts=3", "workload": "broadcast:9kB", "schemes": "ring,fanfold"}
 FED = {"at_source": 0, "unfolded_equivalent": 0, "packets": 0, "bytes": 0}

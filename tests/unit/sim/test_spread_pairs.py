@@ -17,7 +17,7 @@ from fanfold.topo.routes import build_routes
 def test_pairs_are_dealt_out_as_messages(topology, by_sender):
     net = build_named_net(topology)
     routes = build_routes(net)
-    ways = build_ways(net, routes)
+    ways = build_birt(net, routes, 4)
     group = routes.group[: net.n_hosts]
     some, at, n_of = np.unique(group, return_index=True, return_counts=True)
     draw = stream(3, "pairs")
@@ -35,7 +35,7 @@ def test_pairs_are_dealt_out_as_messages(topology, by_sender):
 def test_memory_of_pairs_and_paths_stays_small():
     net = build_named_net("leaf-spine:leaves=32,spines=2,hosts=64")
     routes = build_routes(net)
-    ways = build_ways(net, routes)
+    ways = build_birt(net, routes, 4)
     hosts, n_of = np.arange(0, 64, 2), np.full(32, 2)
     sorts = np.tile([0, 1, 100], (32, 1))
     src, dst = (x.ravel() for x in np.meshgrid(np.arange(64), np.arange(64)))
