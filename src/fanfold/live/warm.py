@@ -26,6 +26,7 @@ from fanfold.live.compile_notice import telling_compiles
 from fanfold.live.exits import QUEUE_BYTES, post
 from fanfold.live.ports import Limits, build_node_state, build_sock, open_socket
 from fanfold.live.sock import Sock
+from fanfold.topo.fabric_routes import FabricRoutes
 from fanfold.topo.lab_fabric import leaf_spine
 
 DONE = "warm.done"
@@ -53,7 +54,8 @@ def load_all(say: Say) -> None:
     try:
         io = build_sock(sock)
         node = build_node_state(fabric, "h1", Limits(blocks=1, block_bytes=64, chunks=1))
-        steps = _steps(io, node)
+        routes = FabricRoutes(fabric)
+        steps = _steps(io, node) | {"next hop": lambda: routes.next_hop("h1", "h0", 0)}
         for i, (name, call) in enumerate(steps.items(), 1):
             with telling_compiles(say, f"{name}, {i} of {len(steps)}"):
                 call()
