@@ -55,10 +55,10 @@ def push_over_three_tables(lab, path):
     def crossed(spine):
         return sent_by(lab, spine) - before[spine]
 
-    wait_for(lambda: crossed(1) + crossed(2) > 10, "data under way", 30)
+    wait_for(lambda: crossed(1) + crossed(2) > 10, "data under way", 120)
     first, second = (1, 2) if crossed(1) else (2, 1)
     swap(lab, [f"leaf1-spine{first}"])
-    wait_for(lambda: crossed(second) > 10, "data over the other spine")
+    wait_for(lambda: crossed(second) > 10, "data over the other spine", 60)
     swap(lab, [f"spine{second}-leaf1"], [f"leaf1-spine{first}"])
     code, out, err = finish(push)
     assert code == 0, err
