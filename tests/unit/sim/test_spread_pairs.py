@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from fanfold.sim.fluid_counts import spread_evenly, spread_pairs
-from fanfold.sim.fluid_flows import build_ways, paths_by
+from fanfold.sim.fluid_flows import paths_by
 from fanfold.streams import stream
+from fanfold.topo.birt import build_birt
 from fanfold.topo.nets import build_named_net
 from fanfold.topo.routes import build_routes
 
