@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from fanfold.topo.clos import leaf_spine
 
 from fanfold.group.layout import Segment, build_blocks
 from fanfold.kernels.absorb import WHAT_ARM, fold_at
@@ -14,6 +13,7 @@ from fanfold.kernels.reduce import KIND_BYTES, OP_MAX
 from fanfold.live import rank_loop as loop
 from fanfold.live.rank import FEW, Batch, RankEnd
 from fanfold.live.rank_late import UNLIKE, note_unlike
+from fanfold.topo.lab_fabric import leaf_spine
 
 MANY = 60
 """Blocks of an operation that needs 64."""
