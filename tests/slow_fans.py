@@ -28,6 +28,7 @@ class Fans:
                 by_link[self.paths.tree_link(src) if rules.tree else nic].add(host)
             for nic, hosts in sorted(by_link.items()):
                 one = Row(item=i, src=src, nic=nic, number=number, is_fan=True)
+                one.make = self.next_of_fan
                 one.to, one.blocks = frozenset(hosts), blocks
                 one.table = (first_table(src, rules.seed) + n_before[src]) % N_TABLES
                 one.last = size

@@ -7,18 +7,22 @@ from typing import NamedTuple
 FAR = 10**6
 MASK = 2**64 - 1
 BYTE_BIT_PS = 8 * 10**12
-DATA, ACK, WORD = "data", "ack", "word"
+DATA, ACK, WORD, FOLD = "data", "ack", "word", "fold"
 WIDTHS = (64, 128, 256, 512, 1024, 2048, 4096)
 
 
 class Item(NamedTuple):
-    """One message, or one fan to several receivers; needs: items that come before it."""
+    """A message, a fan to several, or their sum; needs: items that come before it.
+
+    joins: of a sum, "one" or "all" who get it; src is its rank 0.
+    """
 
     src: int
     to: tuple[int, ...]
     size: int
     needs: tuple[int, ...] = ()
     is_fan: bool = False
+    joins: str = ""
 
 
 class Rules(NamedTuple):
@@ -36,6 +40,8 @@ class Rules(NamedTuple):
     tree: str = ""
     is_each: bool = False
     seed: int = 1
+    sum_window: int = 0
+    has_codes: bool = False
 
 
 class Plain(NamedTuple):

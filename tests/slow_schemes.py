@@ -29,10 +29,10 @@ class Drawn:
         self.items: list[Item] = []
         self.number: dict[object, int] = {}
 
-    def add(self, name, src, to, size, needs=(), is_fan=False):
+    def add(self, name, src, to, size, needs=(), is_fan=False, joins=""):
         self.number[name] = len(self.items)
         waits = tuple(self.number[n] for n in needs)
-        self.items.append(Item(src, tuple(to), size, waits, is_fan))
+        self.items.append(Item(src, tuple(to), size, waits, is_fan, joins))
 
 
 def exchange(d: Drawn, kind: str, size: int, n: int) -> None:
@@ -179,6 +179,65 @@ def fans(d: Drawn, kind: str, size: int, n: int) -> None:
             d.add(("fan", j), 0, range(1, n), part, needs, is_fan=True)
 
 
+def folded(d: Drawn, kind: str, size: int, n: int) -> None:
+    """Fans, and sums that routers make."""
+    if kind not in (*UP, *BOTH):
+        fans(d, kind, size, n)
+        return
+    joins = "one" if kind == "reduce" else "all"
+    d.add("sum", 0, range(1, n), size, joins=joins)
+
+
+def server(d: Drawn, kind: str, size: int, n: int) -> None:
+    """Pieces to rank 0, and what they add up to from there."""
+    del kind
+    for j, part in enumerate(split(size, pieces(size, size, 2, n - 1))):
+        for r in range(1, n):
+            d.add(("push", j, r), r, [0], part)
+        for r in range(1, n):
+            d.add(("pull", j, r), 0, [r], part, [("push", j, other) for other in range(1, n)])
+
+
+class Rounds:
+    """Each message waits for what its sender got last and sent last."""
+
+    def __init__(self, d: Drawn, shards: list[int]) -> None:
+        self.d, self.shards = d, shards
+        self.got: dict[int, object] = {}
+        self.sent: dict[int, object] = {}
+        self.gathered: dict[int, list[object]] = {}
+
+    def go(self, name: str, far: int, pairs: list[tuple[int, int, int]]) -> None:
+        """Pairs: sender, receiver, the first of ``far`` shards."""
+        got, sent = dict(self.got), dict(self.sent)
+        for a, b, shard in pairs:
+            needs = [last[a] for last in (got, sent) if a in last]
+            if name == "gather":
+                needs += self.gathered.get(a, [])[:-1]
+                self.gathered.setdefault(b, []).append((name, far, a))
+            part = sum(self.shards[shard : shard + far])
+            self.d.add((name, far, a), a, [b], part, needs)
+            self.got[b] = self.sent[a] = (name, far, a)
+
+
+def halving_doubling(d: Drawn, kind: str, size: int, n: int) -> None:
+    """Halves with ever nearer partners, all one has with ever farther ones."""
+    rounds, ranks = Rounds(d, split(size, n)), range(n)
+    near = [1 << i for i in range(n.bit_length() - 1)]
+    if kind == "broadcast":
+        for far in reversed(near):
+            pairs = [(a, a + far, a + far) for a in range(0, n, 2 * far)]
+            rounds.go("scatter", far, pairs)
+    elif kind != "all_gather":
+        for far in reversed(near):
+            rounds.go("halve", far, [(a, a ^ far, (a ^ far) & -far) for a in ranks])
+    for far in near if kind in ("all_gather", "all_reduce", "broadcast") else ():
+        some = [a for a in ranks if kind != "broadcast" or (a ^ far) % (2 * far)]
+        rounds.go("double", far, [(a, a ^ far, a & -far) for a in some])
+    for far in near if kind == "reduce" else ():
+        rounds.go("gather", far, [(a, a - far, a) for a in range(far, n, 2 * far)])
+
+
 def drawn(scheme: str, kind: str, size: int, n: int) -> list[Item]:
     """Items of a scheme's collective over hosts 0..n - 1."""
     d = Drawn()
@@ -189,6 +248,9 @@ def drawn(scheme: str, kind: str, size: int, n: int) -> list[Item]:
         "chain": ring,
         "binary-tree": binary_tree,
         "double-binary-tree": double_binary_tree,
+        "halving-doubling": halving_doubling,
+        "parameter-server": server,
+        "fanfold": folded,
     }.get(scheme, fans)
     draw(d, kind, size, n)
     return d.items

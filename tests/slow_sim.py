@@ -9,10 +9,11 @@ from collections import defaultdict, deque
 from types import SimpleNamespace as Row
 
 from slow_fans import Fans
-from slow_net import ACK, BYTE_BIT_PS, DATA, WIDTHS, WORD, Paths, first_path
+from slow_net import ACK, BYTE_BIT_PS, DATA, FOLD, WIDTHS, WORD, Paths, first_path
+from slow_sums import Sums
 
 
-class Slow(Fans):
+class Slow(Fans, Sums):
     """One run. item_ps: acknowledged. host_ps: received. carried: packets, bytes of a link."""
 
     def __init__(self, net, items, rules):
@@ -28,6 +29,7 @@ class Slow(Fans):
         self.parts = [[] for _ in items]
         self.cut_messages()
         self.cut_fans()
+        self.cut_sums()
         self.unsent = [len(parts) for parts in self.parts]
         self.unheard, self.needs = list(self.unsent), [set(i.needs) for i in items]
         order = sorted(
@@ -54,7 +56,7 @@ class Slow(Fans):
     def cut_messages(self):
         """A message goes in equal parts over links that begin a shortest path, or over one."""
         items, number = self.items, 0
-        mine = [i for i, item in enumerate(items) if not item.is_fan]
+        mine = [i for i, item in enumerate(items) if not (item.is_fan or item.joins)]
         mine.sort(key=lambda i: (items[i].src, items[i].to, items[i].size, i))
         for turn, i in enumerate(mine):
             src, (dst,), size = items[i][:3]
@@ -70,11 +72,14 @@ class Slow(Fans):
                 if p == len(links) - 1:
                     one.sizes[-1] = size - (n - 1) * self.rules.payload
                 one.n_sent = one.n_acked = one.n_got = 0
-                one.is_fan, number = False, number + 1
+                one.is_fan, one.make, number = False, self.next_of, number + 1
                 self.parts[i].append(one)
 
     def start(self, i):
         for one in self.parts[i]:
+            if self.items[i].joins:
+                self.start_rank(one)
+                continue
             if one.is_fan:
                 self.letters.append((self.fill, one))
                 continue
@@ -119,8 +124,7 @@ class Slow(Fans):
             ring.rotate(-1)
             self.being_sent.add(nic)
             one = ring[-1]
-            packet = self.next_of_fan(one) if one.is_fan else self.next_of(one)
-            self.launch(packet, nic, self.now)
+            self.launch(one.make(one), nic, self.now)
         if control or ring:
             self.look(nic)
 
@@ -176,25 +180,28 @@ class Slow(Fans):
         self.launch(packet, link, start)
 
     def arrive(self, packet):
-        node, one = self.net.dst[packet.link], packet.of
-        if node < self.net.n_hosts:
-            if packet.whole_ps > self.now:
-                self.at(packet.whole_ps, self.arrive, packet)
-                packet.whole_ps = 0
-            elif packet.kind == WORD:
-                self.letters.append((self.heard, packet))
-            elif packet.kind == ACK:
-                self.acked(one)
-            else:
-                (self.got_of_fan if one.is_fan else self.got)(packet, node)
+        node = self.net.dst[packet.link]
+        if node >= self.net.n_hosts:
+            at_router = {WORD: self.word_at, FOLD: self.fold_at}.get(packet.kind)
+            is_copied = packet.kind == DATA and packet.of.is_fan
+            (at_router or (self.copies_at if is_copied else self.pass_on))(packet, node)
+        elif packet.whole_ps > self.now:
+            self.at(packet.whole_ps, self.arrive, packet)
+            packet.whole_ps = 0
         elif packet.kind == WORD:
-            self.word_at(packet, node)
-        elif one.is_fan:
-            self.copies_at(packet, node)
+            self.letters.append((self.heard, packet))
+        elif packet.kind == ACK:
+            self.acked(packet.of)
+        elif packet.kind == FOLD:
+            self.rank_gets(packet, node)
         else:
-            ways = self.paths.ways(node, one.dst if packet.kind == DATA else one.src)
-            packet.path, digit = divmod(packet.path, len(ways))
-            self.forward(packet, ways[digit])
+            (self.got_of_fan if packet.of.is_fan else self.got)(packet, node)
+
+    def pass_on(self, packet, node):
+        one = packet.of
+        ways = self.paths.ways(node, one.dst if packet.kind == DATA else one.src)
+        packet.path, digit = divmod(packet.path, len(ways))
+        self.forward(packet, ways[digit])
 
     # Messages (section 5).
 

@@ -28,6 +28,7 @@ NETS = (
 RATES = tuple(gbps * 10**9 for gbps in (3, 7, 100, 400, 900))
 DELAYS = (0, 1, 333_333, 10**6, 5 * 10**6)
 SLOW_BPS = 50 * 10**9
+LONG_PS = 10**9
 SIZES = (1, 100, 4096, 5000, 20_000, 65_536, 200_000, 500_001)
 EACH = ("all_gather", "reduce_scatter", "all_to_all")
 ONE = ("broadcast", "reduce", "all_reduce")
@@ -38,8 +39,10 @@ KINDS = {
     "chain": ("broadcast", "reduce"),
     "binary-tree": ONE,
     "double-binary-tree": ONE,
+    "halving-doubling": (*ONE, "all_gather", "reduce_scatter"),
+    "parameter-server": ("all_reduce",),
     "bier": ("broadcast", "all_gather", "all_reduce"),
-    "fanfold": ("broadcast", "all_gather"),
+    "fanfold": ("broadcast", "all_gather", "all_reduce", "reduce"),
     **dict.fromkeys(("pim-sm", "pim-dm", "mldp", "sr-p2mp"), ("broadcast", "all_gather")),
 }
 LABELS = {"pim-sm": "ip", "pim-dm": "ip", "mldp": "mpls", "sr-p2mp": "sr"}
@@ -71,7 +74,7 @@ class Case(NamedTuple):
             *(s.payload_bytes, s.header_bytes, s.ack_bytes, s.switch_ps),
             *(s.routing == "spray", s.cut_through, s.window_pkts, s.block_psns),
             *(self.scheme == "fanfold", LABELS.get(self.scheme, "")),
-            *(s.feedback == "packet", self.seed),
+            *(s.feedback == "packet", self.seed, s.sum_window, s.sum_numbers == "value"),
         )
         return Slow(plain, drawn(self.scheme, self.kind, self.n_bytes, self.n_ranks), rules)
 
@@ -94,7 +97,8 @@ def case(seed):
 
     Fans over slow lines are short: where a block takes longer than a sender waits for word of
     it, it asks again without a loss, which the twin does not. Many fans at once have two blocks
-    each at most, all sent at once: from then on round trips pace them.
+    each at most, all sent at once: from then on round trips pace them. Nor are sums drawn
+    where a round trip is longer than ranks' waits suit: they ask early there.
     """
     rng = random.Random(seed)
     net = build_named_net(rng.choice(NETS), seed)
@@ -102,6 +106,10 @@ def case(seed):
         net = mixed(net, rng)
     scheme = rng.choice((*KINDS, *("bier", "fanfold", "ring", "unicast")))
     kind, n = rng.choice(KINDS[scheme]), rng.randint(2, min(net.n_hosts, 12))
+    if scheme == "fanfold" and kind in ONE and net.prop_ps.max() > LONG_PS:
+        kind = "broadcast"
+    if scheme == "halving-doubling":
+        n = 1 << n.bit_length() - 1
     size = max(rng.choice(SIZES), 2 * n)
     size = size // n * n + (0 if kind in EACH else rng.randint(0, 3))
     settings = Settings(
@@ -114,6 +122,8 @@ def case(seed):
         block_psns=rng.choice((64, 16, 4)),
         feedback=rng.choice(("auto", "packet")),
         tree_start="standing",
+        sum_window=rng.choice((4, 16, 256)),
+        sum_numbers=rng.choice(("integer", "value")),
     )
     if size > 300 * settings.payload_bytes:
         settings = replace(settings, payload_bytes=4096)

@@ -10,7 +10,7 @@ from fanfold.cli.gap_tables import show_gap
 from fanfold.cli.seed import checked_seed
 from fanfold.errors import ConfigError
 from fanfold.study.gap import N_SEEDS, build_gap
-from fanfold.study.gap_ground import LOSS_PPB, MEMBERS, TOPOLOGY
+from fanfold.study.gap_ground import LOSS_PPB, TOPOLOGY
 from fanfold.units import PPB_ONE, parse_duration, parse_probability
 
 _FLAG_OF = {"receivers": "--receivers", "members": "--members", "topology": "--topology"}
@@ -22,7 +22,9 @@ def gap(
     receivers: Annotated[
         int, typer.Option(help="of the large group; 0: all hosts but the source")
     ] = 0,
-    members: Annotated[int, typer.Option(help="of the sparse group, drawn")] = MEMBERS,
+    members: Annotated[
+        int | None, typer.Option(help="of the sparse group, drawn  [default: 9, or fewer]")
+    ] = None,
     loss: Annotated[str, typer.Option(help="of a packet on a link, such as 0.01%")] = "",
     detect: Annotated[
         str, typer.Option(help="until a dead link is noticed; BFD in hardware: 10ms")

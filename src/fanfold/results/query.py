@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from fanfold.errors import ConfigError
 from fanfold.extras import load
 from fanfold.results.schema import TABLES
 
@@ -141,6 +142,21 @@ def _ask(places: Sequence[Path], question: str) -> list[Row]:
         for table in TABLES:
             files = [str(place / f"{table.name}.parquet") for place in places]
             db.read_parquet(files).create_view(table.name)
-        asked = db.execute(question)
+        try:
+            asked = db.execute(question)
+        except duckdb.BinderException as err:
+            for place in places:
+                _check_columns(db, place)
+            raise AssertionError(question) from err  # the columns are those of the schema
         names = [column[0] for column in asked.description]
         return [dict(zip(names, row, strict=True)) for row in asked.fetchall()]
+
+
+def _check_columns(db: Any, place: Path) -> None:
+    """Raise ConfigError for a run that another version wrote, with other columns."""
+    for table in TABLES:
+        has = db.read_parquet(str(place / f"{table.name}.parquet")).columns
+        lacks = [column.name for column in table.columns if column.name not in has]
+        if lacks:
+            got = f"{place.name}, of another version: {table.name} without {', '.join(lacks)}"
+            raise ConfigError("RUN", got, "runs of this version; run it again")

@@ -17,7 +17,6 @@ from fanfold.study.gap_basis import basis_of
 from fanfold.study.gap_examples import build_examples
 from fanfold.study.gap_ground import (
     LOSS_PPB,
-    MEMBERS,
     PLAIN,
     ROWS,
     SOURCE,
@@ -53,7 +52,7 @@ def build_gap(
     topology: str = TOPOLOGY,
     *,
     n_receivers: int = 0,
-    n_members: int = MEMBERS,
+    n_members: int | None = None,
     loss_ppb: int = LOSS_PPB,
     detect_ps: int = TreeSettings().detect_ps,
     seed: int = 1,

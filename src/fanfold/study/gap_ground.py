@@ -157,7 +157,7 @@ def build_ground(
     topology: str = TOPOLOGY,
     *,
     n_receivers: int = 0,
-    n_members: int = MEMBERS,
+    n_members: int | None = None,
     loss_ppb: int = LOSS_PPB,
     seed: int = 1,
     message_bytes: int = MESSAGE_BYTES,
@@ -166,13 +166,19 @@ def build_ground(
     """Net, routes and groups.
 
     Args:
-        n_receivers: of the large group, 0 for all hosts but the source.
+        n_receivers: of the large group, 0 for all hosts but the source. n_members: of the
+            sparse one, None for MEMBERS or as many as there can be.
 
     Raises:
         ConfigError: no such topology, or more receivers or members than it has hosts.
     """
     net = build_named_net(topology, seed)
     most = net.n_hosts - 1
+    if most < 2:
+        allowed = "3 or more: a source, a member and one that joins later"
+        raise ConfigError("topology", f"{net.n_hosts} hosts", allowed)
+    if n_members is None:
+        n_members = min(MEMBERS, most - 1)
     if not 0 <= n_receivers <= most:
         raise ConfigError("receivers", n_receivers, f"1..{most}, hosts but the source")
     if not 1 <= n_members < most:

@@ -108,6 +108,7 @@ def test_flags_reach_the_measurement(asked):
     [
         (["--topology", "fat-tree:k=3"], "even number"),
         (["--topology", "nothing"], "nothing"),
+        (["--topology", "star:hosts=2"], "3 or more"),
         (["--receivers", "300"], "--receivers"),
         (["--members", "255"], "--members"),
         (["--members", "0"], "--members"),

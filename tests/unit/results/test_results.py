@@ -24,6 +24,16 @@ def store(tmp_path: Path) -> Store:
     return store
 
 
+def test_a_run_that_another_version_wrote_is_told_in_one_line(store: Store) -> None:
+    place = store.place(KEY.run_id)
+    file = place / "runs.parquet"
+    with duckdb.connect() as db:
+        db.sql(f"CREATE TABLE old AS SELECT * EXCLUDE (planes) FROM '{file}'")
+        db.table("old").write_parquet(str(file))
+    with pytest.raises(ConfigError, match="abcd, of another version: runs without planes"):
+        query.comparison([place])
+
+
 def test_rows_have_the_columns_of_the_schema_and_no_others() -> None:
     tables = rows_of(PLACE, TASK, outcome())
     assert tables.keys() == {table.name for table in TABLES}
