@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+import fanfold
 from fanfold import run as run_module
 from fanfold.errors import ConfigError
 from fanfold.results import query
@@ -289,5 +290,5 @@ def test_a_run_without_packets_has_none_to_trace(tmp_path: Path) -> None:
 
 def test_a_version_names_its_sources() -> None:
     number, _, digest = code_version().partition("+")
-    assert number == run_module.__version__
+    assert number == fanfold.__version__
     assert len(digest) == 8

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from test_study_engine import ASK, made
 
+from fanfold import extras
 from fanfold.errors import CheckFailed, ConfigError, EnvironmentLack
 from fanfold.study import clusters
 from fanfold.study.clusters import MAX_LOSSES, MISSES, on_cluster, work_many
@@ -129,8 +130,8 @@ def test_dask_needs_its_module_and_its_scheduler(
 
     module = SimpleNamespace(Client=nobody, __spec__=object())
     with monkeypatch.context() as at:
-        at.setattr(clusters.importlib.util, "find_spec", lambda _: None)
-        with pytest.raises(EnvironmentLack, match=r"fanfold\[dask\]"):
+        at.setattr(extras, "find_spec", lambda _: None)
+        with pytest.raises(EnvironmentLack, match=r"\[dask\]"):
             on_cluster("dask://127.0.0.1:1")
     monkeypatch.setitem(sys.modules, "distributed", module)
     with pytest.raises(EnvironmentLack, match="no scheduler"):

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 import fanfold
+from fanfold import extras
 from fanfold.errors import CheckFailed, ConfigError, EnvironmentLack
 from fanfold.schemes.catalog import CATALOG as SCHEMES
 from fanfold.study import clusters, workers
@@ -154,8 +155,8 @@ def test_slurm_needs_its_module_and_its_command(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(clusters.shutil, "which", lambda _: None)
     with pytest.raises(EnvironmentLack, match="sbatch"):
         on_cluster("slurm")
-    monkeypatch.setattr(clusters.importlib.util, "find_spec", lambda _: None)
-    with pytest.raises(EnvironmentLack, match=r"fanfold\[slurm\]"):
+    monkeypatch.setattr(extras, "find_spec", lambda _: None)
+    with pytest.raises(EnvironmentLack, match=r"\[slurm\]"):
         on_cluster("local")
     with pytest.raises(ConfigError, match="--submit"):
         on_cluster("pbs")
