@@ -64,7 +64,8 @@ class Ground:
             return self._links_of_host(node, hosts)
         row, group = node - self.net.n_hosts, self.routes.group[hosts]
         hops = self.routes.hops[row, group]
-        first = self.routes.first[self.routes.ecmp[row, group]]
+        # Sets of those at hand and of those out of reach are none: masked below.
+        first = self.routes.first[np.maximum(self.routes.ecmp[row, group], 0)]
         at = np.minimum(first, max(self.routes.link.size - 1, 0))
         links = np.full(hosts.size, NO_LINK, np.int64)
         if self.routes.link.size:
