@@ -38,8 +38,8 @@ PURE := tests --ignore=tests/live --ignore=tests/style -m "not live"
 # Tests go to whichever of two processes is free: some take as long as a thousand others.
 PAIR := -n 2 --dist worksteal
 
-# Live tests wait more than they work, for packets and processes: four at a time keep two cores busy.
-CROWD := -n 4 --dist loadfile
+# Live tests of one file share a lab. More at a time than there are cores end at their limits, not sooner.
+CROWD := -n 2 --dist loadfile
 
 # A step that takes longer than this is ended, as if by Ctrl-C, so that labs end as well.
 STEP_S ?= 1500

@@ -28,6 +28,13 @@ KEPT_FDS = 3
 Fds = list[int]
 
 
+def heard(fd: int, timeout: float | None) -> bool:
+    """Whether there is something to read, of any number of a descriptor."""
+    poll = select.poll()
+    poll.register(fd, select.POLLIN | select.POLLHUP)
+    return bool(poll.poll(None if timeout is None else max(timeout, 0) * 1000))
+
+
 class Nursery:
     """The process that forks commands; started when the first one is asked for."""
 
@@ -89,14 +96,14 @@ class Command:
 
     def poll(self) -> int | None:
         """Exit code, minus a signal; None while it runs."""
-        if self.returncode is None and select.select([self._told], [], [], 0)[0]:
+        if self.returncode is None and heard(self._told, 0):
             self.wait()
         return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:
         """Exit code when it is over."""
         if self.returncode is None:
-            if not select.select([self._told], [], [], timeout)[0]:
+            if not heard(self._told, timeout):
                 raise subprocess.TimeoutExpired(self.args, timeout or 0)
             self.returncode = self._hear()
             os.close(self._told)

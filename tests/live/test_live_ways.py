@@ -16,7 +16,7 @@ from live_site import LiveLab, Site, random_bytes
 
 from fanfold.api.pushing import Order, Terms, run_push
 from fanfold.api.site import Site as PushSite
-from fanfold.core import sender
+from fanfold.core import leaving
 from fanfold.live.doors import Call
 from fanfold.live.lab import Lab
 from fanfold.push import service
@@ -106,7 +106,7 @@ def test_the_link_that_is_dead_is_named_and_no_other(
     lab: LiveLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Receivers behind it answer by the other spine, and get nothing."""
-    monkeypatch.setattr(sender, "STALL_PS", 3 * PS_PER_SECOND)
+    monkeypatch.setattr(leaving, "STALL_PS", 3 * PS_PER_SECOND)
     spine = spine_of(lab, 0)
     cut(lab, spine, "leaf1")
     result = send(lab, tmp_path, 0, "h2,h6,h7")
