@@ -88,9 +88,8 @@ def take_fold(
     """Take in one FOLD packet that is not a result.
 
     Args:
-        buf, at, size: the packet; a HEARD is changed. n_words: of its BitString. port: where it
-            came from. node, bifts, ports: this BFR. vats, drops: updated. scratch: (2, W).
-            is_near: it came through memory of this machine, and may be bare.
+        buf, at, size: the packet; a HEARD is changed. n_words: of its BitString. port: inlet.
+        node, bifts, ports: this BFR. vats, drops: updated. scratch: (2, W). is_near: unsealed.
     """
     if not is_sound_from(buf, at, size, n_words, is_near):
         drops[DROP_BAD_CHECKSUM] += 1
