@@ -32,7 +32,7 @@ from fanfold.kernels.state import I64, U8
 from fanfold.kernels.vat import BLOCK_MASK, copy_words
 from fanfold.kernels.words import unpack_block, unpack_values
 from fanfold.live.exits import drain
-from fanfold.live.rank_late import bits_bytes, note_inside, note_unlike, share_of, take_out
+from fanfold.live.rank_late import bits_bytes, note_inside, share_of, take_out
 from fanfold.live.rank_state import (
     B_BYTES,
     B_DST,
@@ -195,8 +195,6 @@ def place_result(rank: RankState, buf: U8, at: int, size: int, when: int) -> Non
     job["flags"] |= flags & (FLAG_OVERFLOW | FLAG_NOT_FINITE)
     if flags & FLAG_NOT_FINITE:
         rank.have[i] = 3
-    if i == 0:
-        note_unlike(rank)
     note_inside(rank, i, buf, fan, at + size, flags)
     ahead = i + row["window"]
     if has_codes(rank):
@@ -331,11 +329,8 @@ def take_armed(sock: Sock, rank: RankState, buf: U8, fan: int, hops: int) -> Non
         if is_last and row["armed"] == 0 and (row["n_asked"] == 0 or row["n_asked"] == asked):
             row["armed"] = -1
         return
-    if n_slots > 2 * rank.ring.shape[1]:
-        return
-    if row["armed"] == 1 and asked > row["n_asked"]:
-        row["told_asked"], row["told_slots"] = asked, n_slots  # others are further on already
-    elif row["armed"] != 1 and (row["n_asked"] == 0 or row["n_asked"] == asked):
+    is_new = row["armed"] != 1 and (row["n_asked"] == 0 or row["n_asked"] == asked)
+    if is_new and n_slots <= 2 * rank.ring.shape[1]:
         row["window"], row["n_slots"] = n_slots // 2, n_slots
         row["n_least"], row["n_asked"] = 0, asked
         row["cwnd"] = min(row["cwnd"], row["window"])
@@ -401,6 +396,11 @@ def serve_rank(sock: Sock, rank: RankState, mishaps: Mishaps, drops: I64, until_
         DONE: every result is here. LATE: ``until_ps`` has come. WOKEN: somebody else calls.
         NO_ROOM: the root has no slots for this group. GONE: it goes on without this rank.
     """
+    row, job = rank.row[0], rank.job[0]
+    while True:
+        when = now(sock)
+        for _ in range(64):
+            drain(sock)
     sock.ints[LATER] = 1
     code = serve_on(sock, rank, mishaps, drops, until_ps)
     sock.ints[LATER] = 0
@@ -411,11 +411,6 @@ def serve_rank(sock: Sock, rank: RankState, mishaps: Mishaps, drops: I64, until_
 @kernel
 def serve_on(sock: Sock, rank: RankState, mishaps: Mishaps, drops: I64, until_ps: int) -> int:
     """``serve_rank``, with neighbours that are to be woken at its end."""
-    row, job = rank.row[0], rank.job[0]
-    while True:
-        when = now(sock)
-        for _ in range(64):
-            drain(sock)
             n = next_rank_block(sock, rank, mishaps, drops, when)
             if n < 0:
                 break
@@ -434,6 +429,6 @@ def serve_on(sock: Sock, rank: RankState, mishaps: Mishaps, drops: I64, until_ps
         send_fresh(sock, rank)
         wake = min(arm_due(sock, rank, when), ask_due(sock, rank, when))
         wake = min(wake, probe_due(sock, rank, when), until_ps, sock.ints[HELD_DUE])
-        ring_owed(sock)
         if wake > when and wait_for(sock, wake - when):
             return WOKEN
+        ring_owed(sock)
