@@ -396,11 +396,6 @@ def serve_rank(sock: Sock, rank: RankState, mishaps: Mishaps, drops: I64, until_
         DONE: every result is here. LATE: ``until_ps`` has come. WOKEN: somebody else calls.
         NO_ROOM: the root has no slots for this group. GONE: it goes on without this rank.
     """
-    row, job = rank.row[0], rank.job[0]
-    while True:
-        when = now(sock)
-        for _ in range(64):
-            drain(sock)
     sock.ints[LATER] = 1
     code = serve_on(sock, rank, mishaps, drops, until_ps)
     sock.ints[LATER] = 0
@@ -411,6 +406,11 @@ def serve_rank(sock: Sock, rank: RankState, mishaps: Mishaps, drops: I64, until_
 @kernel
 def serve_on(sock: Sock, rank: RankState, mishaps: Mishaps, drops: I64, until_ps: int) -> int:
     """``serve_rank``, with neighbours that are to be woken at its end."""
+    row, job = rank.row[0], rank.job[0]
+    while True:
+        when = now(sock)
+        for _ in range(64):
+            drain(sock)
             n = next_rank_block(sock, rank, mishaps, drops, when)
             if n < 0:
                 break
@@ -429,6 +429,6 @@ def serve_on(sock: Sock, rank: RankState, mishaps: Mishaps, drops: I64, until_ps
         send_fresh(sock, rank)
         wake = min(arm_due(sock, rank, when), ask_due(sock, rank, when))
         wake = min(wake, probe_due(sock, rank, when), until_ps, sock.ints[HELD_DUE])
+        ring_owed(sock)
         if wake > when and wait_for(sock, wake - when):
             return WOKEN
-        ring_owed(sock)
