@@ -197,6 +197,18 @@ def is_running(pid: int) -> bool:
     return fields[0] != "Z" or int(fields[17]) > 1
 
 
+def write(folder: Path, name: str, n_bytes: int, seed: int) -> Path:
+    """A file of random bytes."""
+    path = folder / name
+    path.write_bytes(random_bytes(n_bytes, seed))
+    return path
+
+
+def all_verified(lab: LiveLab, result: Json) -> bool:
+    """Whether each receiver has it."""
+    return states(result) == dict.fromkeys(lab.receivers, "verified")
+
+
 def states(result: Json) -> dict[str, str]:
     """State of each receiver of a push."""
     return {r["id"]: r["state"] for r in result["receivers"]}

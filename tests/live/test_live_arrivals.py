@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 from hub_cache import make_hub_cache
 from live_site import (
-    Json,
     LiveLab,
     Site,
+    all_verified,
     data_packets,
     finish,
     random_bytes,
-    states,
     wait_for,
+    write,
 )
 
 pytestmark = pytest.mark.live
@@ -32,16 +32,6 @@ def lab(site: Site) -> Iterator[LiveLab]:
     made = LiveLab(site, "arrivals", "--leaves", 2, "--spines", 2, "--hosts", 8)
     yield made
     made.down()
-
-
-def write(folder: Path, name: str, n_bytes: int, seed: int) -> Path:
-    path = folder / name
-    path.write_bytes(random_bytes(n_bytes, seed))
-    return path
-
-
-def all_verified(lab: LiveLab, result: Json) -> bool:
-    return states(result) == dict.fromkeys(lab.receivers, "verified")
 
 
 def test_a_tree_arrives_with_its_names_modes_and_empty_files(

@@ -17,9 +17,9 @@ from live_site import (
     data_packets,
     finish,
     links,
-    random_bytes,
     states,
     wait_for,
+    write,
 )
 
 from fanfold.wire import inner
@@ -46,12 +46,6 @@ def lab(module_lab: LiveLab) -> LiveLab:
     """All nodes live, whatever the test before did."""
     module_lab.revive()
     return module_lab
-
-
-def write(folder: Path, name: str, n_bytes: int, seed: int) -> Path:
-    path = folder / name
-    path.write_bytes(random_bytes(n_bytes, seed))
-    return path
 
 
 def under_way(lab: LiveLab, path: Path, node: str, to: str, *flags: object) -> "Running":

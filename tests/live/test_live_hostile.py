@@ -389,7 +389,7 @@ def test_a_tcp_door_outlives_any_bytes_and_tells_only_the_status(
             assert status["name"] == "leaf1"
             for verb in ("impair", "capture", "restart"):
                 answer = call(where, {"do": verb, "links": {}, "seed": 1, "path": "x"}, 10.0)
-                assert answer == {"error": "do: allowed: status, vat"}  # to this user
+                assert answer == {"error": "do: allowed: status, table, vat"}  # to this user
         assert run.poll() is None
     finally:
         run.terminate()

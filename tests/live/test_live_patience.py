@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from live_site import Json, LiveLab, Site, finish, random_bytes, states, wait_for
+from live_site import Json, LiveLab, Site, finish, states, wait_for, write
 
 pytestmark = pytest.mark.live
 
@@ -30,12 +30,6 @@ def lab(module_lab: LiveLab) -> LiveLab:
     """All nodes live, whatever the test before did."""
     module_lab.revive()
     return module_lab
-
-
-def write(folder: Path, name: str, n_bytes: int, seed: int) -> Path:
-    path = folder / name
-    path.write_bytes(random_bytes(n_bytes, seed))
-    return path
 
 
 def push_while(

@@ -13,6 +13,7 @@ from live_site import (
     Json,
     LiveLab,
     Site,
+    all_verified,
     data_packets,
     finish,
     links,
@@ -20,6 +21,7 @@ from live_site import (
     random_bytes,
     states,
     wait_for,
+    write,
 )
 
 from fanfold.wire.fan import Data, DataFlag
@@ -85,16 +87,6 @@ def clean(lab: LiveLab, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path,
         if result["repairs"]["packets"] == 0:
             break
     return path, result
-
-
-def write(folder: Path, name: str, n_bytes: int, seed: int) -> Path:
-    path = folder / name
-    path.write_bytes(random_bytes(n_bytes, seed))
-    return path
-
-
-def all_verified(lab: LiveLab, result: Json) -> bool:
-    return states(result) == dict.fromkeys(lab.receivers, "verified")
 
 
 # Good links.

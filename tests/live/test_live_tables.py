@@ -47,6 +47,10 @@ def came_in(lab):
     return counts["data"][0] + counts.get("repair", [0])[0] if counts else 0
 
 
+def repaired(result):
+    return any(row["repair_packets"] for row in result["links"])
+
+
 def push_over_three_tables(lab, path):
     """A push whose data changes its spine twice; its result, and packets of it."""
     began, before = came_in(lab), {spine: sent_by(lab, spine) for spine in (1, 2)}
@@ -64,9 +68,11 @@ def push_over_three_tables(lab, path):
     assert code == 0, err
     swap(lab, [], [f"leaf1-spine{second}"])
     n = came_in(lab) - began
-    assert crossed(1) + crossed(2) == n
     assert min(crossed(1), crossed(2)) > 0
-    return json.loads(out), n
+    result = json.loads(out)
+    if not repaired(result):  # a repair for a host of leaf1 crosses no spine
+        assert crossed(1) + crossed(2) == n
+    return result, n
 
 
 def test_a_running_push_goes_on_over_new_tables(lab, tmp_path):
@@ -75,7 +81,7 @@ def test_a_running_push_goes_on_over_new_tables(lab, tmp_path):
         path.write_bytes(random_bytes(SIZE, seed))
         result, n_all = push_over_three_tables(lab, path)
         assert set(states(result).values()) == {"verified"}
-        if PUSHES.count(not any(row["repair_packets"] for row in result["links"])):
+        if PUSHES.count(not repaired(result)):
             break
     version = 1 + 3 * (seed + 1)
     assert versions(lab) == {version}

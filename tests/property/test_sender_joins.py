@@ -9,7 +9,10 @@ from sender_world import BIFT_ID, LAW, MS, N_PSN, NETWORKS, Receiver, World, fee
 from fanfold.core import sender as s
 from fanfold.core.books import MAX_LANES
 from fanfold.core.effects import ReceiverLost, ReceiverSplit, SendBlock
+from fanfold.kernels.jit import JIT
 from fanfold.units import PS_PER_SECOND
+
+pytestmark = pytest.mark.skipif(JIT, reason="no kernel is in it; once is enough")
 
 
 @LAW

@@ -26,8 +26,11 @@ from fanfold.core import held, leaving
 from fanfold.core import sender as s
 from fanfold.core.effects import BlockDone, ReceiverLost, ReceiverSplit, SendBlock
 from fanfold.core.flight import Shape
+from fanfold.kernels.jit import JIT
 from fanfold.units import NEVER, PS_PER_SECOND
 from fanfold.wire.feedback import NOT_TOLD, FeedbackFlag
+
+pytestmark = pytest.mark.skipif(JIT, reason="no kernel is in it; once is enough")
 
 LOST_BOUND_PS = 6 * PS_PER_SECOND
 """From silence to being given up, at most: asked twice, then LOST_PS."""

@@ -9,7 +9,10 @@ from sender_world import BIFT_ID, LAW, MS, N_PSN, STRIDE, Checked, feedback_of
 from fanfold.core import sender as s
 from fanfold.core.flight import Shape
 from fanfold.core.pace import CALM, HEAVY_LOSS_PER_MILLE, HIGH, MAX_BLOCKS, Pace
+from fanfold.kernels.jit import JIT
 from fanfold.units import PS_PER_SECOND
+
+pytestmark = pytest.mark.skipif(JIT, reason="no kernel is in it; once is enough")
 
 
 def test_pressure_shrinks_a_window_that_calm_had_opened():

@@ -59,7 +59,7 @@ def test_exponents_go_a_window_ahead_of_their_words(n_values):
     assert outcome.got_bytes[:16].tolist() == [4 * n_values] * 16
 
 
-@pytest.mark.parametrize("n_values", [1, 408, 409, 300 * 408 + 5])
+@pytest.mark.parametrize("n_values", [1, 408, 409, pytest.param(300 * 408 + 5, marks=heavy)])
 def test_more_than_64_ranks_send_words_of_eight_bytes_and_exponents_of_two(n_values):
     sim = simulation("star:hosts=65", sums(range(65), n_bytes=4 * n_values), Settings())
     outcome = whole(played(sim))
@@ -75,6 +75,7 @@ def test_more_than_64_ranks_send_words_of_eight_bytes_and_exponents_of_two(n_val
     assert outcome.got_bytes[:65].tolist() == [4 * n_values] * 65
 
 
+@heavy
 def test_an_exponent_a_block_costs_no_bytes_up_to_64_ranks():
     ends = {}
     for numbers in ("value", "block", "integer"):

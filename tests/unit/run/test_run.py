@@ -9,6 +9,7 @@ from msgspec.structs import replace
 import fanfold
 from fanfold import run as run_module
 from fanfold.errors import ConfigError
+from fanfold.kernels.jit import JIT
 from fanfold.results import query
 from fanfold.results.outcome import Outcome
 from fanfold.results.schema import TABLES
@@ -150,6 +151,7 @@ def test_messages_that_wait_for_each_other_are_refused(tmp_path: Path) -> None:
         run_scenario(scenario, Store(tmp_path / "runs"))
 
 
+@pytest.mark.skipif(not JIT, reason="a million packets: for compiled code")
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.toml")), ids=lambda p: p.stem)
 def test_examples_run_to_their_end(path: Path, tmp_path: Path) -> None:
     store = Store(tmp_path)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from fanfold.errors import ConfigError
+from fanfold.kernels.jit import JIT
 from fanfold.scenario import fidelity
 from fanfold.scenario.fidelity import Work, are_trains_exact, choose, distances
 from fanfold.scenario.ranks import place_ranks, sources_of
@@ -173,6 +174,7 @@ def test_a_dozen_schemes_at_the_limit_end_within_a_minute() -> None:
     assert 12 * fidelity.MAX_RECORDS * 2 <= 60 * 4_000_000  # two events a record
 
 
+@pytest.mark.skipif(not JIT, reason="a thousand hosts: for compiled code")
 def test_a_thousand_hosts_and_64_mib_go_by_the_rung_that_is_off_least() -> None:
     """Flow for messages, whose trains meet at ports; trains of a few packets for a fan."""
     net = build_named_net("fat-tree:k=16")
