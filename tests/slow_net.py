@@ -133,17 +133,16 @@ class Paths:
         return self.net.back[up]
 
     def round_trip(self):
-        """The longest of idle ones: a full packet there, no size back, first of equal paths."""
+        """The longest of idle ones: a full packet there, no size back, by any equal path."""
         hosts = range(self.net.n_hosts)
-        return max(self._round(a, b) for a in hosts for b in hosts if a != b)
+        pairs = [(a, b) for a in hosts for b in hosts if a != b]
+        return max(self._round(k, b) for a, b in pairs for k in self.first_links(a, b))
 
-    def _round(self, source, host):
-        link, total = self.first_links(source, host)[0], 0
-        while True:
-            total += 2 * self.net.prop[link] + 4160 * 8 * 10**12 // self.net.bps[link]
-            if self.net.dst[link] == host:
-                return total
-            link = self.ways(self.net.dst[link], host)[0]
+    def _round(self, link, host):
+        """From a link on."""
+        node, net = self.net.dst[link], self.net
+        left = 0 if node == host else max(self._round(k, host) for k in self.ways(node, host))
+        return 2 * net.prop[link] + 4160 * 8 * 10**12 // net.bps[link] + left
 
 
 def first_path(src, dst, nic, seed):

@@ -57,7 +57,9 @@ class Slow(Fans, Sums):
         """A message goes in equal parts over links that begin a shortest path, or over one."""
         items, number = self.items, 0
         mine = [i for i, item in enumerate(items) if not (item.is_fan or item.joins)]
-        mine.sort(key=lambda i: (items[i].src, items[i].to, items[i].size, i))
+        n_hosts = self.net.n_hosts
+        away = {i: (items[i].to[0] - items[i].src) % n_hosts for i in mine}
+        mine.sort(key=lambda i: (items[i].src, away[i], items[i].size, i))
         for turn, i in enumerate(mine):
             src, (dst,), size = items[i][:3]
             n = -(-size // self.rules.payload)

@@ -7,10 +7,10 @@ from collections import defaultdict
 from copy import copy
 from types import SimpleNamespace as Row
 
-from slow_net import FAR, FOLD
+from slow_net import BYTE_BIT_PS, FAR, FOLD
 
 FIRST_CWND, MOST_CWND_KEPT, MOST_CLIMB = 16, 96, 3
-ROUND_PS, QUEUE_PS, MOST_SPEED = 4 * 10**9, 25 * 10**9, 10_000
+ROUND_PS, QUEUE_PS, RTO_PS, MOST_SPEED = 4 * 10**9, 25 * 10**9, 10 * 10**9, 10_000
 AGREED_BYTES = 64
 
 
@@ -60,7 +60,7 @@ class Sums:
                     one.here, one.sent_at, one.srtt, one.least = set(), {}, 0, 10**12
                     one.cwnd = one.epoch = min(FIRST_CWND, self.rules.sum_window)
                     self.parts[i].append(one)
-                self.clock = self.pace()
+                self.clock = self.pace([one.nic for one in self.parts[i]])
 
     def sum_link(self, host):
         """The first link that leads to all others."""
@@ -72,12 +72,17 @@ class Sums:
         ]
         return leads[0]
 
-    def pace(self):
-        """How much faster ranks' clocks go: an idle round trip is 4 ms."""
-        return min(max(ROUND_PS // self.paths.round_trip(), 1), MOST_SPEED)
+    def pace(self, nics):
+        """How much faster ranks' clocks go: a round trip is 4 ms; slower where queues stand."""
+        bps, trip = self.net.bps, self.paths.round_trip()
+        queue = 0
+        if min(bps) < max(bps[nic] for nic in nics):
+            full = self.rules.payload + 92 + self.bits // 8
+            queue = 3 * (FIRST_CWND * full * BYTE_BIT_PS // min(bps))
+        return min(rate(ROUND_PS, trip), rate(RTO_PS, queue), key=lambda c: c[0] / c[1])
 
     def shown(self):
-        return self.now * self.clock
+        return self.now * self.clock[0] // self.clock[1]
 
     def start_rank(self, one):
         """Rank 0 arms the tree, whose root is half way to the last one in another rack."""
@@ -210,3 +215,10 @@ class Sums:
             else:
                 one.cwnd = min(one.cwnd + max(one.cwnd // 2, 1), self.rules.sum_window)
             one.epoch = one.cwnd
+
+
+def rate(there, here):
+    """A clock that shows ``there`` when ``here`` has passed, as a fraction."""
+    if here <= there:
+        return min(there // max(here, 1), MOST_SPEED), 1
+    return 1, -(-here // there)

@@ -6,7 +6,7 @@ from validation_world import US, messages
 
 from fanfold.kernels.jit import JIT
 from fanfold.scenario.settings import Failure, Settings
-from fanfold.sim.build import round_trip
+from fanfold.sim.round_trip import round_trip
 from fanfold.sim.simulate import simulate
 from fanfold.sim.waits import ROUNDS
 from fanfold.study.gap_ground import ROWS, build_ground

@@ -1,7 +1,8 @@
 """Arrays of the compiled loop from a net, its routes, a program and settings.
 
 Streams stand in an order that does not depend on the order of a program's lines: by source,
-destination, start and size. So do links and their random streams, one for each link.
+destination, start and size. Destinations count from the source on, so that hosts that send to
+all do not all begin with the same one. So do links and their random streams, one for each link.
 """
 
 from typing import NamedTuple
@@ -17,7 +18,7 @@ from fanfold.sim.loop import rows as r
 from fanfold.sim.loop.events import RADIX
 from fanfold.sim.waits import message_wait_ps
 from fanfold.streams import stream_key
-from fanfold.topo.byte_time import BYTE_BIT_PS, ByteTimes, byte_times
+from fanfold.topo.byte_time import ByteTimes, byte_times
 from fanfold.topo.net import Net
 from fanfold.topo.routes import FAR, Routes
 from fanfold.units import NEVER
@@ -29,9 +30,6 @@ TRANSPORTS = {"roce": r.ROCE, "ndp": r.NDP, "plain": r.PLAIN}
 SPRAY_REORDER = 64
 """Records that a later one may overtake on other paths before they count as lost."""
 PATH_REORDER = 2
-FULL_BYTES = 4160
-"""What a byte takes at one bit a second."""
-SAMPLE = 16
 PULL_PER_MILLE = 990
 """Pulls ask for a little less than the link carries."""
 
@@ -111,41 +109,6 @@ def lines(n: int, dtype: np.dtype[np.void]) -> Rows:
     return raw[at : at + n * dtype.itemsize].view(dtype)
 
 
-def round_trip(net: Net, routes: Routes) -> int:
-    """Longest round trip without queues, in ps, among hosts of up to SAMPLE racks.
-
-    The slowest host is one of them; of SAMPLE hosts or fewer all are. A full packet out and
-    its answer back, by the first of equal paths.
-    """
-    _, first = np.unique(net.rack, return_index=True)
-    picked = np.unique(first[:: max(first.size // SAMPLE, 1)][:SAMPLE])
-    best = np.maximum.reduceat(net.bps, net.first_out[: net.n_hosts])
-    hosts = picked.tolist() if picked.size > 1 else [0, net.n_hosts - 1]
-    hosts = sorted({*hosts, int(np.argmin(best))})
-    if net.n_hosts <= SAMPLE:
-        hosts = list(range(net.n_hosts))
-    return max(_round(net, routes, a, b) for a in hosts for b in hosts)
-
-
-def _round(net: Net, routes: Routes, source: int, host: int) -> int:
-    group = routes.group[host]
-    ups = np.arange(int(net.first_out[source]), int(net.first_out[source + 1]))
-    at = int(ups[np.argmin(routes.hops[net.dst[ups] - net.n_hosts, group])])
-    total = 0
-    for _ in range(FAR):
-        total += 2 * int(net.prop_ps[at]) + FULL_BYTES * BYTE_BIT_PS // int(net.bps[at])
-        router = int(net.dst[at]) - net.n_hosts
-        if router < 0 or routes.hops[router, group] >= FAR:
-            break
-        if routes.hops[router, group] == 1:
-            mine = slice(int(net.first_out[host]), int(net.first_out[host + 1]))
-            down = net.reverse[mine][net.dst[mine] == router + net.n_hosts]
-            at = int(down[0])
-        else:
-            at = int(routes.link[routes.first[routes.ecmp[router, group]]])
-    return total
-
-
 def build_links(net: Net, settings: Settings, seed: int) -> Rows:
     """LINK_ROW of each link, idle."""
     rows = lines(net.n_links, r.LINK_ROW)
@@ -196,7 +159,8 @@ def build_streams(
 ) -> Streams:
     """Streams of all messages; one that may take several of its host's links is split."""
     src, dst = program.src, program.dst
-    order = np.lexsort((np.arange(src.size), program.n_bytes, program.start_ps, dst, src))
+    away = (dst - src) % net.n_hosts
+    order = np.lexsort((np.arange(src.size), program.n_bytes, program.start_ps, away, src))
     n_out = np.diff(net.first_out)[: net.n_hosts]
     if src.size and n_out[src].max() > 1:
         links = uplinks(net, routes, src[order], dst[order])
@@ -222,7 +186,7 @@ def build_streams(
     fill_ends(rows, net, routes)
     for name in ("ring", "back", "next_pull", "next_conn", "fan", "first_job", "last_job"):
         rows[name] = r.NONE
-    rows["nacked"] = rows["rank"] = rows["probe"] = r.NONE
+    rows["nacked"] = rows["rank"] = rows["probe"] = rows["waited_ps"] = r.NONE
     words = np.zeros(rows.size, np.int64)
     if settings.transport != "roce":
         words = -(-rows["n_recs"] // 64)
@@ -254,10 +218,19 @@ def check_paths(net: Net, routes: Routes, src: I64, dst: I64) -> None:
 def fill_ends(rows: Rows, net: Net, routes: Routes) -> None:
     """What routers ask of a stream: group of either end, and its last link where it has one."""
     n_out = np.diff(net.first_out)
+    last = net.reverse[slowest_ports(net)]
+    rows["queue_at"], rows["home_at"] = last[rows["dst"]], last[rows["src"]]
     for end in ("src", "dst"):
         rows[f"{end}_group"] = routes.group[rows[end]]
         last = net.reverse[net.first_out[rows[end]]]
         rows[f"{end}_link"] = np.where(n_out[rows[end]] == 1, last, r.NONE)
+
+
+def slowest_ports(net: Net) -> I64:
+    """Of each host the slowest of its links, the first of several."""
+    ups = slice(0, int(net.first_out[net.n_hosts]))
+    by_rate = np.lexsort((net.bps[ups], net.src[ups]))
+    return np.asarray(by_rate[net.first_out[: net.n_hosts]], np.int64)
 
 
 def fill_sizes(

@@ -23,7 +23,8 @@ from fanfold.kernels.state import NODE_ROW, SLOT_PLANES, SLOT_ROW, build_fold
 from fanfold.kernels.vat import MAX_TODO, VAT_ABSORBED, VAT_PARTIAL, VAT_PASSED
 from fanfold.scenario.settings import Settings
 from fanfold.schemes.program import NO_TREE, Fan, Phase, Program, order_of, with_entropy
-from fanfold.sim.build import Streams, round_trip
+from fanfold.sim.build import Streams
+from fanfold.sim.clock import clock_for, slower
 from fanfold.sim.fan_crowd import Part, Roads, crowd_ps, implosion_ps
 from fanfold.sim.fan_shares import shares
 from fanfold.sim.fan_sizes import fan_head_bytes, feedback_bytes, with_room
@@ -32,6 +33,7 @@ from fanfold.sim.loop import rows as r
 from fanfold.sim.loop.fans import Bier, Receivers
 from fanfold.sim.loop.sum_rows import IDLE, OVER
 from fanfold.sim.loop.tables import Tables
+from fanfold.sim.round_trip import round_trip
 from fanfold.sim.sparse import sparse
 from fanfold.sim.sum_arrays import SumBuilder, body_bytes_of
 from fanfold.sim.waits import slot_wait_ps
@@ -102,15 +104,15 @@ class FanArrays:
         self.parts = self._cut()
         birt = build_birt(net, routes, self.n_ecmp, self._host_of())
         self.roads = roads = Roads(net, routes, birt, self.n_ecmp, program.trees)
-        self.crowd_ps = crowd_ps(roads, self.parts, settings)
+        is_held = self.speaks != r.PER_LOSS
+        self.crowd_ps = crowd_ps(roads, self.parts, settings, self.rtt_ps, is_held=is_held)
         self.shares = shares(roads, self.parts, settings)
-        self.words_ps = 0
-        if not program.folds and self.speaks != r.PER_LOSS:
+        if not program.folds and is_held:
             pkts = 1 if self.speaks == r.PER_PACKET else settings.block_psns
-            self.words_ps = implosion_ps(net, self.parts, settings, pkts)
-        self.crowd_ps = max(self.crowd_ps, self.words_ps)
-        self.quick = min(max(LIVE_RTT_PS // self.rtt_ps, 1), MAX_SPEED)
-        self.speed = min(self.quick, max(WAIT_PS // max(CROWDS * self.crowd_ps, 1), 1))
+            words_ps = implosion_ps(roads, self.parts, settings, pkts)
+            self.crowd_ps = max(self.crowd_ps, words_ps)
+        self.quick = clock_for(LIVE_RTT_PS, self.rtt_ps, MAX_SPEED)
+        self.clock = slower(self.quick, clock_for(WAIT_PS, CROWDS * self.crowd_ps, MAX_SPEED))
         hops = routes.hops[routes.hops < FAR]
         self.n_levels = max(int(hops.max(initial=1)), 2)
         self.n_slots = self._count_slots()
@@ -128,7 +130,7 @@ class FanArrays:
         q[r.N_BITS], q[r.N_DEALT] = self.n_bits, self.n_ecmp
         q[r.BIFT_BASE] = bitstring.bift_id(self.bsl, 0, 0)
         q[r.N_SLOTS] = self.n_slots
-        q[r.AGAIN_PS] = AGAIN_PS // self.speed
+        q[r.AGAIN_PS] = self.clock.passed(AGAIN_PS)
         step = self.n_bits // 8
         head = fan_head_bytes(self.settings, is_tree=False)
         body = head + FEEDBACK_BYTES + 2 * step + MAX_GAPS * (4 + step)
@@ -266,7 +268,7 @@ class FanArrays:
             have=np.zeros(1, np.uint8),
             events=np.zeros((1, 3), np.int64),
             n_events=np.zeros(1, np.int64),
-            timing=np.array([REORDER_PS // self.quick, self._idle()], np.int64),
+            timing=np.array([self.quick.passed(REORDER_PS), self._idle()], np.int64),
         )
         return Receivers(collect, build_fold(1, self.n_words))
 
@@ -370,7 +372,7 @@ class FanArrays:
     def _idle(self) -> int:
         """When a receiver takes a block that stopped coming for lost: fans take turns there."""
         full = int(byte_times(self.net).all(self.settings.payload_bytes).max())
-        return IDLE_PS // self.quick + 4 * full * len(self.parts)
+        return self.quick.passed(IDLE_PS) + 4 * full * len(self.parts)
 
     def _count_slots(self) -> int:
         """Slots of a BFR: no more than can be in use at once, a power of two."""

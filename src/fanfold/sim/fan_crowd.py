@@ -1,6 +1,7 @@
 """How long what fans have under way takes the links where they meet.
 
-Clocks of fans run no faster than that allows (sim/fan_arrays.py). Letters: R = receivers.
+Clocks of fans run no faster than that allows (sim/fan_arrays.py). Letters: H = receivers, M =
+links of the longest path, L = links.
 """
 
 from typing import NamedTuple
@@ -10,17 +11,20 @@ from numpy.typing import NDArray
 
 from fanfold.kernels.bift import Birt
 from fanfold.scenario.settings import Settings
-from fanfold.schemes.program import NO_TREE, Fan, FanTree
-from fanfold.sim.fan_sizes import feedback_bytes
+from fanfold.schemes.program import NO_TREE, Fan, FanTree, Program
+from fanfold.sim.build import slowest_ports
+from fanfold.sim.fan_sizes import fan_head_bytes, feedback_bytes
+from fanfold.sim.fan_trees import trace_branches
 from fanfold.sim.fluid_flows import longest
 from fanfold.sim.loop.ways import NONE, lead_all
-from fanfold.topo.byte_time import byte_times
+from fanfold.topo.byte_time import BYTE_BIT_PS, byte_times
 from fanfold.topo.net import Net
 from fanfold.topo.routes import Routes
 
+I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
 UNDER_WAY = 4
-"""Blocks of a fan that may wait for a receiver's link when many fans share it."""
+"""Blocks of a fan that may wait for a link when many fans share it."""
 
 
 class Part(NamedTuple):
@@ -40,59 +44,90 @@ class Roads(NamedTuple):
     n_ecmp: int
     trees: tuple[FanTree, ...]
 
+    def path(self, part: Part) -> I32:
+        """(H, M) links of a part to each of its receivers, NONE beyond the last."""
+        fan = part.fan
+        hosts = np.array(fan.receivers, np.int64)
+        if fan.tree != NO_TREE:
+            return trace_branches(self.net, self.trees[fan.tree].phases[-1], hosts).path
+        path = np.empty((hosts.size, longest(self.routes)), np.int32)
+        lead_all(self.birt, part.nic, hosts, fan.entropy % self.n_ecmp, path)
+        return path
 
-def crowd_ps(roads: Roads, parts: list[Part], settings: Settings) -> int:
-    """How long what is under way of all fans takes the busiest receiver's link, in ps.
 
-    One fan alone waits only for a link that is slower than its source's.
+def first_window(bps: int, rtt_ps: int) -> int:
+    """Bytes that a fan may have under way at first, where that is more than two blocks."""
+    return 2 * (bps * rtt_ps // BYTE_BIT_PS)
+
+
+def crowd_ps(
+    roads: Roads, parts: list[Part], settings: Settings, rtt_ps: int, *, is_held: bool
+) -> int:
+    """How long what is under way of all fans takes the busiest link on their ways, in ps.
+
+    One fan alone waits only for links that are slower than its source's.
+
+    Args:
+        is_held: words hold a source back; else all that it has may be under way.
     """
     net = roads.net
-    inbound = np.zeros(net.n_links, np.int64)
-    most = UNDER_WAY * settings.payload_bytes * settings.block_psns
-    n_out = np.diff(net.first_out[: net.n_hosts + 1])
+    load = np.zeros(net.n_links, np.int64)
+    block = settings.payload_bytes * settings.block_psns
     for part in parts:
-        receivers = np.array(part.fan.receivers, np.int64)
-        down = net.reverse[net.first_out[receivers]]
-        if part.fan.tree != NO_TREE:
-            down = _down_tree(roads, part.fan, down)
-        elif n_out[receivers].max() > 1:
-            down = _last_links(roads, part)
+        path = roads.path(part)
+        used = np.unique(path[path != NONE]).astype(np.int64)
         if len(parts) == 1:
-            down = down[net.bps[down] < net.bps[part.nic]]
-        inbound[down] += min(part.fan.n_bytes, most)
-    return int(byte_times(net).all(inbound).max(initial=0))
+            used = used[net.bps[used] < net.bps[part.nic]]
+        n_pkts = -(-part.fan.n_bytes // settings.payload_bytes)
+        if is_held:
+            window = first_window(int(net.bps[part.nic]), rtt_ps)
+            blocks = max(UNDER_WAY, -(-window // block))
+            n_pkts = min(n_pkts, blocks * settings.block_psns)
+        head = fan_head_bytes(settings, is_tree=part.fan.tree != NO_TREE)
+        load[used] += min(part.fan.n_bytes, n_pkts * settings.payload_bytes) + n_pkts * head
+    return int(byte_times(net).all(load).max(initial=0))
 
 
-def implosion_ps(net: Net, parts: list[Part], settings: Settings, word_pkts: int) -> int:
-    """How long the words on all that is under way take the busiest source's link, in ps.
+def implosion_ps(roads: Roads, parts: list[Part], settings: Settings, word_pkts: int) -> int:
+    """How long the words on all that is under way take the busiest link back, in ps.
 
-    word_pkts: packets that one word of a receiver is about.
+    Args:
+        word_pkts: packets that one word of a receiver is about.
     """
-    inbound = np.zeros(net.n_links, np.int64)
+    net = roads.net
+    load = np.zeros(net.n_links, np.int64)
     most = UNDER_WAY * settings.block_psns
     for part in parts:
         n_pkts = min(-(-part.fan.n_bytes // settings.payload_bytes), most)
         word = feedback_bytes(settings, is_tree=part.fan.tree != NO_TREE)
-        inbound[part.nic] += -(-n_pkts // word_pkts) * len(part.fan.receivers) * word
-    return int(byte_times(net).all(inbound).max(initial=0))
+        path = roads.path(part)
+        n_words = np.bincount(net.reverse[path[path != NONE]], minlength=net.n_links)
+        load += -(-n_pkts // word_pkts) * n_words * word
+    return int(byte_times(net).all(load).max(initial=0))
 
 
-def _down_tree(roads: Roads, fan: Fan, down: I64) -> I64:
-    """(R,) the tree's link to each receiver; ``down`` where it never has one."""
-    into = {
-        int(roads.net.dst[k]): k
-        for phase in reversed(roads.trees[fan.tree].phases)
-        for k in phase.links
-    }
-    links = zip(fan.receivers, down.tolist(), strict=True)
-    return np.array([into.get(host, link) for host, link in links], np.int64)
+class Inbound:
+    """Messages that are still to come to hosts: fans' packets and words wait behind them.
 
+    A source of messages has no window, so all of them may stand in the last queue.
+    """
 
-def _last_links(roads: Roads, part: Part) -> I64:
-    """(R,) link by which a fan's data come to each receiver, along the BIFTs."""
-    receivers = np.array(part.fan.receivers, np.int64)
-    path = np.empty((receivers.size, longest(roads.routes)), np.int32)
-    lead_all(roads.birt, part.nic, receivers, part.fan.entropy % roads.n_ecmp, path)
-    last = (path != NONE).sum(axis=1) - 1
-    found: I64 = path[np.arange(receivers.size), last].astype(np.int64)
-    return found
+    def __init__(self, net: Net, program: Program) -> None:
+        self.program = program
+        self.bps = net.bps[slowest_ports(net)]
+        self.load = np.zeros(net.n_hosts, np.int64)
+
+    def count(self, is_open: NDArray[np.bool_]) -> None:
+        """Note what is under way now; is_open: (F,) messages not received."""
+        program = self.program
+        self.load[:] = 0
+        np.add.at(self.load, program.dst[is_open], program.n_bytes[is_open])
+
+    def wait_ps(self, fan: Fan) -> int:
+        """How long packets of a fan, and words about them, may wait behind messages."""
+        hosts = np.array(fan.receivers, np.int64)
+        worst = hosts[np.argmax(self.load[hosts] / self.bps[hosts])]
+        return self._queue_ps(int(worst)) + self._queue_ps(fan.source)
+
+    def _queue_ps(self, host: int) -> int:
+        return int(self.load[host]) * BYTE_BIT_PS // int(self.bps[host])

@@ -8,19 +8,14 @@ links of the longest path, L = links.
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fanfold.scenario.settings import Settings
 from fanfold.schemes.program import NO_TREE
 from fanfold.sim.fan_crowd import Part, Roads
 from fanfold.sim.fan_sizes import fan_head_bytes
-from fanfold.sim.fan_trees import trace_branches
-from fanfold.sim.fluid_flows import longest
-from fanfold.sim.loop.ways import NONE, lead_all
+from fanfold.sim.loop.ways import NONE
 from fanfold.topo.byte_time import byte_times
 
-I32 = NDArray[np.int32]
-I64 = NDArray[np.int64]
 PER_MILLE = 990
 """Of its share that a fan takes: words come over the same links."""
 
@@ -41,7 +36,7 @@ def shares(roads: Roads, parts: list[Part], settings: Settings) -> list[Share]:
     own = [Share(int(net.bps[part.nic]), 0) for part in parts]
     if settings.queue_bytes == 0 or not parts:
         return own
-    paths = [_path(roads, part) for part in parts]
+    paths = [roads.path(part) for part in parts]
     sources = sorted({part.fan.source for part in parts})
     place = {source: turn for turn, source in enumerate(sources)}
     used = np.concatenate(
@@ -68,14 +63,3 @@ def shares(roads: Roads, parts: list[Part], settings: Settings) -> list[Share]:
         wait_ps = turn * int(times.at(slice(link, link + 1), full)[0])
         found.append(Share(int(worst[host]) * PER_MILLE // 1000, wait_ps))
     return found
-
-
-def _path(roads: Roads, part: Part) -> I32:
-    """(H, M) links to each receiver, NONE beyond the last."""
-    fan = part.fan
-    hosts = np.array(fan.receivers, np.int64)
-    if fan.tree != NO_TREE:
-        return trace_branches(roads.net, roads.trees[fan.tree].phases[-1], hosts).path
-    path = np.empty((hosts.size, longest(roads.routes)), np.int32)
-    lead_all(roads.birt, part.nic, hosts, fan.entropy % roads.n_ecmp, path)
-    return path

@@ -2,7 +2,7 @@
 
 The compiled loop leaves letters (a job's last packet left, FEEDBACK came home, a deadline);
 each is handed to the FanSender that also drives a live push. A data-center fabric is far faster
-than the software BFRs its waits are made for, so its clock runs ``speed`` times as fast: waits
+than the software BFRs its waits are made for, so its ``clock`` runs faster: waits
 keep their proportion to the round trip (docs/simulator.md 6).
 """
 
@@ -29,6 +29,7 @@ from fanfold.scenario.settings import Settings
 from fanfold.schemes.program import NO_TREE, Fan, Program
 from fanfold.sim.by_hand import finish, free, join, push, wake
 from fanfold.sim.fan_arrays import LANES, FanArrays
+from fanfold.sim.fan_crowd import Inbound, first_window
 from fanfold.sim.loop import rows as r
 from fanfold.sim.loop.words import SIZE
 from fanfold.sim.waits import fan_rounds
@@ -82,6 +83,7 @@ class Fans(FanArrays):
         self._free_runs: deque[int] = deque()  # runs of 64 rows
         self._queued: dict[tuple[int, int], int] = {}
         self._wake_ps: dict[int, int] = {}
+        self.inbound = Inbound(net, program)
 
     def deliver(self, sim: "Simulation") -> None:
         """Hand every letter to the sender it is for."""
@@ -104,12 +106,12 @@ class Fans(FanArrays):
                 continue
             out: list[Effect] = []
             if word is not None:
-                machine.on_feedback(now * self.speed, word, out)
+                machine.on_feedback(self.clock.shown(now), word, out)
             elif kind == r.MAIL_SENT:
                 self._on_sent(sim, m, value, machine)
             elif kind == r.MAIL_WAKE:
                 self._wake_ps[m] = NEVER_PS
-                machine.on_timer(now * self.speed, out)
+                machine.on_timer(self.clock.shown(now), out)
             self._go_on(sim, m, machine, out)
 
     def _on_sent(self, sim: "Simulation", m: int, j: int, machine: FanSender) -> None:
@@ -123,10 +125,12 @@ class Fans(FanArrays):
             return
         if not job.is_repair:
             self._queued[m, job.lane] -= 1
-        machine.on_sent(int(sim.q[r.NOW]) * self.speed, job)
+        machine.on_sent(self.clock.shown(int(sim.q[r.NOW])), job)
 
     def _start_item(self, sim: "Simulation", first: int) -> None:
         item = self.parts[first].item
+        n = self.program.src.size
+        self.inbound.count(sim.world.items["unreceived"][:n] > 0)
         for m in range(first, first + int(sim.world.items[item]["n_streams"])):
             self._start(m)
             main = sim.senders.streams[self.lanes_at + m * LANES + MAIN]
@@ -139,16 +143,15 @@ class Fans(FanArrays):
         for host in fan.receivers:
             bits |= 1 << int(self.bfr_ids[host] - 1)
         shape = Shape(fan.n_bytes, settings.payload_bytes, settings.block_psns)
-        cap = max(self.shares[m].bps // self.speed, 1)
+        cap = self.clock.shown_bps(self.shares[m].bps)
         machine = self._machine(2 * m + 1, fan, shape, bits, cap)
         rounds = fan_rounds(self.n_levels)
-        machine.waits = machine.quick = (
-            (rounds * self.rtt_ps + self.crowd_ps) * self.speed,
-            rounds,
-        )
+        queue_ps = self.crowd_ps + self.inbound.wait_ps(fan)
+        wait_ps = self.clock.shown(rounds * self.rtt_ps + queue_ps)
+        machine.waits = machine.quick = wait_ps, rounds
         pace = machine.lanes[MAIN].pace
-        bytes_under_way = cap * self.speed * self.rtt_ps // BYTE_BIT_PS
-        pace.window_bytes = max(pace.window_bytes, 2 * bytes_under_way)
+        window = first_window(self.clock.passed_bps(cap), self.rtt_ps)
+        pace.window_bytes = max(pace.window_bytes, window)
         self.machines[m] = machine
         self._wake_ps[m] = NEVER_PS
 
@@ -163,7 +166,7 @@ class Fans(FanArrays):
             return FanSender(flow, shape, [bits], cap)
         if fan.tree != NO_TREE and (last_ps := self._mended_ps(fan)):
             most_ps = last_ps + 4 * last_ps // PAUSE_SHARE
-            machine.patient_ps = most_ps * self.speed + 2 * LOST_PS
+            machine.patient_ps = self.clock.shown(most_ps) + 2 * LOST_PS
         return machine
 
     def _mended_ps(self, fan: Fan) -> int:
@@ -208,7 +211,7 @@ class Fans(FanArrays):
         while True:
             self._perform(sim, m, machine, out)
             out.clear()
-            machine.fill(now * self.speed, out, self._has_room)
+            machine.fill(self.clock.shown(now), out, self._has_room)
             if not out:
                 break
         if machine.is_done():
@@ -216,7 +219,7 @@ class Fans(FanArrays):
             finish(sim.q, sim.world.items, sim.world.deps, self.parts[m].item)
             return
         tick = TICK_PS * min(max(len(self.machines) // 8, 1), 64)
-        due = max(machine.deadline_ps() // self.speed, now + tick // self.speed)
+        due = max(self.clock.passed(machine.deadline_ps()), now + self.clock.passed(tick))
         if due < self._wake_ps[m]:
             self._wake_ps[m] = due
             push(sim.q, due, m * r.N_KINDS + r.EV_WAKE)
@@ -275,7 +278,7 @@ class Fans(FanArrays):
         self._jobs[j] = job, n_left
         s = self.lanes_at + m * LANES + job.lane
         st = streams[s]
-        rate = max(machine.lane_rate_bps(job.lane) * self.speed, 1)
+        rate = self.clock.passed_bps(machine.lane_rate_bps(job.lane))
         st["gap_ps"] = BYTE_BIT_PS // rate
         at = int(st["first_job"])
         if at == r.NONE:

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fanfold.errors import ConfigError
-from fanfold.kernels.layout import BITS_AT, FOLD_BYTES, INNER_BYTES
-from fanfold.kernels.rank_timers import FIRST_CWND
+from fanfold.kernels.layout import BITS_AT, FOLD_BYTES, INNER_BYTES, UNDERLAY_BYTES
+from fanfold.kernels.rank_timers import FIRST_CWND, RTO_LEAST_PS
 from fanfold.kernels.reduce import CODE_BYTES_OF, WORD_BYTES_OF
 from fanfold.kernels.slots import NEVER_PS
 from fanfold.kernels.tables import Bifts, build_unchecked
@@ -19,11 +19,13 @@ from fanfold.kernels.vat import N_VAT_EVENTS, WAIT_PS, build_vats
 from fanfold.scenario.settings import Settings
 from fanfold.scenario.sum_words import VALUE_BYTES, sum_word, words_bytes
 from fanfold.schemes.program import MIDDLE, Program, Sum
+from fanfold.sim.clock import clock_for, slower
 from fanfold.sim.loop import rows as r
 from fanfold.sim.loop import sum_rows as s
 from fanfold.sim.loop.fans import Bier
 from fanfold.sim.sum_links import sum_links
 from fanfold.sim.sum_sizes import sum_window
+from fanfold.topo.byte_time import BYTE_BIT_PS
 from fanfold.topo.net import Net
 from fanfold.topo.routes import FAR, Routes
 from fanfold.units import PS_PER_SECOND
@@ -45,6 +47,8 @@ GROUP_PORT = 20_000
 MAX_RINGS = 2**24
 """Blocks that all ranks of a program may have under way: 32 bytes each."""
 MAX_CLIMB = 255
+QUEUES = 3
+"""Times that the queue of first blocks is to empty before a rank asks for one."""
 
 
 class SumArrays(NamedTuple):
@@ -94,10 +98,23 @@ class SumBuilder:
 
     def build(self, q: I64, world: r.World, bier: Bier, first: int, rtt_ps: int) -> SumArrays:
         """All arrays; ``first``: stream of the first rank."""
-        speed = min(max(LIVE_ROUND_PS // rtt_ps, 1), MAX_SPEED)
-        q[r.N_VAT_ROWS], q[r.N_VAT_SLOTS], q[r.SPEED] = self.n_rows, self.n_slots, speed
+        clock = slower(
+            clock_for(LIVE_ROUND_PS, rtt_ps, MAX_SPEED),
+            clock_for(RTO_LEAST_PS, QUEUES * self._queue_ps(), MAX_SPEED),
+        )
+        q[r.N_VAT_ROWS], q[r.N_VAT_SLOTS] = self.n_rows, self.n_slots
+        q[r.SPEED], q[r.SLOW] = clock
         ranks, streams = self._ranks(world, bier.bodies, first)
         return SumArrays(ranks, self._sums(bier), streams)
+
+    def _queue_ps(self) -> int:
+        """How long what ranks send at first waits for a link slower than theirs, in ps."""
+        full = self.settings.payload_bytes + BITS_AT + self.n_bits // 8 + INNER_BYTES
+        full += UNDERLAY_BYTES + FOLD_BYTES
+        own = [sum_links(self.net, self.routes, one) for one in self.program.sums]
+        if not own or self.net.bps.min() >= self.net.bps[np.concatenate(own)].max():
+            return 0
+        return FIRST_CWND * full * BYTE_BIT_PS // int(self.net.bps.min())
 
     def _ranks(
         self, world: r.World, bodies: NDArray[np.uint8], first: int

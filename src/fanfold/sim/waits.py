@@ -1,11 +1,11 @@
 """How long whoever waits for an answer waits: one rule for every scheme, by round trips.
 
-A round trip is the longest of the net without queues (``build.round_trip``). A sender of
+A round trip is the longest of the net without queues (sim/round_trip.py). A sender of
 messages waits for three of them, or longer as its own round trips say (RFC 6298 2.3, without
 a least second, as in RFC 8985 7.2 and RFC 9002 6.2). A slot of a BFR waits for one on each
 level above the leaves, and a fan's sender for three after the highest slot.
 Where words queue (many fans meet, an ACK a packet) slots and senders of fans wait so much more
-(sim/fan_crowd.py), and what else a sender does goes slower: ``FanArrays.speed``.
+(sim/fan_crowd.py), and what else a sender does goes slower: ``FanArrays.clock``.
 """
 
 ROUNDS = 3

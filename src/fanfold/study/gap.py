@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 import msgspec
 
 from fanfold.results.outcome import Outcome
-from fanfold.sim.build import round_trip
+from fanfold.sim.round_trip import round_trip
 from fanfold.study.gap_basis import basis_of
 from fanfold.study.gap_examples import build_examples
 from fanfold.study.gap_ground import (

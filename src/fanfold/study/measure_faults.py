@@ -14,7 +14,7 @@ import numpy as np
 
 from fanfold.results.outcome import DATA
 from fanfold.scenario.settings import Failure, Settings
-from fanfold.sim.build import round_trip
+from fanfold.sim.round_trip import round_trip
 from fanfold.sim.simulate import Simulation
 from fanfold.sim.waits import message_wait_ps
 from fanfold.study.bier_domain import BierDomain

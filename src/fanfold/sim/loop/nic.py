@@ -14,7 +14,7 @@ from fanfold.kernels.slots import NEVER_PS
 from fanfold.sim.loop.blocks import build_array, may_send_block
 from fanfold.sim.loop.events import push
 from fanfold.sim.loop.mail import mail
-from fanfold.sim.loop.ports import free_pkt, launch, occupy, take_pkt
+from fanfold.sim.loop.ports import free_pkt, launch, occupy, take_pkt, time_of
 from fanfold.sim.loop.rows import (
     CUT_BYTES,
     EV_NIC,
@@ -218,6 +218,8 @@ def build_data(q: I64, links: Rows, pkts: Rows, senders: Senders, s: int) -> int
         q[REPAIR_PKTS] += n
         q[REPAIR_BYTES] += pkt["bytes"]
     st["moved_ps"] = now
+    if q[LOSSY] != 0:
+        expect_by(links, st, 0 if again else pkt["bytes"], now)
     if q[LOSSY] != 0 and st["timer_ps"] == 0:
         st["timer_ps"] = now + q[RTO_PS]
         push(q, st["timer_ps"], s * N_KINDS + EV_RETRY)
@@ -226,6 +228,28 @@ def build_data(q: I64, links: Rows, pkts: Rows, senders: Senders, s: int) -> int
     if not again and st["n_sent"] == st["n_recs"]:
         follow_on(q, links, senders, s)
     return p
+
+
+@kernel
+def queue_ps(links: Rows, st: Row) -> int:
+    """How long all that is on its way takes the links of a stream's receiver and sender.
+
+    Acknowledgements wait behind what comes to the sender.
+    """
+    last, home = links[st["queue_at"]], links[st["home_at"]]
+    return time_of(last, last["coming"]) + time_of(home, home["coming"])
+
+
+@kernel
+def expect_by(links: Rows, st: Row, n_bytes: int, now_ps: int) -> None:
+    """Note when queues have let through what a stream sent, and half as long after.
+
+    Args:
+        n_bytes: what now sets out for its receiver.
+    """
+    links[st["queue_at"]]["coming"] += n_bytes
+    wait = queue_ps(links, st)
+    st["due_ps"] = max(st["due_ps"], now_ps + wait + wait // 2)
 
 
 @kernel

@@ -95,6 +95,8 @@ LINK_ROW = np.dtype(
         ("held", np.int64),  # this link was told to pause
         ("rng", np.uint64),
         ("rest", np.int64),  # parts of byte_den of a ps that its port owes
+        ("ahead", np.int64),  # bytes of trains beyond its even share of them
+        ("coming", np.int64),  # bytes of messages on their way to its host
     ]
 )
 NODE_ROW = np.dtype(
@@ -154,6 +156,8 @@ STREAM_ROW = np.dtype(
         ("dst_group", np.int64),
         ("src_link", np.int64),  # the last link to it, NONE where it has several
         ("dst_link", np.int64),
+        ("queue_at", np.int64),  # the slowest link to its receiver
+        ("home_at", np.int64),  # and to its sender
         ("item", np.int64),
         ("nic", np.int64),
         ("n_recs", np.int64),
@@ -170,6 +174,8 @@ STREAM_ROW = np.dtype(
         ("n_acked", np.int64),
         ("high", np.int64),  # one past the highest acknowledged
         ("seen", np.int64),  # records below it were looked at for loss
+        ("passed", np.int64),  # one far above these was acknowledged
+        ("passed_ps", np.int64),  # when
         ("again", np.int64),  # where the search for a lost record goes on
         ("expected", np.int64),  # receiver: next in order
         ("n_got", np.int64),
@@ -182,9 +188,10 @@ STREAM_ROW = np.dtype(
         ("ring", np.int64),  # neighbours in its port's round, NONE outside
         ("back", np.int64),
         ("active", np.int64),
-        ("retry_ps", np.int64),
+        ("waited_ps", np.int64),  # when it moved last, when a queue was waited for
         ("timer_ps", np.int64),
         ("moved_ps", np.int64),  # when a record was sent or acknowledged last
+        ("due_ps", np.int64),  # by then the queue at its receiver has let through what was sent
         ("backoff", np.int64),
         ("probe", np.int64),  # record that asks after a silence, NONE
         ("probe_ps", np.int64),  # since when
@@ -404,8 +411,9 @@ class World(NamedTuple):
     AT_BODIES,
     N_BODIES,
     N_DEALT,
+    SLOW,
     HEAD_FIELDS,
-) = range(73)
+) = range(74)
 
 # What the slow plane is told: kind, and two numbers.
 MAIL_SENT = 0  # fan, job: its last packet left

@@ -75,6 +75,7 @@ from fanfold.sim.loop.rows import (
 )
 from fanfold.sim.loop.sum_rows import Sums
 from fanfold.sim.loop.trace import trace
+from fanfold.sim.loop.trains import place_train
 from fanfold.sim.loop.unicast import (
     ACKED,
     RECEIVED,
@@ -87,9 +88,6 @@ from fanfold.sim.loop.unicast import (
     start_item,
 )
 from fanfold.sim.loop.words import echo, on_word_home
-
-FEW = 64
-"""Records of a sprayed message that spread by themselves."""
 
 
 @kernel
@@ -251,6 +249,8 @@ def arrive_fold(
 @kernel
 def forward(q: I64, world: World, streams: Rows, queued: I64 | None, p: int, node: int) -> None:
     """A unicast packet at a router: to its host, or to one of the next hops."""
+    if world.pkts[p]["n"] > 1:
+        place_train(q, world, streams, p, node)
     at = next_link(world, q, streams, p, node)
     if at == NONE:
         world.nodes[node]["n_dead"] += world.pkts[p]["n"]
@@ -270,15 +270,11 @@ def next_link(world: World, q: I64, streams: Rows, p: int, node: int) -> int:
     group = st["dst_group"] if down else st["src_group"]
     k = world.way[node - q[N_HOSTS], group]
     if k >= 0:
-        first = world.sets[k]
-        n = world.sets[k + 1] - first
-        at = q[N_SETS] + 1 + first
+        n = world.sets[k + 1] - world.sets[k]
+        at = q[N_SETS] + 1 + world.sets[k]
         if n > 1:
-            path = pkt["path"]
-            pkt["path"] = path // n
-            if pkt["n"] > 1 and st["path_step"] != 0 and st["n_recs"] < FEW:
-                return idlest(q, world, at, n, path % n)
-            at += path % n
+            at += pkt["path"] % n
+            pkt["path"] //= n
         return i64(world.sets[at])
     if k == HERE:
         last = st["dst_link"] if down else st["src_link"]
@@ -290,22 +286,6 @@ def next_link(world: World, q: I64, streams: Rows, p: int, node: int) -> int:
             if world.links[u]["dst"] == node:
                 return i64(world.links[u]["reverse"])
     return NONE
-
-
-@kernel
-def idlest(q: I64, world: World, first: int, n: int, turn: int) -> int:
-    """Of n equal links the one that is free first, from the one whose turn it is on.
-
-    Packets of a message spread evenly over all of them. A message of few records cannot: each
-    goes where it disturbs least.
-    """
-    best, when = i64(world.sets[first + turn]), NEVER_PS
-    for k in range(n):
-        at = i64(world.sets[first + (turn + k) % n])
-        free = max(i64(world.links[at]["free_ps"]), q[NOW])
-        if free < when:
-            best, when = at, free
-    return best
 
 
 @kernel

@@ -12,7 +12,7 @@ from fanfold.kernels.state import I64, U64, Ports
 from fanfold.kernels.tables import Bifts
 from fanfold.kernels.vat import Vats
 from fanfold.scenario.sum_words import VALUE_BYTES
-from fanfold.sim.loop.rows import N_VAT_ROWS, N_VAT_SLOTS, NOW, SINCE, SPEED
+from fanfold.sim.loop.rows import N_VAT_ROWS, N_VAT_SLOTS, NOW, SINCE, SLOW, SPEED
 
 SUM_ROW = np.dtype(
     [
@@ -138,14 +138,14 @@ def ports_of(sums: Sums, r: int) -> Ports:
 
 @kernel
 def clock_of(q: I64) -> int:
-    """Time as ranks and slots have it: since a sum began, ``SPEED`` times as fast."""
-    return (q[NOW] - q[SINCE]) * q[SPEED]
+    """Time as ranks and slots have it: since a sum began, ``SPEED / SLOW`` times as fast."""
+    return (q[NOW] - q[SINCE]) * q[SPEED] // q[SLOW]
 
 
 @kernel
 def time_of(q: I64, clock: int) -> int:
     """When a clock of ranks and slots will show a time."""
-    return q[SINCE] + (clock + q[SPEED] - 1) // q[SPEED]
+    return q[SINCE] + -(-clock // q[SPEED]) * q[SLOW]
 
 
 @kernel

@@ -10,7 +10,7 @@ from fanfold.kernels.rank_timers import note_round
 from fanfold.kernels.replicate import bit
 from fanfold.sim.loop.events import push
 from fanfold.sim.loop.mail import mail
-from fanfold.sim.loop.nic import join, kick, may_send, part
+from fanfold.sim.loop.nic import join, kick, may_send, part, queue_ps
 from fanfold.sim.loop.ports import take_pkt
 from fanfold.sim.loop.ranks import start_rank
 from fanfold.sim.loop.rows import (
@@ -42,6 +42,8 @@ from fanfold.sim.loop.rows import (
 )
 
 MAX_BACKOFF = 6
+DEVIATIONS = 4
+"""Of round trips, by which a packet may be later on another path (RFC 6298 2.3)."""
 UNKNOWN = 4
 """Shortest waits of a connection that nothing was heard on yet."""
 MAX_TRIES = 32
@@ -173,6 +175,8 @@ def on_data(
             return answer(q, links, pkts, p, PK_ACK, r)
         bits[at] |= bit(r & 63)
     st["n_got"] += 1
+    if q[LOSSY] != 0:
+        links[st["queue_at"]]["coming"] -= pkt["bytes"]
     node = nodes[st["dst"]]
     node["got_bytes"] += st["rec_payload"] if r < st["n_recs"] - 1 else st["last_payload"]
     if st["n_got"] == st["n_recs"]:
@@ -214,7 +218,7 @@ def on_answer(
             st["una"] = st["n_acked"]
             st["n_sent"] = max(st["n_sent"], st["una"])
         else:
-            mark_acked(q, st, bits, pkt["psn"])
+            mark_acked(q, st, bits, pkt["psn"], senders.conns[st["conn"]])
             if pkt["psn"] == st["probe"] and pkt["stamp"] >= st["probe_ps"]:
                 st["probe"] = NONE
                 lose_open(st, bits, st["probe_end"])
@@ -267,8 +271,12 @@ def probe(st: Row, bits: U64, now_ps: int) -> None:
 
 
 @kernel
-def mark_acked(q: I64, st: Row, bits: U64, r: int) -> None:
-    """One record is acknowledged; what lies far below it and is not was lost."""
+def mark_acked(q: I64, st: Row, bits: U64, r: int, conn: Row) -> None:
+    """One record is acknowledged; what lies far below it and is not was lost.
+
+    Other paths, and those of answers, may be longer by what stands in their queues: it is lost
+    when no answer has come for as long as round trips differ (RFC 8985 6.2 step 4).
+    """
     at = st["bits_at"] + (r >> 6)
     b = bit(r & 63)
     if bits[at] & b != ZERO:
@@ -280,7 +288,11 @@ def mark_acked(q: I64, st: Row, bits: U64, r: int) -> None:
         st["n_lost"] -= 1
     if q[LOSSY] == 0 or q[TRANSPORT] == NDP:
         return
-    while st["seen"] < r - q[REORDER]:
+    if st["passed"] <= st["seen"]:
+        st["passed"], st["passed_ps"] = r - q[REORDER], q[NOW]
+    if q[NOW] < st["passed_ps"] + DEVIATIONS * conn["var_ps"]:
+        return
+    while st["seen"] < st["passed"]:
         x = st["seen"]
         lose(st, bits, x)
         st["seen"] = x + 1
@@ -291,12 +303,12 @@ def patience(q: I64, conn: Row) -> int:
     """How long a connection waits: longer while it knows no round trip (RFC 6298 2.1)."""
     if conn["srtt_ps"] == 0:
         return i64(UNKNOWN * q[RTO_PS])
-    return i64(max(q[RTO_PS], conn["srtt_ps"] + 4 * conn["var_ps"]))
+    return i64(max(q[RTO_PS], conn["srtt_ps"] + DEVIATIONS * conn["var_ps"]))
 
 
 @kernel
 def on_retry(q: I64, links: Rows, senders: Senders, s: int) -> bool:
-    """A stream's timer: nothing moved for too long.
+    """A stream's timer: nothing moved for too long, and not for a queue at its receiver.
 
     At first one record asks whether it is a loss or a queue (RFC 8985 7): when that one is
     acknowledged, or the wait ends again, all that was open is lost.
@@ -307,8 +319,9 @@ def on_retry(q: I64, links: Rows, senders: Senders, s: int) -> bool:
         st["timer_ps"] = 0
         return False
     wait = patience(q, senders.conns[st["conn"]]) << min(st["backoff"], MAX_BACKOFF)
-    if q[NOW] < st["moved_ps"] + wait:
-        st["timer_ps"] = st["moved_ps"] + wait
+    due = max(st["moved_ps"] + wait, due_by(links, st, q[NOW], wait))
+    if q[NOW] < due:
+        st["timer_ps"] = due
         push(q, st["timer_ps"], s * N_KINDS + EV_RETRY)
         return False
     st["backoff"] += 1
@@ -330,6 +343,20 @@ def on_retry(q: I64, links: Rows, senders: Senders, s: int) -> bool:
         join(links, streams, s)
         return True
     return False
+
+
+@kernel
+def due_by(links: Rows, st: Row, now_ps: int, wait_ps: int) -> int:
+    """When what a stream has sent, and word of it, has come through the queues on its way.
+
+    Others' packets may have gone ahead of its own: once after each move it waits for what is
+    still coming, and half as long.
+    """
+    queue = queue_ps(links, st)
+    if st["waited_ps"] != st["moved_ps"] and queue > wait_ps:
+        st["waited_ps"] = st["moved_ps"]
+        st["due_ps"] = max(st["due_ps"], now_ps + queue + queue // 2)
+    return i64(st["due_ps"])
 
 
 @kernel
