@@ -79,8 +79,9 @@ CROWDS = {
 @pytest.mark.parametrize("name", CROWDS)
 def test_the_end_of_a_crowd_is_late_by_trains_at_each_link(name, n):
     packets, trains = both("fat-tree:k=8", CROWDS[name](), n)
-    # Trains of few records take the idlest links: by two packets they may be early.
-    assert -2 * FULL <= trains.end_ps - packets.end_ps <= 6 * 2 * (n - 1) * FULL
+    # Packets of one message meet others' by chance, trains keep account of even shares.
+    early = packets.end_ps // 50
+    assert -early <= trains.end_ps - packets.end_ps <= 6 * 2 * (n - 1) * FULL
     if name in ("incast", "copies"):
         assert trains.end_ps == packets.end_ps  # its one port is never idle
 
