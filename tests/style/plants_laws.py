@@ -134,7 +134,7 @@ PLANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         "src/fanfold/sim/build.py",
-        "np.lexsort((np.arange(src.size), program.n_bytes, program.start_ps, dst, src))",
+        "np.lexsort((np.arange(src.size), program.n_bytes, program.start_ps, away, src))",
         "np.arange(src.size)",
         "tests/sim/test_order.py::test_the_order_of_lines_changes_nothing[pairs]",
     ),
