@@ -103,8 +103,9 @@ twins: $(VENV)/.dev
 rungs: $(VENV)/.dev
 	$(BIN)/python tests/rung_errors.py
 
+test: PLANTS = --passed
 plants: $(VENV)/.dev
-	$(BIN)/python -u tests/style/plants.py
+	$(BIN)/python -u tests/style/plants.py $(PLANTS)
 
 readme: $(VENV)/.dev
 	FANFOLD_README=1 $(PYTEST) tests/live/test_readme_commands.py

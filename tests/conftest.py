@@ -8,13 +8,16 @@ ignore Ctrl-C, and so would all that they start.
 import os
 import signal
 from collections.abc import Generator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 from limits import limit_of, limited, logs_of
-from skips import skipped
+from skips import OF_MODE, skipped
 from tries import Tries
+
+TESTS = Path(__file__).parent
 
 SLOW_MACHINE = [HealthCheck.too_slow]
 
@@ -35,6 +38,27 @@ os.environ.pop("COLUMNS", None)  # tables have the width that a pipe takes
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+UNMEASURED = {TESTS / "property", TESTS / "sim"}
+"""Their many repetitions take twice as long under coverage, and reach what unit tests reach."""
+MEASURED = {"test_sender_joins.py", "test_sender_machine.py"}
+ONCE = {TESTS / "unit" / name for name in ("cli", "push", "report", "results", "study", "wire")}
+ONCE |= {TESTS / "property" / "test_codec_laws.py"}
+"""Tests of what has no kernels: they run without JIT, where coverage sees them."""
+TWICE = {"test_cli_first_run.py"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    is_jit = not int(os.environ.get("NUMBA_DISABLE_JIT") or 0)  # numba is not loaded for it
+    once = pytest.mark.skip(reason="no kernel is in it; once is enough")
+    for item in items:
+        above = {item.path, *item.path.parents}
+        if above & UNMEASURED and item.path.name not in MEASURED:
+            item.add_marker("no_cover")
+        needs_jit = any(OF_MODE in str(m.kwargs) for m in item.iter_markers("skipif"))
+        if is_jit and above & ONCE and not needs_jit and item.path.name not in TWICE:
+            item.add_marker(once)
 
 
 @pytest.hookimpl(wrapper=True)

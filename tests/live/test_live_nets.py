@@ -38,7 +38,7 @@ def test_each_link_of_a_lab_of_any_shape_carries_what_is_predicted(site, tmp_pat
     lab = LiveLab(site, f"live-{shape}", "--topology", topology)
     try:
         assert lab.told["nodes"] == n_nodes
-        source = "gpu-1-0" if shape == "file" else "h0"
+        source = "gpu-1" if shape == "file" else "h0"
         path = tmp_path / "model.bin"
         for seed in range(TRIES):
             path.write_bytes(random_bytes(SIZE, SIZE + seed))

@@ -413,6 +413,7 @@ def test_a_long_way_is_no_reason_to_be_split_off():
     assert not [e for e in out if isinstance(e, ReceiverSplit)]
 
 
+@pytest.mark.no_cover
 def test_the_silent_hold_the_others_back_for_half_a_second_only():
     """They are given up much later; until then they have a lane of their own."""
     calm = World(3000, 8, n_psn=16, cap_bps=1_600_000)

@@ -120,13 +120,16 @@ def main() -> int:
     parser.add_argument("--only", default="", help="part of a file name or a test id")
     parser.add_argument("--jit", action="store_true", help="compile the kernels")
     parser.add_argument("--timeout", type=int, default=120, help="seconds for one test")
+    parser.add_argument("--passed", action="store_true", help="all tests just passed: trust it")
     parser.add_argument("--jobs", type=int, default=2, help="copies of the tree at once")
     options = parser.parse_args()
     plants = [p for p in load_plants() if options.only in f"{p.file} {p.test}"]
     n_bad = 0
     with tempfile.TemporaryDirectory(prefix="fanfold-plants-") as folder:
         beds = make_beds(Path(folder), options)
-        for plant, wrong in judge(plants, passing(plants, beds), beds):
+        ids = {plant.test for plant in plants}
+        sound = ids if options.passed else passing(plants, beds)
+        for plant, wrong in judge(plants, sound, beds):
             n_bad += bool(wrong)
             print(f"{'BAD' if wrong else 'red'}  {plant.file}  {plant.test}  {wrong}".rstrip())
     print(f"{len(plants) - n_bad} of {len(plants)} planted faults turned a test red")

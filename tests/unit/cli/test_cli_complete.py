@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from fanfold.cli.main import run
-from fanfold.kernels.jit import JIT
 from fanfold.topo.fabric import save_fabric
 from fanfold.topo.lab_fabric import leaf_spine
 
@@ -77,7 +76,6 @@ def test_a_shell_gets_what_may_come_next(
     assert (out.split(), err) == (want, "")
 
 
-@pytest.mark.skipif(not JIT, reason="two processes; once is enough")
 def test_bash_completes_by_the_script_that_it_is_given(config: Path) -> None:
     bash = shutil.which("bash")
     if bash is None:
