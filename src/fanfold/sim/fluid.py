@@ -37,7 +37,9 @@ from fanfold.sim.fluid_sizes import (
     fan_spans,
     implosion_ps,
     last_packet_ps,
+    last_words_ps,
     message_spans,
+    speak_once,
 )
 from fanfold.sim.fluid_slots import grant
 from fanfold.sim.fluid_sums import (
@@ -181,9 +183,10 @@ def _build_items(
         net, settings, program, wires, sizes
     )
     rest_of = []
+    longer = last_words_ps(net, settings, trees, sizes, n)
     for m, tree in enumerate(trees):
         rest, back = fan_spans(net, settings, tree, sizes, n + m, folds=program.folds)
-        rows["rest_ps"][n + m], rows["back_ps"][n + m] = rest.max(), back
+        rows["rest_ps"][n + m], rows["back_ps"][n + m] = rest.max(), back + longer[m]
         rest_of.append(rest)
     rows["start_ps"][:n] = program.start_ps
     rows["start_ps"][n:first_sum] = [fan.start_ps for fan in program.fans]
@@ -225,7 +228,7 @@ def _build_flows(
     rows["ack"][:n_wires] = acks / np.bincount(wires.of, sizes.wire[:n], minlength=n_wires)
     fans, own = slice(n, program.first_sum), slice(n_wires, n_wires + len(trees))
     words = sizes.words[fans] * feedback_bytes(settings, is_tree=bool(program.trees))
-    rows["ack"][own] = words / sizes.wire[fans]
+    rows["ack"][own] = np.where(speak_once(sizes, fans), 0, words / sizes.wire[fans])
     if settings.feedback == "packet" and not program.folds:
         rows["limit"][own] = [
             sizes.wire[n + m] / max(implosion_ps(net, settings, tree, sizes, n + m), 1)

@@ -19,7 +19,7 @@ from fanfold.topo.net import Net
 
 I64 = NDArray[np.int64]
 I32 = NDArray[np.int32]
-
+Flags = NDArray[np.bool_]
 
 WINDOW = 16
 """Blocks that a sender has under way, about, where nothing was lost."""
@@ -137,6 +137,37 @@ def fan_spans(
         total = tree.hosts.size * int(sizes.words[item]) * one
         back += max(waits, total - gone)
     return rest, back
+
+
+def speak_once(sizes: Sizes, fans: slice) -> Flags:
+    """(M,) fans whose receivers have one word each: it comes when all data have come."""
+    return np.asarray(sizes.words[fans] <= 1)
+
+
+def last_words_ps(
+    net: Net, settings: Settings, trees: list[Tree], sizes: Sizes, first: int
+) -> I64:
+    """How much longer the words of fans whose receivers speak once take for each other, (M,).
+
+    All of them go home together while data still come: beyond the time that data take their
+    busiest link, and that its own words take its source's.
+
+    Args:
+        first: item of the first fan.
+    """
+    is_once = speak_once(sizes, slice(first, first + len(trees)))
+    times, load = byte_times(net), np.zeros((2, net.n_links), np.int64)
+    for m in np.flatnonzero(is_once):
+        load[0] += trees[m].copies * sizes.wire[first + m]
+        load[1] += trees[m].words * feedback_bytes(settings, is_tree=trees[m].is_tree)
+    data_ps, busy_ps = int(times.all(load[0]).max()), times.all(load[1])
+    longer = np.zeros(len(trees), np.int64)
+    for m in np.flatnonzero(is_once):
+        tree = trees[m]
+        home = net.reverse[tree.path[0, 0]]
+        own = tree.words[home] * feedback_bytes(settings, is_tree=tree.is_tree)
+        longer[m] = busy_ps[tree.words > 0].max() - int(times.at(home, own)) - data_ps
+    return np.maximum(longer, 0)
 
 
 def implosion_ps(net: Net, settings: Settings, tree: Tree, sizes: Sizes, item: int) -> int:

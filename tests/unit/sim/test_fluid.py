@@ -20,7 +20,9 @@ from fanfold.results.outcome import ACK, DATA, FEEDBACK
 from fanfold.scenario.settings import Failure, Settings
 from fanfold.schemes import catalog
 from fanfold.schemes.program import ACKED, RECEIVED, Fan, build_program
+from fanfold.schemes.tree_fans import Site
 from fanfold.sim.fluid import run_fluid
+from fanfold.sim.simulate import simulate
 from fanfold.topo.fat_tree import fat_tree
 from fanfold.topo.hypercube import hypercube
 from fanfold.topo.leaf_spine import leaf_spine
@@ -28,6 +30,8 @@ from fanfold.topo.multi_plane import multi_plane
 from fanfold.topo.placement import place_hosts
 from fanfold.topo.routes import build_routes
 from fanfold.topo.sketch import Line, Sketch
+from fanfold.trees.settings import TreeSettings
+from fanfold.work.collective import Collective
 
 PLAIN = Settings()
 PKT = 4096
@@ -219,6 +223,20 @@ def test_copies_never_meet_again_in_a_flat_net():
 @pytest.mark.parametrize("kind", ["broadcast", "reduce"])
 def test_the_steady_state_of_a_pipeline_is_near_its_events(tree4, name, kind):
     assert_alike(tree4, name, kind, rel=0.01)
+
+
+@pytest.mark.parametrize("name", ["bier", "mldp", "fanfold"])
+@pytest.mark.parametrize("net", [leaf_spine(4, 4, 16), fat_tree(4)], ids=["leaves", "tree"])
+def test_words_of_short_fans_come_after_their_data(net, name):
+    """Pieces of 16 bytes: their words hold no data back, as packets show."""
+    routes, settings = build_routes(net), Settings(tree_start="standing")
+    work = Collective("all_gather", 256, tuple(range(16)))
+    site = Site(net, TreeSettings(), "standing")
+    program = catalog.scheme_of(name).build(work, site=site)
+    fluid = run_fluid(net, routes, program, settings, seed=1)
+    packets = simulate(net, routes, program, settings, seed=1)
+    assert fluid.host_ps.max() == pytest.approx(packets.host_ps.max(), rel=0.02)
+    assert fluid.end_ps == pytest.approx(packets.end_ps, rel=0.05)
 
 
 @pytest.mark.parametrize("name", ["binary-tree", "bier", "parameter-server"])
