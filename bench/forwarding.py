@@ -34,7 +34,7 @@ from fanfold.live.ports import (
     open_socket,
 )
 from fanfold.live.station import TURNS, Station
-from fanfold.live.status import lost_at
+from fanfold.live.own_status import lost_at
 from fanfold.live.syscalls import SOL_UDP, UDP_GRO, UDP_SEGMENT
 from fanfold.live.warm import warm
 from fanfold.topo.fabric import Fabric
