@@ -26,7 +26,13 @@ from fanfold.kernels.jit import i64, kernel
 from fanfold.kernels.layout import BIER_PORT, FOLD_BYTES, KIND_SPREAD
 from fanfold.kernels.mishap import Mishaps, impair, release
 from fanfold.kernels.octets import ZERO, copy_octets, fetch, read_bits, read_u16, read_u32
-from fanfold.kernels.rank_timers import MOST_LOST, QUEUE_PS, REORDER_PS, note_round
+from fanfold.kernels.rank_timers import (
+    MOST_LOST,
+    QUEUE_PS,
+    REORDER_PS,
+    RTO_MOST_PS,
+    note_round,
+)
 from fanfold.kernels.replicate import bit
 from fanfold.kernels.state import I64, U8
 from fanfold.kernels.vat import BLOCK_MASK, copy_words
@@ -268,7 +274,7 @@ def take_heard(sock: Sock, rank: RankState, buf: U8, at: int, when: int) -> None
     if buf[fan + 2] & FLAG_OUT != 0:
         take_out(rank)
         return
-    if hops_of(buf, at) == row["root_hops"]:
+    if hops_of(buf, at) == row["root_hops"] and tells_more(rank, i, when):
         job["heard_of"], job["told_ps"] = i, when
         copy_words(rank.at_root, rank.heard, row["n_words"])
     w, k = row["own_index"] // 64, row["own_index"] % 64
@@ -278,6 +284,19 @@ def take_heard(sock: Sock, rank: RankState, buf: U8, at: int, when: int) -> None
         return
     if when - rank.ring[R_SENT, slot] > max(row["srtt_ps"] // 2, REORDER_PS):
         send_block_again(sock, rank, i, when)
+
+
+@kernel
+def tells_more(rank: RankState, i: int, when: int) -> bool:
+    """Whom the root has heard of block i is better known than of the block before it.
+
+    The first block that is awaited says who is silent: of a later one the root lacks also ranks
+    with a smaller congestion window.
+    """
+    before = rank.job[0]["heard_of"]
+    if before < 0 or rank.have[before] != 0 or i <= before:
+        return True
+    return bool(when - rank.job[0]["told_ps"] > 2 * RTO_MOST_PS)
 
 
 @kernel

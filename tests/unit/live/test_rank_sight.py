@@ -9,6 +9,7 @@ from fanfold.group.layout import Segment, build_blocks
 from fanfold.kernels.absorb import TTL, TTL_AT, fold_at
 from fanfold.kernels.layout import FOLD_BYTES
 from fanfold.kernels.octets import write_bits, write_u32
+from fanfold.kernels.rank_timers import RTO_MOST_PS
 from fanfold.kernels.reduce import KIND_I32, OP_SUM
 from fanfold.live import rank_loop as loop
 from fanfold.live import rank_sight as sight
@@ -86,6 +87,21 @@ def test_what_the_root_said_is_told_while_it_is_new_and_the_block_awaited(end: R
     assert not sight.is_told(end.state, NOW + sight.LATELY_PS)
     end.state.have[5] = 1
     assert not sight.is_told(end.state, NOW)
+
+
+def test_the_first_awaited_block_says_who_is_missing(end: RankEnd) -> None:
+    """Of later ones the root lacks also ranks whose congestion windows are small."""
+    hear(end, NOW, hops=ROOT, bits=0b0010, block=40)
+    hear(end, NOW, hops=ROOT, bits=0b1010, block=5)
+    hear(end, NOW + 1, hops=ROOT, bits=0b0010, block=41)
+    assert int(end.state.at_root[0]) == 0b1010
+    assert not sight.is_told(end.state, NOW + sight.LATELY_PS)
+    late = NOW + 2 * RTO_MOST_PS + 1  # nothing of the first one for so long
+    hear(end, late, hops=ROOT, bits=0b0110, block=41)
+    assert int(end.state.at_root[0]) == 0b0110
+    end.state.have[41] = 1
+    hear(end, late, hops=ROOT, bits=0b0010, block=50)
+    assert int(end.state.at_root[0]) == 0b0010
 
 
 def test_the_farthest_that_answered_lately_is_known_by_its_hops(end: RankEnd) -> None:
