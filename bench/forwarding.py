@@ -26,6 +26,7 @@ from fanfold.kernels.layout import BIER_PORT, FANFOLD_PORT, MAX_PSN
 from fanfold.live import pump as p
 from fanfold.live import sock as s
 from fanfold.live.outbox import PIECE_BYTES
+from fanfold.live.own_status import lost_at
 from fanfold.live.ports import (
     Limits,
     build_node_state,
@@ -34,7 +35,6 @@ from fanfold.live.ports import (
     open_socket,
 )
 from fanfold.live.station import TURNS, Station
-from fanfold.live.own_status import lost_at
 from fanfold.live.syscalls import SOL_UDP, UDP_GRO, UDP_SEGMENT
 from fanfold.live.warm import warm
 from fanfold.topo.fabric import Fabric

@@ -207,6 +207,24 @@ def test_ranks_that_were_asked_for_different_things_all_hear_it(group: Group) ->
     group.each(lambda c: c.barrier())
 
 
+def test_ranks_that_differ_after_they_agreed_on_much_go_on_together(group: Group) -> None:
+    """Exponents of a first window go with what is asked, and are left where ranks differ."""
+    many = 12 * BLOCK
+    mine = [np.ones(many, np.float32) for _ in range(N)]
+    for _ in range(3):
+        group.each(lambda c: c.all_reduce(mine[c.rank]))
+    assert all((m == N**3).all() for m in mine)
+    for odd in ({2: 3}, {1: 2 * many, 3: BLOCK}):
+        ours = [np.ones(odd.get(r, many), np.float32) for r in range(N)]
+        found = group.errors(lambda c, ours=ours: c.all_reduce(ours[c.rank]))
+        assert [error.ranks for error in found] == [tuple(odd)] * N
+        assert all((a == 1).all() for a in ours)
+        group.each(lambda c: c.all_reduce(mine[c.rank], Op.MAX))
+    again = [np.full(many, float(r), np.float32) for r in range(N)]
+    group.each(lambda c: c.all_reduce(again[c.rank]))
+    assert all((a == 6).all() for a in again)
+
+
 def test_a_spine_that_starts_anew_is_armed_again(lab: LiveLab, group: Group) -> None:
     mine = [np.full(BLOCK, float(r), np.float32) for r in range(N)]
     group.each(lambda c: c.all_reduce(mine[c.rank]))
@@ -220,7 +238,7 @@ def test_a_group_has_slots_by_its_operations(group: Group) -> None:
     """Few for a barrier, more when an array is longer; what is under way is not disturbed."""
     group.each(lambda c: c.barrier())
     assert {rank.counters()["window"] for rank in group.ranks} == {8}
-    for n, window in ((20, 32), (200, 256), (3, 256)):
+    for n, window in ((20, 32), (200, 64), (3, 64)):
         mine = [np.full(n * BLOCK, float(r), np.float32) for r in range(N)]
         group.each(lambda c, mine=mine: c.all_reduce(mine[c.rank]))
         assert all((m == 6).all() for m in mine)

@@ -21,8 +21,7 @@ from tries import Tries
 from fanfold.group.fabric import FabricCommunicator
 from fanfold.group.session import N_FIELDS
 from fanfold.kernels.jit import JIT
-from fanfold.live.rank import WINDOW
-from fanfold.live.rank_build import block_bytes_of
+from fanfold.live.rank_build import NEAR_WINDOW, block_bytes_of
 from fanfold.results.outcome import DATA
 from fanfold.scenario.settings import Settings
 from fanfold.schemes.program import Sum, build_program
@@ -136,7 +135,7 @@ def simulated(fabric, kind, n, dtype):
     net = fabric_net(fabric)
     ids = fabric_ids(fabric, net)
     hosts = tuple(np.nonzero(ids > 0)[0].tolist())
-    one = Sum(hosts, 4 * n, to_all=kind == "all_reduce", window=WINDOW, climb=0)
+    one = Sum(hosts, 4 * n, to_all=kind == "all_reduce", window=NEAR_WINDOW, climb=0)
     none = np.zeros((0, 4), np.int64), np.zeros((0, 2), np.int64)
     program = build_program(*none, sums=(one,), folds=True)
     settings = Settings(
@@ -151,7 +150,7 @@ def simulated(fabric, kind, n, dtype):
     outcome = sim.outcome()
     assert outcome.stuck == ()
     found = {}
-    barrier = HEAD + fabric.bitstring_bits // 8 + 4 * (2 * N_FIELDS + WINDOW)
+    barrier = HEAD + fabric.bitstring_bits // 8 + 4 * (2 * N_FIELDS + NEAR_WINDOW)
     for at in range(net.n_links):
         pair = int(outcome.link_pkts[at].sum()), int(outcome.link_bytes[at].sum())
         if outcome.link_pkts[at, DATA]:

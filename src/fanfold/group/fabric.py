@@ -32,6 +32,7 @@ from fanfold.group.work import FabricWork
 from fanfold.kernels.reduce import join_floats
 from fanfold.live.clock import now_ps
 from fanfold.live.rank import WINDOW, RankEnd, port_of_group, port_of_pair
+from fanfold.live.rank_build import window_on
 from fanfold.live.rank_state import NOTHING
 from fanfold.live.worker import Worker
 from fanfold.topo.fabric import Fabric
@@ -85,7 +86,8 @@ class FabricCommunicator:
         if not 0 <= group < 1 << 32:
             raise ConfigError("group", group, "0 to 2**32-1")
         rules = check_rules(Rules(stragglers, patience_ps, numbers), members, laid)
-        window = laid.slots // 2 if laid else window
+        most = laid.slots // 2 if laid else window
+        window = window_on(fabric, most, rules.stragglers != WAIT)
         self.fabric, self.members, self.group = fabric, tuple(members), group
         own_climb, root = climb_of(fabric, members, group, root, climb)
         self.root = root or root_without_bfr(fabric, members)
@@ -104,7 +106,7 @@ class FabricCommunicator:
         if laid:
             self.end.lean_on(laid)
         self._ids = [fabric.by_name[name].bfr_id for name in members]
-        self._session = Session(self.end, rank, rules)
+        self._session = Session(self.end, rank, rules, 4 * window)
         self._worker = Worker(f"fanfold-group-{group}")
         self._who = layout.checksum([], self._ids)
         self._casts = Casts(self._session, self._ids, self._worker.submit)
@@ -409,10 +411,9 @@ class FabricCommunicator:
         self, array: Array, source: int | None, *, tag: int = 0, timeout_ps: int = 0
     ) -> Received:
         """See ``Communicator``."""
-        others = [r for r in range(self.size) if r != self.rank]
-        sources = others if source is None else [source]
-        receive = Receive(sources, array, letter_ask(array, tag), self._until(timeout_ps))
-        return self._mailbox.receive([self._stream(r, self.rank) for r in sources], receive)
+        every = [r for r in range(self.size) if r != self.rank] if source is None else [source]
+        receive = Receive(every, array, letter_ask(array, tag), self._until(timeout_ps))
+        return self._mailbox.receive([self._stream(r, self.rank) for r in every], receive)
 
     def _stream(self, source: int, to: int) -> Stream:
         """One direction between two ranks, a group of two, made when first used."""

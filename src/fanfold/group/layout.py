@@ -45,6 +45,8 @@ def build_blocks(segments: Sequence[Segment], block_bytes: int, *, mixed: bool =
         block_bytes: of values in a full block. mixed: one block of each segment in turn, so
             that all uplinks are busy when each segment has another sender.
     """
+    if len(segments) == 1:
+        return _cut(segments[0], block_bytes)
     counts = np.array([-(-seg.n_bytes // block_bytes) for seg in segments], np.int64)
     n = int(counts.sum())
     blocks = np.zeros((n, N_COLUMNS), np.int64)
@@ -60,6 +62,21 @@ def build_blocks(segments: Sequence[Segment], block_bytes: int, *, mixed: bool =
     blocks[:, B_DST] = np.where(rows[:, 1] == NOTHING, NOTHING, rows[:, 1] + at)
     blocks[:, B_BYTES] = np.minimum(rows[:, 2] - at, block_bytes)
     blocks[:, B_SCOPE], blocks[:, B_ONLY] = rows[:, 3], rows[:, 4]
+    return blocks
+
+
+def _cut(segment: Segment, block_bytes: int) -> I64:
+    """Rows of one segment: most operations are one, and none pays for sorting several."""
+    n = -(-segment.n_bytes // block_bytes)
+    blocks = np.empty((n, N_COLUMNS), np.int64)
+    if n == 0:
+        return blocks
+    blocks[:] = segment.src, segment.dst, block_bytes, segment.scope, segment.only
+    at = np.arange(0, n * block_bytes, block_bytes)
+    for column in (B_SRC, B_DST):
+        if blocks[0, column] != NOTHING:
+            blocks[:, column] += at
+    blocks[-1, B_BYTES] = segment.n_bytes - (n - 1) * block_bytes
     return blocks
 
 

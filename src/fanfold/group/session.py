@@ -25,7 +25,7 @@ from fanfold.live import rank_loop as loop
 from fanfold.live import rank_state as st
 from fanfold.live.clock import now_ps
 from fanfold.live.rank import Batch, RankEnd, Room
-from fanfold.live.rank_late import HAVE_LATE, LEFT_OUT, NO_MEMBER, OVERTAKEN
+from fanfold.live.rank_late import HAVE_LATE, LEFT_OUT, NO_MEMBER, OVERTAKEN, UNLIKE
 from fanfold.live.rank_state import NOTHING
 from fanfold.units import PS_PER_SECOND
 
@@ -50,6 +50,9 @@ OF_ALL = ("all_gather", "gather", "scatter", "all_to_all")
 LEAVING = 1
 """Root of the barrier that a rank leaves by: it is no barrier of a program, which has 0."""
 N_FIELDS = 8
+MORE_AT = 23
+"""Byte of these, 0 in itself: blocks of exponents that go along with what is asked."""
+MOST_MORE = 127
 UNSAID = LEAST = -(2**31)
 """Word of a rank that has none to say: any other is larger."""
 STOPPED_PS = PS_PER_SECOND
@@ -60,6 +63,7 @@ GONE_TEXTS = {
     LEFT_OUT: "rank {} was late, and is left out of the group",
 }
 WAIT_FOR_ALL = Rules()
+Codes = NDArray[np.uint8]
 
 
 class Ask(NamedTuple):
@@ -112,10 +116,17 @@ def text_of(words: Sequence[int]) -> str:
 
 
 class Session:
-    """What the worker's thread does for one communicator."""
+    """What the worker's thread does for one communicator.
 
-    def __init__(self, end: RankEnd, rank: int, rules: Rules = WAIT_FOR_ALL) -> None:
+    Args:
+        n_spare: bytes that an agreement has room for beside what is asked, on all ranks alike.
+    """
+
+    def __init__(
+        self, end: RankEnd, rank: int, rules: Rules = WAIT_FOR_ALL, n_spare: int = 0
+    ) -> None:
         self.end, self.rank, self.size = end, rank, len(end.members)
+        self.n_spare = n_spare
         self.called: Sequence[int] = range(self.size)
         """What errors call each rank: a pair is two ranks of a larger group."""
         self.rules = rules
@@ -158,11 +169,6 @@ class Session:
         if self.rules.stragglers == EXCLUDE:
             self._exclude(ask.name, {*late, *inside.missing})
         return inside
-
-    @property
-    def n_spare(self) -> int:
-        """Bytes that an agreement has room for beside what is asked."""
-        return 4 * int(self.end.state.ring.shape[1])
 
     def agree_to_move(
         self, ask: Ask, told: NDArray[np.uint8], until_ps: int
@@ -268,18 +274,22 @@ class Session:
         own = np.zeros(0, np.uint8)
         if form.has_codes:
             own = self.end.first_codes(batch)
+            batch = batch._replace(own=self.end.own_codes())
         elif form.is_fixed:
             own = (self.end.codes_of(batch) & 0xFF).astype(np.uint8)
-        room = 4 * self.end.state.ring.shape[1] if form.code_bytes < 2 else 0
-        near = self._agree_asked(ask, own[:room], until_ps)
+            batch = batch._replace(own=self.end.own_codes())
+        room = self.n_spare if form.code_bytes < 2 else 0
+        is_little = form.has_codes and room < len(own) <= MOST_MORE * self.end.block_bytes
+        told = own[:room]
+        if room and is_little and self.end.has_slots_for(len(batch.blocks)):
+            told = self._first_window(form, batch, own)
+        near = self._agree_asked(ask, told, until_ps)
         late = set(self._inside().missing)
         self._grow(ask.name, len(batch.blocks), until_ps)
         if not form.has_codes:
             return batch._replace(shared=near.astype(np.int64)), late
-        window = int(self.end.state.row[0]["window"])  # maybe fewer blocks than asked for
-        n_values = int(batch.blocks[:window, st.B_BYTES].sum()) // form.value_bytes
-        own = own[: n_values * form.code_bytes]
-        if len(own) <= room:
+        own = self._first_window(form, batch, own)
+        if room > 0 and len(own) <= len(near):
             return batch._replace(first=near[: len(own)]), late
         kind = KIND_BYTES if form.code_bytes == 1 else KIND_F16
         first = self._first.of(len(own))
@@ -287,25 +297,36 @@ class Session:
         self._largest(ask.name, own[room:], kind, until_ps, first[room:])
         return batch._replace(first=first), {*late, *self._inside().missing}
 
-    def _agree_asked(
-        self, ask: Ask, codes: NDArray[np.uint8], until_ps: int
-    ) -> NDArray[np.uint8]:
-        """The largest of each of these bytes, after all ranks were found to be asked alike."""
-        asked = np.array(ask.words(), np.int32)
-        head = 2 * asked.nbytes
-        told = np.zeros(head + 4 * self.end.state.ring.shape[1], np.uint8)
-        told[:head] = np.concatenate([asked, ~asked]).view(np.uint8)
+    def _first_window(self, form: Form, batch: Batch, own: Codes) -> Codes:
+        """Of the exponents of values, those of the blocks that go first."""
+        window = int(self.end.state.row[0]["window"])  # maybe fewer blocks than asked for
+        n_values = int(batch.blocks[:window, st.B_BYTES].sum()) // form.value_bytes
+        return own[: n_values * form.code_bytes]
+
+    def _agree_asked(self, ask: Ask, codes: Codes, until_ps: int) -> Codes:
+        """The largest of each of these bytes, after all ranks were found to be asked alike.
+
+        Above ``n_spare`` they go in blocks behind; not returned where ranks had other numbers.
+        """
+        more = max(len(codes) - self.n_spare, 0)
+        asked = np.array(ask.words(), np.int32).view(np.uint8)
+        asked[MORE_AT] = -(-more // self.end.block_bytes)
+        head = 2 * asked.size
+        told = np.zeros(head + self.n_spare + more, np.uint8)
+        told[:head] = np.concatenate([asked, ~asked])
         told[head : head + len(codes)] = codes
-        most = self._largest(ask.name, told, KIND_BYTES, until_ps)
-        top, low = most[: asked.nbytes], ~most[asked.nbytes : head]
+        most = self._largest(ask.name, told, KIND_BYTES, until_ps, asked=asked.size)
+        top, low = most[: asked.size], ~most[asked.size : head]
+        has_all = top[MORE_AT] == low[MORE_AT] == asked[MORE_AT]
+        asked[MORE_AT] = top[MORE_AT] = low[MORE_AT] = 0
         if (top != low).any():
             raise self._disagreement(ask, until_ps)
-        if (top != told[: asked.nbytes]).any():  # this rank was late, the others do not know
+        if (top != asked).any():  # this rank was late, the others do not know
             what = text_of(top.view(np.int32).tolist())
             text = f"{ask.name}: the others went on with {what}"
             self.broken = GroupError(text, op=ask.name, ranks=self._called([self.rank]))
             raise self.broken
-        return most[head:]
+        return most[head:] if has_all else most[head : head + self.n_spare]
 
     def _disagreement(self, ask: Ask, until_ps: int) -> GroupError:
         words = np.full((self.size, N_FIELDS), LEAST, np.int32)
@@ -357,17 +378,21 @@ class Session:
         kind: int,
         until_ps: int,
         out: NDArray[np.uint8] | None = None,
+        asked: int = 0,
     ) -> NDArray[np.uint8]:
         """Bytes of the largest of each value over all ranks.
 
         Args:
             kind: what the bytes are; KIND_F16 for positive 16-bit integers, of the same order.
-            out: where they go, fresh memory where it is None.
+            out: where they go, fresh memory where it is None. asked: so many bytes first, and
+                again inverted; where ranks differ in them only that block has a result.
         """
         out = np.zeros_like(src) if out is None else out
-        blocks = build_blocks([Segment(0, 0, src.nbytes)], self.end.block_bytes)
+        n = 2 * asked + self.n_spare if asked else len(src)
+        more = [Segment(n, n, len(src) - n)] if n < len(src) else []
+        blocks = build_blocks([Segment(0, 0, n), *more], self.end.block_bytes)
         none = np.zeros(0, np.int64)
-        self._run(name, Batch(kind, OP_MAX, blocks, src, out, none), until_ps)
+        self._run(name, Batch(kind, OP_MAX, blocks, src, out, none, asked=asked), until_ps)
         return out
 
     def _run(self, name: str, batch: Batch, until_ps: int, *, may_end: bool = False) -> bool:
@@ -381,7 +406,7 @@ class Session:
             if code != loop.NO_ROOM or not self._ask_elsewhere(row):
                 break
             self.n_shrunk += 1
-        if code != loop.DONE:
+        if code != loop.DONE and self.end.gone() != UNLIKE:
             self.broken = self._failure(name, code, until_ps)
             raise self.broken
         return True

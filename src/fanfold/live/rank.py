@@ -20,7 +20,7 @@ from fanfold.kernels.mishap import build_mishaps
 from fanfold.kernels.reduce import KIND_F16, KIND_F32, OP_SUM, join_floats
 from fanfold.kernels.state import I64, U8
 from fanfold.kernels.vouch import FIRST_PORT
-from fanfold.kernels.words import unmark_block, word_of_kind
+from fanfold.kernels.words import is_fixed, unmark_block, word_of_kind
 from fanfold.live import rank_loop as loop
 from fanfold.live import rank_state as st
 from fanfold.live import rank_words as words
@@ -29,7 +29,7 @@ from fanfold.live.channels import Channels, is_near
 from fanfold.live.clock import now_ps
 from fanfold.live.ports import build_sock, check_mtu, close_exits, open_socket, time_arrivals
 from fanfold.live.rank_build import bits_of, block_bytes_of, build_rank, check_root
-from fanfold.live.rank_late import ALL, ANY
+from fanfold.live.rank_late import ALL, ANY, UNLIKE
 from fanfold.live.rank_sight import Sight, is_told, sight_of
 from fanfold.topo.fabric import Fabric
 from fanfold.topo.vat_laid import LaidTree
@@ -90,7 +90,8 @@ class Batch(NamedTuple):
     kind, op: of kernels/reduce.py. blocks: (N, N_COLUMNS). src, dst: bytes. shared: exponents
     of the first window of blocks. share: what sums of floats are multiplied by. word: with
     exponents of values, else that of the kind. first: bytes of such exponents of the first
-    window.
+    window. own: of its blocks, what ``own_codes`` found before, none: not known. asked: first
+    bytes of an agreement, which are to be the same on all ranks, or 0.
     """
 
     kind: int
@@ -102,6 +103,8 @@ class Batch(NamedTuple):
     share: float = 1.0
     word: int = NO_WORD
     first: U8 = np.zeros(0, np.uint8)
+    own: I64 = np.zeros(0, np.int64)
+    asked: int = 0
 
 
 class Room:
@@ -231,6 +234,10 @@ class RankEnd:
         """Exponent of the first window of blocks, this rank's own; NOT_FINITE may be added."""
         self._load(batch)
         st.code_first(self.state)
+        return self.own_codes()
+
+    def own_codes(self) -> I64:
+        """Of the first window of the batch in hand, for the batch that follows."""
         return self.state.codes[: self.window]
 
     def first_codes(self, batch: Batch) -> U8:
@@ -246,16 +253,18 @@ class RankEnd:
         word = batch.word if batch.word != NO_WORD else word_of_kind(batch.kind, batch.op)
         job[0]["word"] = word
         job[0]["kind"], job[0]["op"], job[0]["n_blocks"] = batch.kind, batch.op, n
-        job[0]["heard_of"] = -1
+        job[0]["heard_of"], job[0]["asked"] = -1, batch.asked
         shared = np.zeros(n, np.int64)
         self.state.lacking[0], self.state.lacking[1] = 0, self.state.live
         k = min(n, len(batch.shared))
         shared[:k] = batch.shared[:k]
+        codes = np.zeros(n, np.int64)
+        codes[: len(batch.own)] = batch.own[:n]
         self.state = self.state._replace(
             job=job,
             blocks=batch.blocks,
             have=np.zeros(n, np.uint8),
-            codes=np.zeros(n, np.int64),
+            codes=codes,
             shared=shared,
             tally=np.zeros(n, np.int64),
             src=batch.src,
@@ -273,7 +282,8 @@ class RankEnd:
         self.channels.sweep()
         self._join_channels()
         self._load(batch)
-        st.code_first(self.state)
+        if is_fixed(batch.kind, batch.op) and not len(batch.own):
+            st.code_first(self.state)
         if len(batch.first):
             st.set_first(self.state, batch.first)
         job, row = self.state.job[0], self.state.row[0]
@@ -288,8 +298,10 @@ class RankEnd:
                 if not (self.is_stopped or (may_end and self._is_recalled)):
                     continue
                 self._is_recalled = False
-            if code == loop.DONE:
-                row["base"] = (row["base"] + len(batch.blocks)) & 0xFFFFFFFF
+            n_past = len(batch.blocks) if code == loop.DONE else 0
+            if self.gone() == UNLIKE:
+                n_past = int(row["window"])  # more than any rank had
+            row["base"] = (row["base"] + n_past) & 0xFFFFFFFF
             return code
 
     def not_finite(self) -> NDArray[np.int64]:
@@ -313,7 +325,10 @@ class RankEnd:
 
     def inside(self) -> tuple[int, list[int], int]:
         """Of the last batch: arrays in its emptiest block, ranks some lack, blocks that do."""
-        least = int(self.state.tally.min()) if len(self.state.tally) else len(self.members)
+        tally = self.state.tally
+        if not self.state.job[0]["n_partial"]:  # as many everywhere
+            return int(tally[0]) if len(tally) else len(self.members), [], 0
+        least = int(tally.min())
         lacking = self._ranks_of(bitstring.from_words(self.state.lacking[ANY]))
         return least, lacking, int(self.state.job[0]["n_partial"])
 
@@ -396,6 +411,11 @@ class RankEnd:
             row["n_asked"] = row["n_slots"] = 2 * window
             row["n_least"] = min(2 * window, loop.LEAST_SLOTS)
 
+    def has_slots_for(self, n_blocks: int) -> bool:
+        """The tree is armed, and not to be armed anew for an operation of so many blocks."""
+        row = self.state.row[0]
+        return bool(row["armed"] == 1 and 2 * self._window_for(n_blocks) <= row["n_asked"])
+
     def ask_for_more(self, n_blocks: int) -> bool:
         """Whether the tree is to be armed anew, for an operation of so many blocks.
 
@@ -408,6 +428,9 @@ class RankEnd:
             row["n_asked"] = row["n_slots"] = 2 * window
             row["n_least"] = 2 * row["window"]
             row["armed"], row["arm_ps"] = 0, 0
+            if row["told_asked"] == row["n_asked"]:
+                row["window"], row["n_slots"] = row["told_slots"] // 2, row["told_slots"]
+                row["armed"], row["n_least"] = 1, 0
         return bool(is_more)
 
     def has_fewer_slots(self) -> bool:

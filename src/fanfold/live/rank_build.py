@@ -10,6 +10,7 @@ from fanfold.kernels.rank_timers import FIRST_CWND
 from fanfold.kernels.reduce import build_pow2
 from fanfold.live import rank_loop as loop
 from fanfold.live import rank_state as st
+from fanfold.live.channels import is_near
 from fanfold.topo.fabric import Fabric, Node
 from fanfold.units import PS_PER_SECOND
 from fanfold.wire import bitstring
@@ -19,6 +20,8 @@ from fanfold.wire.inner import GROUP_ADDRESS, address_of
 from fanfold.wire.kinds import Kind
 from fanfold.wire.packet import build
 
+NEAR_WINDOW = 64
+"""Where a whole fabric is on one machine: what is under way stays in the processors' caches."""
 BLOCK_BYTES = 8192
 """Words in a packet at most; fewer where the MTU is smaller."""
 WIDE_BYTES = 4 * BLOCK_BYTES
@@ -84,6 +87,12 @@ def build_rank(
         tally=np.zeros(0, np.int64),
         counts=np.zeros(st.N_RANK_COUNTERS, np.int64),
     )
+
+
+def window_on(fabric: Fabric, window: int, may_be_late: bool) -> int:
+    """Blocks under way at most, the same on all ranks; who may be late needs old results."""
+    is_here = all(is_near(node.address) for node in fabric.nodes)
+    return min(window, NEAR_WINDOW) if is_here and not may_be_late else window
 
 
 def head_of(bift_id: int, me: Node, own: int, group: int, port: int) -> bytes:

@@ -18,12 +18,23 @@ NO_MEMBER = 2
 """The group went on without this rank."""
 LEFT_OUT = 3
 """A result is without this rank, and the group leaves out who is late."""
+UNLIKE = 4
+"""Ranks were asked for different things: there will be no more results."""
 
 HAVE_LATE = 4
 """Bit of ``have``: the result is without this rank's array."""
 ANY = 0
 ALL = 1
 """Rows of ``lacking``: ranks that some result lacks, and that each one lacks."""
+
+
+@kernel
+def note_unlike(rank: RankState) -> None:
+    """End an agreement of which the first block is here, where not all were asked alike."""
+    n = rank.job[0]["asked"]
+    for j in range(n):
+        if rank.dst[j] != rank.dst[n + j] ^ 0xFF:
+            rank.job[0]["gone"] = UNLIKE
 
 
 @kernel

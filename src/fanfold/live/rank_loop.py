@@ -38,7 +38,7 @@ from fanfold.kernels.state import I64, U8
 from fanfold.kernels.vat import BLOCK_MASK, copy_words
 from fanfold.kernels.words import unpack_block, unpack_values
 from fanfold.live.exits import drain
-from fanfold.live.rank_late import bits_bytes, note_inside, share_of, take_out
+from fanfold.live.rank_late import bits_bytes, note_inside, note_unlike, share_of, take_out
 from fanfold.live.rank_state import (
     B_BYTES,
     B_DST,
@@ -201,6 +201,8 @@ def place_result(rank: RankState, buf: U8, at: int, size: int, when: int) -> Non
     job["flags"] |= flags & (FLAG_OVERFLOW | FLAG_NOT_FINITE)
     if flags & FLAG_NOT_FINITE:
         rank.have[i] = 3
+    if i == 0:
+        note_unlike(rank)
     note_inside(rank, i, buf, fan, at + size, flags)
     ahead = i + row["window"]
     if has_codes(rank):
@@ -348,8 +350,11 @@ def take_armed(sock: Sock, rank: RankState, buf: U8, fan: int, hops: int) -> Non
         if is_last and row["armed"] == 0 and (row["n_asked"] == 0 or row["n_asked"] == asked):
             row["armed"] = -1
         return
-    is_new = row["armed"] != 1 and (row["n_asked"] == 0 or row["n_asked"] == asked)
-    if is_new and n_slots <= 2 * rank.ring.shape[1]:
+    if n_slots > 2 * rank.ring.shape[1]:
+        return
+    if row["armed"] == 1 and asked > row["n_asked"]:
+        row["told_asked"], row["told_slots"] = asked, n_slots  # others are further on already
+    elif row["armed"] != 1 and (row["n_asked"] == 0 or row["n_asked"] == asked):
         row["window"], row["n_slots"] = n_slots // 2, n_slots
         row["n_least"], row["n_asked"] = 0, asked
         row["cwnd"] = min(row["cwnd"], row["window"])

@@ -38,6 +38,8 @@ RANK_ROW = np.dtype(
         ("n_slots", np.int64),  # that are asked for, or are there
         ("n_least", np.int64),  # so many will do, 0: as many or none
         ("n_asked", np.int64),  # asked for first, which ARM repeats; 0: not known yet
+        ("told_asked", np.int64),  # what an ARM says that came before this rank waits for it,
+        ("told_slots", np.int64),  # and the slots that there are then
         ("up_addr", np.int64),
         ("armed", np.int64),  # 1: ARM came; -1: the root has no room
         ("root_id", np.int64),  # BFR-id of the host whose node is the root, 0: a BFR is
@@ -80,6 +82,7 @@ JOB_ROW = np.dtype(
         ("n_partial", np.int64),  # results without somebody
         ("n_flushed", np.int64),  # values that are not 0 and went as 0
         ("gone", np.int64),  # why this rank cannot go on, 0: it can
+        ("asked", np.int64),  # first bytes of an agreement, and as many inverted, or 0
     ]
 )
 

@@ -47,6 +47,17 @@ def draw(n: int) -> list[np.ndarray]:
     return [np.random.default_rng(r).integers(0, 256, n).astype(np.uint8) for r in range(N)]
 
 
+@pytest.mark.parametrize("n", [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK + 5])
+@pytest.mark.parametrize("ends", [(0, 0), (NOTHING, 7), (9, NOTHING), (64, 128)])
+def test_one_segment_is_cut_as_it_is_among_others(n: int, ends: tuple[int, int]) -> None:
+    one = layout.Segment(*ends, n, FoldScope.ONLY, 3)
+    other = layout.Segment(5, 6, 2 * BLOCK)
+    alone = layout.build_blocks([one], BLOCK)
+    assert np.array_equal(alone, layout.build_blocks([other, one], BLOCK)[2:])
+    assert alone.shape[1] == layout.build_blocks([other], BLOCK).shape[1]
+    assert alone[:, B_BYTES].sum() == n
+
+
 @pytest.mark.parametrize("n", [0, 1, BLOCK, 3 * BLOCK + 5])
 def test_collectives_move_what_they_say(n: int) -> None:
     data, many = draw(n), draw(n * N)
