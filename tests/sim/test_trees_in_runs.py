@@ -25,7 +25,7 @@ from fanfold.results.outcome import DATA, FEEDBACK, REPAIR
 from fanfold.scenario.settings import Failure, Settings
 from fanfold.schemes.catalog import CATALOG, scheme_of
 from fanfold.schemes.tree_fans import Site
-from fanfold.trees.happenings import Happening
+from fanfold.trees.group_events import GroupEvent
 from fanfold.trees.settings import TreeSettings
 from fanfold.trees.tree_run import build_tree
 from fanfold.work.collective import Collective
@@ -67,12 +67,12 @@ def test_a_segment_passes_routers_without_state():
 def test_set_up_is_what_the_protocol_takes(name):
     net, _ = fabric()
     setup = program_of(name).setup
-    joins = [Happening(0, "join", host) for host in range(1, 16)]
+    joins = [GroupEvent(0, "join", host) for host in range(1, 16)]
     bare = build_tree(PROTOCOL[name], net, 0, joins)
-    took_ps = max(h.took_ps for h in bare.happenings)
+    took_ps = max(h.took_ps for h in bare.events)
     if name in ("pim-sm", "pim-dm"):  # the source's first packets make state
         assert setup.ps > took_ps
-        packets = [Happening(took_ps, "send", n=8, gap_ps=2_200_000_000)]
+        packets = [GroupEvent(took_ps, "send", n=8, gap_ps=2_200_000_000)]
         full = build_tree(PROTOCOL[name], net, 0, [*joins, *packets], looks=[setup.ps - 1])
         assert full.trees[0].links != full.trees[1].links
     else:

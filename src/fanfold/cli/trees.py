@@ -15,7 +15,7 @@ from fanfold.errors import ConfigError
 from fanfold.ids import expand_nodes
 from fanfold.topo.net import Net
 from fanfold.trees.catalog import CATALOG, protocol_of
-from fanfold.trees.happenings import Happening
+from fanfold.trees.group_events import GroupEvent
 from fanfold.trees.settings import TreeSettings
 from fanfold.trees.tree_run import TreeRun, build_tree
 from fanfold.trees.tree_summary import Latency, TreeSummary, build_summary
@@ -63,18 +63,18 @@ def trees(
     net = told_net(topology, seed)
     names = {net.node_name(node): node for node in range(net.n_nodes)}
     start = _node(names, source, "--source", net.n_hosts) if source else 0
-    happenings = [Happening(0, "join", host) for host in _members(net, names, members, start)]
+    events = [GroupEvent(0, "join", host) for host in _members(net, names, members, start)]
     if packets == 0:
         refuse(ctx, ("gap",), "none beside --packets 0")
     else:
         gap_ps = parse_duration(gap, "--gap")
-        happenings.append(Happening(0, "send", n=packets, gap_ps=gap_ps))
+        events.append(GroupEvent(0, "send", n=packets, gap_ps=gap_ps))
     for text in join or ():
-        happenings.append(_member(names, text, "--join", net.n_hosts))
+        events.append(_member(names, text, "--join", net.n_hosts))
     for text in leave or ():
-        happenings.append(_member(names, text, "--leave", net.n_hosts))
-    happenings += [_failure(names, text) for text in fail or ()]
-    run = build_tree(protocol, net, start, happenings, _settings(setting or []))
+        events.append(_member(names, text, "--leave", net.n_hosts))
+    events += [_failure(names, text) for text in fail or ()]
+    run = build_tree(protocol, net, start, events, _settings(setting or []))
     summary = build_summary(net, run)
     if as_json:
         print_json(summary)
@@ -120,19 +120,19 @@ def _timed(text: str, field: str, allowed: str) -> tuple[str, int]:
     return what, parse_duration(at, field)
 
 
-def _member(names: dict[str, int], text: str, field: str, n_hosts: int) -> Happening:
+def _member(names: dict[str, int], text: str, field: str, n_hosts: int) -> GroupEvent:
     name, at_ps = _timed(text, field, AT)
     host = _node(names, name, field, n_hosts)
-    return Happening(at_ps, "join" if field == "--join" else "leave", host)
+    return GroupEvent(at_ps, "join" if field == "--join" else "leave", host)
 
 
-def _failure(names: dict[str, int], text: str) -> Happening:
+def _failure(names: dict[str, int], text: str) -> GroupEvent:
     what, at_ps = _timed(text, "--fail", CUT)
     parts = what.split("-")
     for i in range(1, len(parts)):
         a, b = "-".join(parts[:i]), "-".join(parts[i:])
         if a in names and b in names:
-            return Happening(at_ps, "fail", nodes=(names[a], names[b]))
+            return GroupEvent(at_ps, "fail", nodes=(names[a], names[b]))
     raise ConfigError("--fail", text, CUT)
 
 
@@ -200,10 +200,10 @@ def _messages(run: TreeRun) -> Table:
 
 def _happenings(net: Net, run: TreeRun) -> Table:
     """Rows of what did not happen at 0, at most a screen of them."""
-    table = Table("happening", box=SIMPLE)
+    table = Table("event", box=SIMPLE)
     for column in ("at", "took", "messages", "bytes", "table changes", "cut off"):
         table.add_column(column, justify="right")
-    for row in [row for row in run.happenings if row.at_ps > 0][:20]:
+    for row in [row for row in run.events if row.at_ps > 0][:20]:
         host = f" {net.node_name(row.host)}" if row.host >= 0 else ""
         table.add_row(
             f"{row.what}{host}",

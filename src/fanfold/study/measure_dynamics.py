@@ -26,7 +26,7 @@ from fanfold.study.gap_sim import (
     tell_program,
 )
 from fanfold.study.gap_table import NEVER_HERE
-from fanfold.trees.happenings import Happening, HappeningRow
+from fanfold.trees.group_events import GroupEvent, GroupEventRow
 from fanfold.trees.tree_run import TreeRun, build_tree
 from fanfold.units import PS_PER_SECOND
 
@@ -34,7 +34,7 @@ N_CHANGES = 8
 N_GROUPS = 64
 """Tokens, each to a group of its own, that a source sends one after the other."""
 CHANGE_GAP_PS = 10 * PS_PER_SECOND
-STEADY = Happening(0, "send", n=20, gap_ps=10**9)
+STEADY = GroupEvent(0, "send", n=20, gap_ps=10**9)
 """Packets from the start on: PIM's routers change to the source's tree by the first ones."""
 SETTINGS = Settings()
 
@@ -58,24 +58,24 @@ def measure_dynamics(ground: Ground, row: SchemeRow) -> Numbers:
 def sparse_run(ground: Ground, row: SchemeRow, group: int = 0) -> TreeRun:
     """The sparse group joins; then hosts join and leave one by one, then many join at once."""
     joiners = ground.others[:N_CHANGES]
-    happenings = [Happening(0, "join", host) for host in ground.members]
-    happenings.append(STEADY)
+    events = [GroupEvent(0, "join", host) for host in ground.members]
+    events.append(STEADY)
     at_ps = CHANGE_GAP_PS
     for host in joiners:
-        happenings.append(Happening(at_ps, "join", host))
-        happenings.append(Happening(at_ps + CHANGE_GAP_PS, "leave", host))
+        events.append(GroupEvent(at_ps, "join", host))
+        events.append(GroupEvent(at_ps + CHANGE_GAP_PS, "leave", host))
         at_ps += 2 * CHANGE_GAP_PS
-    happenings += [Happening(at_ps, "join", host) for host in ground.others]
+    events += [GroupEvent(at_ps, "join", host) for host in ground.others]
     settings = msgspec.structs.replace(row.tree, group=group)
     looks = (CHANGE_GAP_PS - 1,)
-    return build_tree(row.protocol, ground.net, SOURCE, happenings, settings, looks=looks)
+    return build_tree(row.protocol, ground.net, SOURCE, events, settings, looks=looks)
 
 
 def parts_of(
     ground: Ground, run: TreeRun
-) -> tuple[list[HappeningRow], list[HappeningRow], list[HappeningRow]]:
+) -> tuple[list[GroupEventRow], list[GroupEventRow], list[GroupEventRow]]:
     """Rows of the first joins, of single changes, of those at once."""
-    rows = [row for row in run.happenings if row.what != "send"]
+    rows = [row for row in run.events if row.what != "send"]
     n, n_changes = len(ground.members), 2 * min(N_CHANGES, len(ground.others))
     return rows[:n], rows[n : n + n_changes], rows[n + n_changes :]
 

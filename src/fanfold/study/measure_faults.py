@@ -29,7 +29,7 @@ from fanfold.study.gap_sim import play, program_of, settings_of
 from fanfold.study.gap_table import NEVER_HERE
 from fanfold.study.measure_dynamics import STEADY
 from fanfold.topo.net import Net
-from fanfold.trees.happenings import Happening
+from fanfold.trees.group_events import GroupEvent
 from fanfold.trees.paths import FAR, Paths
 from fanfold.trees.settings import TreeSettings
 from fanfold.trees.tree import Tree
@@ -140,7 +140,7 @@ def _looks(settings: TreeSettings) -> list[int]:
 def _tree_before(ground: Ground, row: SchemeRow) -> Tree:
     if not row.protocol:
         return domain_of(ground, row.tree).tree()
-    joins = [Happening(0, "join", host) for host in ground.receivers]
+    joins = [GroupEvent(0, "join", host) for host in ground.receivers]
     run = build_tree(row.protocol, ground.net, SOURCE, [*joins, STEADY], row.tree)
     return run.trees[-1]
 
@@ -181,9 +181,9 @@ def _fault(ground: Ground, row: SchemeRow, cable: Cable, group: int) -> Fault:
     settings = msgspec.structs.replace(row.tree, group=group)
     times = [FAULT_PS - 1, *(FAULT_PS + look for look in looks)]
     if row.protocol:
-        joins = [Happening(0, "join", host) for host in ground.receivers]
-        happenings = [*joins, STEADY, Happening(FAULT_PS, "fail", nodes=cable)]
-        run = build_tree(row.protocol, ground.net, SOURCE, happenings, settings, looks=times)
+        joins = [GroupEvent(0, "join", host) for host in ground.receivers]
+        events = [*joins, STEADY, GroupEvent(FAULT_PS, "fail", nodes=cable)]
+        run = build_tree(row.protocol, ground.net, SOURCE, events, settings, looks=times)
         before, *after = run.trees[:-1]
     else:
         before, *after = _domain_trees(ground, settings, cable, times)

@@ -27,7 +27,7 @@ from fanfold.study.measure_dynamics import STEADY
 from fanfold.topo.net import Net
 from fanfold.topo.nets import build_named_net
 from fanfold.topo.routes import Routes, build_routes
-from fanfold.trees.happenings import Happening
+from fanfold.trees.group_events import GroupEvent
 from fanfold.trees.tree_run import TreeRun, build_tree
 from fanfold.wire.bitstring import LENGTHS
 
@@ -103,7 +103,7 @@ def best_row(row: SchemeRow, rows: dict[str, EncodingRow]) -> EncodingRow:
 
 def quiet_run(net: Net, row: SchemeRow, members: tuple[int, ...]) -> TreeRun:
     """Members join at once, packets flow, nothing else happens."""
-    joins = [Happening(0, "join", host) for host in members]
+    joins = [GroupEvent(0, "join", host) for host in members]
     return build_tree(row.protocol, net, SOURCE, [*joins, STEADY], row.tree)
 
 

@@ -17,7 +17,7 @@ from fanfold.schemes.catalog import Scheme
 from fanfold.schemes.program import Setup
 from fanfold.study.measure import Moved, move, took_ps
 from fanfold.study.phases import Cast, Phase
-from fanfold.trees.happenings import Happening
+from fanfold.trees.group_events import GroupEvent
 from fanfold.trees.tree_run import build_tree
 from fanfold.units import format_duration
 
@@ -72,9 +72,9 @@ def measure_set_ups(scheme: Scheme, casts: tuple[Cast, ...], stage: Stage) -> Se
     slowest = 0
     trees = stage.site.settings
     for source, receivers in chosen:
-        joins = [Happening(0, "join", host) for host in receivers]
+        joins = [GroupEvent(0, "join", host) for host in receivers]
         run = build_tree(scheme.protocol, stage.net, source, joins, trees)
-        slowest = max(slowest, *(row.took_ps for row in run.happenings))
+        slowest = max(slowest, *(row.took_ps for row in run.events))
         heard.update(row.dst for row in run.sent)
     busiest = max(heard.values(), default=0) * len(sets) // max(len(chosen), 1)
     return SetUps(max(slowest, busiest * trees.process_ps), len(sets), len(chosen))
@@ -91,9 +91,9 @@ def _grafted(
     assert ready is not None
     source = phase.casts[0].source
     hosts = sorted({host for cast in phase.casts for host in cast.receivers})
-    joins = [Happening(int(ready[host]), "join", host) for host in hosts]
+    joins = [GroupEvent(int(ready[host]), "join", host) for host in hosts]
     run = build_tree(scheme.protocol, stage.net, source, joins, stage.site.settings)
-    took = max(row.took_ps for row in run.happenings)
+    took = max(row.took_ps for row in run.events)
     casts = tuple(cast._replace(start_ps=cast.start_ps + took) for cast in phase.casts)
     made = move(
         scheme,

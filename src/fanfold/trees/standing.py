@@ -12,7 +12,7 @@ from fanfold.errors import ConfigError
 from fanfold.topo.net import Net
 from fanfold.trees.at_once import Joined, Probes, can_join_at_once, join_at_once
 from fanfold.trees.catalog import protocol_of
-from fanfold.trees.happenings import NOT_DONE, Happening
+from fanfold.trees.group_events import NOT_DONE, GroupEvent
 from fanfold.trees.loop.rows import UNSEEN
 from fanfold.trees.machine import Machine
 from fanfold.trees.settings import TreeSettings
@@ -80,24 +80,24 @@ def stand(
         stood = stand_at_once(protocol, net, source, others, settings)
         if stood is not None:
             return stood
-    joins = [Happening(0, "join", host) for host in others]
+    joins = [GroupEvent(0, "join", host) for host in others]
     run = build_tree(protocol, net, source, joins, settings, keeps_changes=True)
-    probes: list[Happening] = []
+    probes: list[GroupEvent] = []
     machine = protocol_of(protocol).machine
     if machine.on_data is not Machine.on_data:
-        reached_ps = max(h.took_ps for h in run.happenings)
+        reached_ps = max(h.took_ps for h in run.events)
         run, probes = _probed(protocol, net, source, joins, settings, max(reached_ps, 0))
     up_ps = max(0, run.changes[-1][0]) if run.changes else 0
-    if any(h.took_ps == NOT_DONE for h in run.happenings if h.what == "join"):
+    if any(h.took_ps == NOT_DONE for h in run.events if h.what == "join"):
         raise ConfigError("trees", f"{protocol} does not reach every member", "a path to each")
     phases = [(up_ps, run.trees[-1])]
     if fails or is_early:
         shift_ps = up_ps if after_up else 0
-        late = [Happening(at + shift_ps, "fail", nodes=nodes) for at, nodes in fails]
+        late = [GroupEvent(at + shift_ps, "fail", nodes=nodes) for at, nodes in fails]
         early = [_packets(0, settings, probes)] if is_early and probes else []
         again = [_packets(h.at_ps + _mending_ps(settings), settings, probes) for h in late]
-        happenings = [*joins, *early, *probes, *late, *(again if probes else [])]
-        told = build_tree(protocol, net, source, happenings, settings, keeps_changes=True)
+        events = [*joins, *early, *probes, *late, *(again if probes else [])]
+        told = build_tree(protocol, net, source, events, settings, keeps_changes=True)
         is_first = is_early or any(h.at_ps <= up_ps for h in late)
         kept = [(max(at, 0), tree) for at, tree in told.changes if is_first or at > up_ps]
         phases = kept if is_first else [*phases, *kept]
@@ -118,7 +118,7 @@ def stand_at_once(
     row = protocol_of(protocol)
     if not can_join_at_once(protocol, net, settings):
         return None
-    check(net, source, [Happening(0, "join", host) for host in others])
+    check(net, source, [GroupEvent(0, "join", host) for host in others])
     world = World(net, settings)
     world.machine = row.machine(world, source, centre_of(net, row, settings))
     told = join_at_once(protocol, net, world.machine, others)
@@ -160,24 +160,24 @@ def _probed(
     protocol: str,
     net: Net,
     source: int,
-    joins: list[Happening],
+    joins: list[GroupEvent],
     settings: TreeSettings,
     at_ps: int,
-) -> tuple[TreeRun, list[Happening]]:
+) -> tuple[TreeRun, list[GroupEvent]]:
     """The run with so many packets ahead that the last one goes by a tree that stays."""
     for n in PROBES:
         gap_ps = 2 * (settings.install_ps + settings.process_ps)
-        probes = [Happening(at_ps, "send", n=n, gap_ps=gap_ps)]
+        probes = [GroupEvent(at_ps, "send", n=n, gap_ps=gap_ps)]
         run = build_tree(protocol, net, source, [*joins, *probes], settings, keeps_changes=True)
         if run.changes[-1][0] < at_ps + (n - 1) * gap_ps:
             return run, probes
     raise ConfigError("trees", f"{protocol} changes on and on", "delays that let it settle")
 
 
-def _packets(at_ps: int, settings: TreeSettings, probes: list[Happening]) -> Happening:
+def _packets(at_ps: int, settings: TreeSettings, probes: list[GroupEvent]) -> GroupEvent:
     n = probes[0].n if probes else 1
     gap_ps = 2 * (settings.install_ps + settings.process_ps)
-    return Happening(at_ps, "send", n=n, gap_ps=gap_ps)
+    return GroupEvent(at_ps, "send", n=n, gap_ps=gap_ps)
 
 
 def _mending_ps(settings: TreeSettings) -> int:

@@ -1,6 +1,6 @@
 """Run one protocol through what happens to a group, and say what it cost.
 
-    run = build_tree("pim-sm", net, 0, [Happening(0, "join", 3), ...], looks=[10**12])
+    run = build_tree("pim-sm", net, 0, [GroupEvent(0, "join", 3), ...], looks=[10**12])
     run.trees[0].links
 
 Latency is that of the tree: from the moment a host asks until a packet of the source would
@@ -15,12 +15,12 @@ import numpy as np
 from fanfold.errors import ConfigError
 from fanfold.topo.net import Net
 from fanfold.trees.catalog import TreeRow, protocol_of
-from fanfold.trees.happenings import (
+from fanfold.trees.group_events import (
     MAX_PACKETS,
     NOT_DONE,
     SETUP,
-    Happening,
-    HappeningRow,
+    GroupEvent,
+    GroupEventRow,
     MessageRow,
     PacketRow,
     SentRow,
@@ -42,7 +42,7 @@ SHARED = frozenset({"*,G"})
 class TreeRun(NamedTuple):
     """One run.
 
-    happenings: in the order given. setup: messages, link crossings and bytes before any of
+    events: in the order given. setup: messages, link crossings and bytes before any of
     them. messages: by kind, all causes. states: routers with state at the end.
     peak_entries: of all routers together. refresh_ppb: messages a second, in billionths, that
     keep the final state. n_no_state: copies dropped for want of state, or that came over a
@@ -51,7 +51,7 @@ class TreeRun(NamedTuple):
     """
 
     protocol: str
-    happenings: tuple[HappeningRow, ...]
+    events: tuple[GroupEventRow, ...]
     setup: MessageRow
     messages: tuple[MessageRow, ...]
     states: tuple[StateRow, ...]
@@ -69,7 +69,7 @@ def build_tree(
     protocol: str,
     net: Net,
     source: int,
-    happenings: Sequence[Happening],
+    events: Sequence[GroupEvent],
     settings: TreeSettings = DEFAULTS,
     *,
     looks: Sequence[int] = (),
@@ -86,12 +86,12 @@ def build_tree(
             that joins twice or leaves without having joined; no path.
     """
     row = protocol_of(protocol)
-    check(net, source, happenings)
+    check(net, source, events)
     world = World(net, settings)
     world.machine = row.machine(world, source, centre_of(net, row, settings))
-    group = _Group(world, happenings, keeps_changes=keeps_changes)
+    group = _Group(world, events, keeps_changes=keeps_changes)
     world.machine.on_start()
-    for number in sorted(range(len(happenings)), key=lambda i: happenings[i].at_ps):
+    for number in sorted(range(len(events)), key=lambda i: events[i].at_ps):
         group.schedule(number)
     trees: list[Tree] = []
     for time_ps in sorted(looks):
@@ -114,16 +114,16 @@ def centre_of(net: Net, row: TreeRow, settings: TreeSettings) -> int:
     raise ConfigError(f"settings.{row.centre}", name, "the name of a router")
 
 
-def check(net: Net, source: int, happenings: Sequence[Happening]) -> None:
+def check(net: Net, source: int, events: Sequence[GroupEvent]) -> None:
     """Raise ConfigError for what cannot happen."""
     if not 0 <= source < net.n_hosts:
         raise ConfigError("source", source, f"hosts 0..{net.n_hosts - 1}")
-    n_packets = sum(h.n for h in happenings if h.what == "send")
+    n_packets = sum(h.n for h in events if h.what == "send")
     if n_packets > MAX_PACKETS:
         raise ConfigError("packets", n_packets, f"at most {MAX_PACKETS}")
     joined: set[int] = set()
-    for number in sorted(range(len(happenings)), key=lambda i: happenings[i].at_ps):
-        h, field = happenings[number], f"happenings[{number}]"
+    for number in sorted(range(len(events)), key=lambda i: events[i].at_ps):
+        h, field = events[number], f"events[{number}]"
         if not LEAST_PS <= h.at_ps <= MOST_PS:
             raise ConfigError(f"{field}.at_ps", h.at_ps, f"{LEAST_PS}..{MOST_PS}")
         if h.what == "send":
@@ -135,7 +135,7 @@ def check(net: Net, source: int, happenings: Sequence[Happening]) -> None:
             _check_member(net, source, h, field, joined)
 
 
-def _check_member(net: Net, source: int, h: Happening, field: str, joined: set[int]) -> None:
+def _check_member(net: Net, source: int, h: GroupEvent, field: str, joined: set[int]) -> None:
     if not 0 <= h.host < net.n_hosts or h.host == source:
         allowed = f"hosts 0..{net.n_hosts - 1}, not the source"
         raise ConfigError(f"{field}.host", h.host, allowed)
@@ -145,7 +145,7 @@ def _check_member(net: Net, source: int, h: Happening, field: str, joined: set[i
     joined ^= {h.host}
 
 
-def _check_cable(net: Net, h: Happening, field: str) -> None:
+def _check_cable(net: Net, h: GroupEvent, field: str) -> None:
     if not cables_between(net, h.nodes):
         names = [net.node_name(n) if 0 <= n < net.n_nodes else str(n) for n in h.nodes]
         raise ConfigError(f"{field}.nodes", " and ".join(names), "two nodes with a cable")
@@ -162,24 +162,24 @@ class _Group:
     """Members, packets, and who is being waited for."""
 
     def __init__(
-        self, world: World, happenings: Sequence[Happening], *, keeps_changes: bool
+        self, world: World, events: Sequence[GroupEvent], *, keeps_changes: bool
     ) -> None:
-        self.world, self.happenings, self.keeps = world, happenings, keeps_changes
+        self.world, self.events, self.keeps = world, events, keeps_changes
         self.changes: list[tuple[int, Tree]] = []
         self.machine: Machine = world.machine
         self.members: set[int] = set()
         self.links: dict[int, int] = {}
         self.packets: list[Packet] = []
-        self.took = [NOT_DONE] * len(happenings)
+        self.took = [NOT_DONE] * len(events)
         self.lost: dict[int, frozenset[int]] = {}
-        self.n_affected = [0] * len(happenings)
+        self.n_affected = [0] * len(events)
         self.waiting: set[int] = set()
         self.is_asked = False
         world.on_change = self._look_soon
 
     def schedule(self, number: int) -> None:
-        """Let one of the happenings happen at its time."""
-        h, world = self.happenings[number], self.world
+        """Let one of the events happen at its time."""
+        h, world = self.events[number], self.world
         world.cause = number
         calls = {"join": self._join, "leave": self._leave, "send": self._send}
         call = calls.get(h.what, self._fail)
@@ -187,7 +187,7 @@ class _Group:
         world.cause = SETUP
 
     def _join(self, number: int) -> None:
-        host = self.happenings[number].host
+        host = self.events[number].host
         if host not in self.links:
             self.links[host] = self.world.paths.attach(host, self.machine.member_target())
         self.members.add(host)
@@ -195,7 +195,7 @@ class _Group:
         self._report(host, is_joined=True)
 
     def _leave(self, number: int) -> None:
-        host = self.happenings[number].host
+        host = self.events[number].host
         self.members.discard(host)
         self._wait(number)
         self._report(host, is_joined=False)
@@ -228,7 +228,7 @@ class _Group:
             world.after(world.crossing_ps(link, IGMP_BYTES), arrive)
 
     def _send(self, number: int) -> None:
-        h = self.happenings[number]
+        h = self.events[number]
         for i in range(h.n):
             self.world.after(i * h.gap_ps, self._emit)
 
@@ -239,7 +239,7 @@ class _Group:
 
     def _fail(self, number: int) -> None:
         before = self.world.tree().hosts
-        self.world.lose(cables_between(self.world.net, self.happenings[number].nodes))
+        self.world.lose(cables_between(self.world.net, self.events[number].nodes))
         after = self.world.tree().hosts
         lost = frozenset(self.members & before.keys() - after.keys())
         self.lost[number], self.n_affected[number] = lost, len(lost)
@@ -262,7 +262,7 @@ class _Group:
         if self.keeps and (not self.changes or self.changes[-1][1] != tree):
             self.changes.append((self.world.now_ps, tree))
         for number in sorted(self.waiting):
-            h = self.happenings[number]
+            h = self.events[number]
             match h.what:
                 case "join":
                     is_done = h.host in reached
@@ -280,11 +280,11 @@ def _told(row: TreeRow, world: World, group: _Group) -> TreeRun:
     for (cause, kind), counts in world.messages.items():
         by_cause.setdefault(cause, []).append((kind, counts))
     rows = []
-    for number, h in enumerate(group.happenings):
+    for number, h in enumerate(group.events):
         n, _, n_bytes = _sums(by_cause.get(number, []))
         took, n_writes = group.took[number], world.writes.get(number, 0)
         lost = group.n_affected[number]
-        rows.append(HappeningRow(h.at_ps, h.what, h.host, took, n, n_bytes, n_writes, lost))
+        rows.append(GroupEventRow(h.at_ps, h.what, h.host, took, n, n_bytes, n_writes, lost))
     kinds = sorted({kind for _, kind in world.messages})
     messages = [
         MessageRow(kind, *_sums((k, c) for (_, k), c in world.messages.items() if k == kind))

@@ -3,7 +3,7 @@
 import msgspec
 
 from fanfold.topo.net import Net
-from fanfold.trees.happenings import NOT_DONE, HappeningRow, MessageRow
+from fanfold.trees.group_events import NOT_DONE, GroupEventRow, MessageRow
 from fanfold.trees.tree_run import TreeRun
 
 
@@ -59,7 +59,7 @@ class TreeSummary(msgspec.Struct, frozen=True):
     n_no_state: int
     end_ps: int
     messages: tuple[MessageRow, ...]
-    happenings: tuple[HappeningRow, ...]
+    events: tuple[GroupEventRow, ...]
 
 
 def build_summary(net: Net, run: TreeRun) -> TreeSummary:
@@ -98,12 +98,12 @@ def build_summary(net: Net, run: TreeRun) -> TreeSummary:
         n_no_state=run.n_no_state,
         end_ps=run.end_ps,
         messages=run.messages,
-        happenings=run.happenings,
+        events=run.events,
     )
 
 
 def _of(run: TreeRun, what: str) -> list[int]:
-    return [row.took_ps for row in run.happenings if row.what == what]
+    return [row.took_ps for row in run.events if row.what == what]
 
 
 def _latency(took: list[int]) -> Latency:

@@ -12,7 +12,7 @@ from functools import partial
 
 from fanfold.errors import ConfigError
 from fanfold.topo.net import Net
-from fanfold.trees.happenings import NOT_DONE, SETUP, SentRow
+from fanfold.trees.group_events import NOT_DONE, SETUP, SentRow
 from fanfold.trees.machine import Machine
 from fanfold.trees.paths import Paths
 from fanfold.trees.settings import REGISTER_BYTES, TreeSettings

@@ -10,8 +10,8 @@ FABRIC = ["--topology", "leaf-spine:leaves=4,spines=2,hosts=16"]
 
 @pytest.mark.parametrize("row", CATALOG, ids=lambda row: row.name)
 def test_every_protocol_tells_its_numbers_as_json(row, capsys):
-    happenings = ["--leave", "h5@2s", "--fail", "leaf0-spine0@6s", "--join", "h5@9s"]
-    assert run(["trees", row.name, *FABRIC, "--members", "h1,h3-5", *happenings, "--json"]) == 0
+    events = ["--leave", "h5@2s", "--fail", "leaf0-spine0@6s", "--join", "h5@9s"]
+    assert run(["trees", row.name, *FABRIC, "--members", "h1,h3-5", *events, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert (told["protocol"], told["n_members"]) == (row.name, 4)
     assert told["join"]["n"] == 5
@@ -21,7 +21,7 @@ def test_every_protocol_tells_its_numbers_as_json(row, capsys):
     assert leave["p50_ps"] == leave["max_ps"] > 2 * 10**12
     assert told["n_messages"] == sum(message["n"] for message in told["messages"])
     assert told["state"]["n_entries"] >= told["state"]["most_entries"] > 0
-    assert [h["what"] for h in told["happenings"]][-3:] == ["join", "leave", "fail"]
+    assert [h["what"] for h in told["events"]][-3:] == ["join", "leave", "fail"]
 
 
 @pytest.mark.parametrize("row", CATALOG, ids=lambda row: row.name)
@@ -45,7 +45,7 @@ def test_without_a_name_all_are_listed(capsys):
 def test_a_number_of_members_is_spread_over_all_hosts(capsys):
     assert run(["trees", "pim-sm", *FABRIC, "--members", "3", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert [h["host"] for h in told["happenings"] if h["what"] == "join"] == [1, 6, 11]
+    assert [h["host"] for h in told["events"] if h["what"] == "join"] == [1, 6, 11]
 
 
 def test_settings_are_taken(capsys):

@@ -107,7 +107,7 @@ import numpy as np
 import pytest
 
 from fanfold.topo.net import Cables, Net, Stands, build_net
-from fanfold.trees.happenings import Happening
+from fanfold.trees.group_events import GroupEvent
 from fanfold.trees.settings import TreeSettings
 from fanfold.trees.tree_run import TreeRun, build_tree
 
@@ -118,13 +118,13 @@ SECOND = 10**12
 US = 10**6
 SETTINGS = TreeSettings(rp="R4", controller="R4")
 HAPPENINGS = (
-    Happening(0, "join", H6),
-    Happening(SECOND, "join", H4),
-    Happening(2 * SECOND, "send"),
-    Happening(3 * SECOND, "send"),
-    Happening(4 * SECOND, "leave", H6),
-    Happening(8 * SECOND, "join", H7),
-    Happening(10 * SECOND, "send"),
+    GroupEvent(0, "join", H6),
+    GroupEvent(SECOND, "join", H4),
+    GroupEvent(2 * SECOND, "send"),
+    GroupEvent(3 * SECOND, "send"),
+    GroupEvent(4 * SECOND, "leave", H6),
+    GroupEvent(8 * SECOND, "join", H7),
+    GroupEvent(10 * SECOND, "send"),
 )
 LEFT_NS = 2_001_110_064
 
@@ -261,7 +261,7 @@ def worked_out(protocol: str) -> TreeRun:
 
 @pytest.mark.parametrize("protocol", BY_HAND)
 def test_every_happening_costs_what_was_worked_out(protocol):
-    hand, rows = BY_HAND[protocol], worked_out(protocol).happenings
+    hand, rows = BY_HAND[protocol], worked_out(protocol).events
     wanted = (hand.join_6, hand.join_4, hand.leave, hand.join_7)
     for number, want in zip((0, 1, 4, 5), wanted, strict=True):
         row = rows[number]
@@ -326,9 +326,9 @@ def test_an_election_is_won_by_the_end_that_is_nearer():
 
 def test_who_has_both_trees_over_one_link_prunes_neither():
     """R7's way to R4 is its way to R1 too: it joins both and keeps the shared tree."""
-    packets = Happening(SECOND, "send", n=5, gap_ps=SECOND // 10)
+    packets = GroupEvent(SECOND, "send", n=5, gap_ps=SECOND // 10)
     run = build_tree(
-        "pim-sm", seven_routers(), S, [Happening(0, "join", H7), packets], SETTINGS
+        "pim-sm", seven_routers(), S, [GroupEvent(0, "join", H7), packets], SETTINGS
     )
     assert {m.kind: m.n for m in run.messages} == {
         "membership report": 1,

@@ -13,7 +13,7 @@ NOT_DONE = -1
 MAX_PACKETS = 100_000
 
 
-class Happening(NamedTuple):
+class GroupEvent(NamedTuple):
     """One thing that happens to the group at a time.
 
     join, leave: of ``host``. send: the source sends ``n`` packets, ``gap_ps`` apart. fail: all
@@ -28,7 +28,7 @@ class Happening(NamedTuple):
     nodes: tuple[int, int] = (NOT_DONE, NOT_DONE)
 
 
-class HappeningRow(msgspec.Struct, frozen=True):
+class GroupEventRow(msgspec.Struct, frozen=True):
     """What one of them cost.
 
     took_ps: until data could reach the host (join), no longer could (leave), could again reach
