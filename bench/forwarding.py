@@ -25,6 +25,7 @@ from fanfold.kernels.codes import DROP_SOCKET_FULL
 from fanfold.kernels.layout import BIER_PORT, FANFOLD_PORT, MAX_PSN
 from fanfold.live import pump as p
 from fanfold.live import sock as s
+from fanfold.live.event_loop import TURNS, EventLoop
 from fanfold.live.outbox import PIECE_BYTES
 from fanfold.live.own_status import lost_at
 from fanfold.live.ports import (
@@ -34,7 +35,6 @@ from fanfold.live.ports import (
     enable_offload,
     open_socket,
 )
-from fanfold.live.station import TURNS, Station
 from fanfold.live.syscalls import SOL_UDP, UDP_GRO, UDP_SEGMENT
 from fanfold.live.warm import warm
 from fanfold.topo.fabric import Fabric
@@ -302,19 +302,19 @@ def _serve(
 
 
 def _bfr(fabric: Fabric) -> tuple[socket.socket, Step]:
-    """The real node: its tables, slots and counters, its station's compiled loop."""
+    """The real node: its tables, slots and counters, its event loop's compiled loop."""
     sock = open_socket(fabric.by_name["leaf1"].address, BIER_PORT, "leaf1")
     node = build_node_state(fabric, "leaf1", Limits())
-    station = Station(sock, build_sock(sock, len(node.ports.addr)), node, None)
+    event_loop = EventLoop(sock, build_sock(sock, len(node.ports.addr)), node, None)
     port = fabric.port_to("leaf1", "h0")
 
     def step() -> tuple[int, int]:
-        p.serve(station.io, node, TURNS, 0)  # as the station's step, but it does not wait
+        p.serve(event_loop.io, node, TURNS, 0)  # as the event loop's step, but it does not wait
         n_bad = int(node.counters.drops.sum() - node.counters.drops[DROP_SOCKET_FULL])
-        n_bad += sum(sum(lost_at(station.io, i).values()) for i in range(1, N_OUT + 2))
+        n_bad += sum(sum(lost_at(event_loop.io, i).values()) for i in range(1, N_OUT + 2))
         return int(node.counters.rx[port, :, 0].sum()), n_bad
 
-    assert station.io.ints[s.GSO], "this kernel has no UDP_SEGMENT"
+    assert event_loop.io.ints[s.GSO], "this kernel has no UDP_SEGMENT"
     return sock, step
 
 

@@ -16,7 +16,7 @@ from fanfold.errors import EnvironmentLack
 from fanfold.kernels.layout import BIER_PORT
 from fanfold.live import pump as p
 from fanfold.live.ports import Limits, build_node_state, build_sock, open_socket
-from fanfold.live.station import Station
+from fanfold.live.event_loop import EventLoop
 from fanfold.live.warm import warm
 from fanfold.topo.fabric import Fabric, save_fabric
 from fanfold.topo.lab_fabric import leaf_spine
@@ -114,7 +114,7 @@ def test_ten_thousand_packets_each_to_another_group(fabric: Fabric) -> None:
     warm()
     sock = open_socket(me.address, 0, "h0")
     state = build_node_state(fabric, "h0", Limits())
-    station = Station(sock, build_sock(sock, len(state.ports.addr)), state, None)
+    event_loop = EventLoop(sock, build_sock(sock, len(state.ports.addr)), state, None)
     addr = address_of(me.address)
     try:
         for start in range(0, N_PACKETS, TRAIN):
@@ -124,7 +124,7 @@ def test_ten_thousand_packets_each_to_another_group(fabric: Fabric) -> None:
                 for n in numbers
             ]
             buf = np.frombuffer(b"".join(train), np.uint8).copy()
-            assert p.transmit(station.io, station.node, buf, len(buf), len(train[0])) == TRAIN
+            assert p.transmit(event_loop.io, event_loop.node, buf, len(buf), len(train[0])) == TRAIN
             due = [sum(g >> i & 1 for g in groups[: numbers.stop]) for i in range(N_HOSTS)]
             until = time.monotonic() + WAIT_S
             while [sink.drain() for sink in sinks] != due and time.monotonic() < until:
@@ -132,7 +132,7 @@ def test_ten_thousand_packets_each_to_another_group(fabric: Fabric) -> None:
         for i, sink in enumerate(sinks):
             check_arrivals(i, sink, groups)
     finally:
-        station.close()
+        event_loop.close()
         for sink in sinks:
             sink.sock.close()
 

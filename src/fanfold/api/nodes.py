@@ -7,7 +7,7 @@ from fanfold.api.log import log_line
 from fanfold.live.clock import now_ps
 from fanfold.live.host import Host
 from fanfold.live.ports import Limits
-from fanfold.live.station import Role, Station
+from fanfold.live.event_loop import Role, EventLoop
 from fanfold.live.watch import Watch
 from fanfold.push.geometry import geometry_of
 from fanfold.push.receiver_role import ReceiverRole
@@ -48,16 +48,16 @@ def make_host(
     )
     store = Store(folder, recheck=recheck, fsync=fsync, max_bytes=max_bytes)
 
-    def make_role(fabric: Fabric, name: str, station: Station) -> Role:
-        return ReceiverRole(fabric, name, station, store, tell or (lambda line: None))
+    def make_role(fabric: Fabric, name: str, event_loop: EventLoop) -> Role:
+        return ReceiverRole(fabric, name, event_loop, store, tell or (lambda line: None))
 
     return _watched(Host(fabric, name, limits, make_role, door), fabric, tell)
 
 
 def _watched(host: Host, fabric: Fabric, tell: Tell | None) -> Host:
     if tell is not None:
-        watch = Watch(fabric, host.name, host.station.node.counters, tell)
-        host.station.on_pump.append(lambda: watch.look(now_ps()))
+        watch = Watch(fabric, host.name, host.event_loop.node.counters, tell)
+        host.event_loop.on_pump.append(lambda: watch.look(now_ps()))
         host.on_end.append(lambda: watch.look(NEVER))  # of what came in the last second
     return host
 

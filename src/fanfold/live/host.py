@@ -1,4 +1,4 @@
-"""One node as a process: its station, side doors and captures, until a signal ends it."""
+"""One node as a process: its event_loop, side doors and captures, until a signal ends it."""
 
 import signal
 from collections.abc import Callable
@@ -25,14 +25,14 @@ from fanfold.live.ports import (
     time_arrivals,
 )
 from fanfold.live.ring_door import RingDoor
-from fanfold.live.station import Role, Station
+from fanfold.live.event_loop import Role, EventLoop
 from fanfold.live.swap import Swap
 from fanfold.topo.fabric import Fabric
 from fanfold.wire import bitstring
 
 MOST_CHANNELS = 64
 """Of a BFR; whom it has none for sends to its socket."""
-MakeRole = Callable[[Fabric, str, Station], Role]
+MakeRole = Callable[[Fabric, str, EventLoop], Role]
 
 
 class Host:
@@ -65,11 +65,11 @@ class Host:
         io = build_sock(
             sock, len(state.ports.addr), n_channels=MOST_CHANNELS if has_rings else 0
         )
-        self.station = Station(sock, io, state, None)
+        self.event_loop = EventLoop(sock, io, state, None)
         self.tables = Swap(fabric, name, state.bifts)
         self.rings: RingDoor | None = None
         if make_role is not None:
-            self.station.role = make_role(fabric, name, self.station)
+            self.event_loop.role = make_role(fabric, name, self.event_loop)
         self.capture: Capture | None = None
         self.on_end: list[Callable[[], None]] = []
         self.is_stopped = False
@@ -81,10 +81,10 @@ class Host:
             "vat": self._vat,
             "table": self.tables.take,
         }
-        self.commands = Commands(handlers, self.station.wake)
+        self.commands = Commands(handlers, self.event_loop.wake)
         if has_rings:
-            self.rings = RingDoor(fabric, name, io, self.station.wake, self._is_sound)
-        self.station.on_pump.append(self._after_pump)
+            self.rings = RingDoor(fabric, name, io, self.event_loop.wake, self._is_sound)
+        self.event_loop.on_pump.append(self._after_pump)
         self._close_door = (
             open_local(door, self.commands)
             if door is not None
@@ -98,7 +98,7 @@ class Host:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._stop)
         try:
-            self.station.run(lambda: self.is_stopped)
+            self.event_loop.run(lambda: self.is_stopped)
         finally:
             for last in self.on_end:
                 last()
@@ -110,12 +110,12 @@ class Host:
         self._close_door()
         if self.rings is not None:
             self.rings.close()
-        self.station.close()
+        self.event_loop.close()
 
     def _stop(self, number: int, frame: object) -> None:
         del frame
         self.is_stopped, self.ended_by = True, signal.Signals(number).name
-        self.station.wake()
+        self.event_loop.wake()
 
     def _after_pump(self) -> None:
         self.commands.run_waiting()
@@ -126,11 +126,11 @@ class Host:
 
     def _is_sound(self, port: int) -> bool:
         """No impairment befalls what comes in by a port."""
-        return not self.station.node.mishaps.ports[port]["active"]
+        return not self.event_loop.node.mishaps.ports[port]["active"]
 
     def _status(self, request: dict[str, Any]) -> dict[str, Any]:
         del request
-        told = status_of(self.fabric, self.name, self.station.io, self.station.node)
+        told = status_of(self.fabric, self.name, self.event_loop.io, self.event_loop.node)
         return told | {"table": {"version": self.tables.version}}
 
     def _impair(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -140,11 +140,11 @@ class Host:
         for port, neighbour in enumerate(names[1:], start=1):
             impairment = Impairment(**links.get(neighbour, {}))
             stream = f"link/{neighbour}-{self.name}"
-            apply(self.station.node.mishaps, port, impairment, int(request["seed"]), stream)
+            apply(self.event_loop.node.mishaps, port, impairment, int(request["seed"]), stream)
             if self.rings is not None and not self._is_sound(port):
                 self.rings.leave(port)
             if impairment.needs_times():
-                time_arrivals(self.station.sock)
+                time_arrivals(self.event_loop.sock)
         return {"ok": True}
 
     def _vat(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -155,7 +155,7 @@ class Host:
         forget the group instead. What the group had here before goes first: its next ranks
         count blocks from 0 again.
         """
-        node, up = self.station.node, str(request.get("up", ""))
+        node, up = self.event_loop.node, str(request.get("up", ""))
         n_closed = close_group(node.vats, int(request["group"]))
         if request.get("is_over"):
             return {"ok": n_closed > 0}
@@ -189,9 +189,9 @@ class Host:
         lost = self._end_capture()
         if request.get("path"):
             names = [n.name for n in self.fabric.port_nodes(self.name)]
-            self.station.io = self.station.io._replace(tap=build_tap())
+            self.event_loop.io = self.event_loop.io._replace(tap=build_tap())
             snaplen = min(max(int(request.get("snaplen", WHOLE)), 1), WHOLE)
-            path, io = Path(request["path"]), self.station.io
+            path, io = Path(request["path"]), self.event_loop.io
             self.capture = Capture(path, self.fabric, names, io, snaplen)
         return {"ok": True, "lost": lost}
 

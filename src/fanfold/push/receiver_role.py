@@ -9,7 +9,7 @@ from fanfold.kernels.layout import UNDERLAY_BYTES
 from fanfold.kernels.spread import is_ours
 from fanfold.kernels.state import U8
 from fanfold.live import sock as s
-from fanfold.live.station import Station
+from fanfold.live.event_loop import EventLoop
 from fanfold.live.turns import TurnWorker
 from fanfold.push.receiving import PushReceiver
 from fanfold.push.session import Outside, Session
@@ -37,20 +37,20 @@ class _To(NamedTuple):
 
 
 class ReceiverRole:
-    """Glue between a station and ``PushReceiver``: arrays in, packets out."""
+    """Glue between an event loop and ``PushReceiver``: arrays in, packets out."""
 
     def __init__(
         self,
         fabric: Fabric,
         name: str,
-        station: Station,
+        event_loop: EventLoop,
         store: Store,
         tell: Callable[[str], None] = lambda line: None,
     ) -> None:
         node = fabric.by_name[name]
-        self.fabric, self.station = fabric, station
+        self.fabric, self.event_loop = fabric, event_loop
         self.bsl = bitstring.bsl_of_bits(fabric.bitstring_bits)
-        state = station.node
+        state = event_loop.node
         self.addr = address_of(node.address)
         self.machine = PushReceiver(
             node.bfr_id,
@@ -61,7 +61,7 @@ class ReceiverRole:
             fabric.bitstring_bits // 64,
             store,
             Outside(
-                TurnWorker(station.wake),
+                TurnWorker(event_loop.wake),
                 self._name_of,
                 tell,
                 WaysBack(fabric, name).entropy,
@@ -99,12 +99,12 @@ class ReceiverRole:
         return self.machine.deadline_ps(now)
 
     def _follow_unknown(self, now: int) -> None:
-        io, node = self.station.io, self.station.node
+        io, node = self.event_loop.io, self.event_loop.node
         collect = node.collect
         for kind, at, _ in collect.events[: int(collect.n_events[0])].tolist():
             if kind != EVENT_UNKNOWN:
                 continue
-            packet = self.station.packet_at(at)
+            packet = self.event_loop.packet_at(at)
             port = int(io.ints[s.PORT])
             if packet is not None and self.machine.on_unknown(now, packet, port, self._reply):
                 collect_pass(
@@ -145,11 +145,11 @@ class ReceiverRole:
     def _send(
         self, port: int, bfir_id: int, flow_port: int, packet: bytes | memoryview, kind: int
     ) -> None:
-        node = self.station.node
+        node = self.event_loop.node
         dport = flow_port if node.ports.bfr_id[port] == bfir_id else self.fabric.port
         if not is_ours(dport):
             node.counters.drops[DROP_FOREIGN_PORT] += 1
             return
-        if self.station.send(packet, port, dport):
+        if self.event_loop.send(packet, port, dport):
             node.counters.tx[port, kind, 0] += 1
             node.counters.tx[port, kind, 1] += len(packet) + UNDERLAY_BYTES

@@ -12,7 +12,7 @@ from fanfold.live import pump as p
 from fanfold.live import sock as s
 from fanfold.live.clock import now_ps
 from fanfold.live.outbox import TTL, Outbox, sets_of
-from fanfold.live.station import Station
+from fanfold.live.event_loop import EventLoop
 from fanfold.push.sending import PushEffect, PushSender, SendControl
 from fanfold.wire import bitstring
 from fanfold.wire.bier import PROTO_IPV4, BierHeader
@@ -26,10 +26,10 @@ ENTROPY_MASK = 0xFFFFF
 
 
 class SenderRole:
-    """Glue between a station, its outbox and ``PushSender``."""
+    """Glue between a event_loop, its outbox and ``PushSender``."""
 
-    def __init__(self, station: Station, outbox: Outbox, machine: PushSender) -> None:
-        self.station, self.outbox, self.machine = station, outbox, machine
+    def __init__(self, event_loop: EventLoop, outbox: Outbox, machine: PushSender) -> None:
+        self.event_loop, self.outbox, self.machine = event_loop, outbox, machine
         self.n_feedback = 0
         self.n_merged = 0
         self.n_control = 0
@@ -48,18 +48,18 @@ class SenderRole:
                     self.n_merged += packet.message.n_merged
                 self.machine.on_feedback(now, self._widen(packet.message), out)
             case Report() if packet.message.bfr_id != packet.header.bfir_id:
-                self.station.node.counters.drops[DROP_WRONG_PORT] += 1
+                self.event_loop.node.counters.drops[DROP_WRONG_PORT] += 1
                 return
             case Report():
                 if not self.machine.on_report(now, packet.message, out):
-                    self.station.node.counters.drops[DROP_NOT_BELIEVED] += 1
+                    self.event_loop.node.counters.drops[DROP_NOT_BELIEVED] += 1
             case _:
                 return
         self._perform(out)
 
     def on_events(self, now: int) -> None:
         """A sender follows no flow."""
-        self.station.node.collect.n_events[0] = 0
+        self.event_loop.node.collect.n_events[0] = 0
 
     def on_timer(self, now: int) -> None:
         """Timers, new blocks, pieces whose time has come."""
@@ -80,7 +80,7 @@ class SenderRole:
 
     def _listen(self, now: int) -> None:
         """Tell the machine what this node could have heard until now."""
-        self.machine.ear.listen(now, self._due_ps, int(self.station.io.ints[s.EMPTY_PS]))
+        self.machine.ear.listen(now, self._due_ps, int(self.event_loop.io.ints[s.EMPTY_PS]))
 
     def send_control(self, effect: SendControl) -> None:
         """Send an ASK or CLOSE to its receivers, one packet for each SI."""
@@ -140,7 +140,7 @@ class SenderRole:
 
 def drive(role: SenderRole, is_over: Callable[[], bool], tick: Callable[[int], None]) -> None:
     """Run a push until the machine is done or ``is_over``; ``tick`` sees progress."""
-    station = role.station
+    event_loop = role.event_loop
     while not role.machine.is_done() and not is_over():
-        station.step()
+        event_loop.step()
         tick(now_ps())

@@ -21,7 +21,7 @@ from fanfold.live.ports import (
     open_flow_socket,
     time_arrivals,
 )
-from fanfold.live.station import Station
+from fanfold.live.event_loop import EventLoop
 from fanfold.live.warm import warm
 from fanfold.push import manifest as manifests
 from fanfold.push.counted import AskNodes, Counted
@@ -153,7 +153,7 @@ class Push:
         self.sock = open_flow_socket(me.address, source)
         state = build_node_state(fabric, source, Limits())
         io = build_sock(self.sock, len(state.ports.addr))
-        self.station = Station(self.sock, io, state, None)
+        self.event_loop = EventLoop(self.sock, io, state, None)
         self.cap_bps = cap_bps
         self.patience_ps: int = PATIENCE_PS
         """How long those who are silent are waited for when all others have ended."""
@@ -170,7 +170,7 @@ class Push:
             for port, name in enumerate(names[1:], start=1):
                 if link.hits(self.source, name):
                     stream = f"link/{name}-{self.source}"
-                    apply(self.station.node.mishaps, port, link.impairment, seed, stream)
+                    apply(self.event_loop.node.mishaps, port, link.impairment, seed, stream)
                     if link.impairment.needs_times():
                         time_arrivals(self.sock)
 
@@ -203,18 +203,18 @@ class Push:
     def stop(self) -> None:
         """End early: what is verified stays at the receivers."""
         self.is_stopped = True
-        self.station.wake()
+        self.event_loop.wake()
 
     def close(self) -> None:
         """Give files and the socket back."""
         self.reader.close()
-        self.station.close()
+        self.event_loop.close()
 
     def _build_role(self) -> SenderRole:
         me = self.fabric.by_name[self.source]
         outbox = Outbox(
-            self.station.io,
-            self.station.node,
+            self.event_loop.io,
+            self.event_loop.node,
             bsl=bsl_of_bits(self.fabric.bitstring_bits),
             sub_domain=self.fabric.sub_domain,
             bfr_id=me.bfr_id,
@@ -234,8 +234,8 @@ class Push:
         machine = PushSender(
             now_ps(), self.flow, first, second, ids, self.cap_bps, proof, self.patience_ps
         )
-        role = SenderRole(self.station, outbox, machine)
-        self.station.role = role
+        role = SenderRole(self.event_loop, outbox, machine)
+        self.event_loop.role = role
         return role
 
     def entropy(self) -> int:
@@ -276,7 +276,7 @@ class Push:
 
     def _counted(self) -> Counted:
         after = self.ask(self.nodes)()
-        own = status_of(self.fabric, self.source, self.station.io, self.station.node)
+        own = status_of(self.fabric, self.source, self.event_loop.io, self.event_loop.node)
         return Counted(self.fabric, self.source, self.nodes, self._before(), after, own)
 
     def _result(

@@ -8,7 +8,7 @@ import pytest
 from fanfold.core.effects import DropReason
 from fanfold.errors import ConfigError, MisuseError
 from fanfold.kernels.codes import DROP_FAULT, N_DROPS
-from fanfold.live import station as st
+from fanfold.live import event_loop as st
 from fanfold.live.faults import MAX_TOLD, Faults
 
 
@@ -69,10 +69,10 @@ class Failing:
         self.n_turns += 1
 
 
-def station_of(role: Failing, monkeypatch: pytest.MonkeyPatch) -> st.Station:
-    """A station that nothing comes to."""
+def loop_of(role: Failing, monkeypatch: pytest.MonkeyPatch) -> st.EventLoop:
+    """An event loop that nothing comes to."""
     monkeypatch.setattr(st.p, "serve", lambda *_: -1)
-    made = st.Station.__new__(st.Station)
+    made = st.EventLoop.__new__(st.EventLoop)
     made.role, made.on_pump, made._n_failed = role, [lambda: role._fail("hook")], 0  # type: ignore[assignment]
     made.io = SimpleNamespace()  # type: ignore[assignment]
     made.node = SimpleNamespace(collect=SimpleNamespace(n_events=[0]))  # type: ignore[assignment]
@@ -85,24 +85,24 @@ def test_a_turn_that_fails_is_counted_and_the_node_goes_on_unless_it_always_fail
     where: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     role = Failing(where, st.MAX_IN_A_ROW - 1, ZeroDivisionError("odd"))
-    station = station_of(role, monkeypatch)
+    event_loop = loop_of(role, monkeypatch)
     for _ in range(2 * st.MAX_IN_A_ROW):
-        station.step()
+        event_loop.step()
     assert role.n_turns > st.MAX_IN_A_ROW
-    assert station.faults.drops[DROP_FAULT] == st.MAX_IN_A_ROW - 1
+    assert event_loop.faults.drops[DROP_FAULT] == st.MAX_IN_A_ROW - 1
     assert capsys.readouterr().err.count("counted as fault") == 1
     role.times = 1000
     for _ in range(st.MAX_IN_A_ROW - 1):
-        station.step()
+        event_loop.step()
     with pytest.raises(MisuseError, match=r"node h1 ends: .* in a row: ZeroDivisionError: odd"):
-        station.step()
+        event_loop.step()
 
 
 @pytest.mark.parametrize("error", [ConfigError("a", 1, "2"), OSError(5, "gone")])
 def test_what_a_role_says_on_purpose_ends_a_push(
     error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    station = station_of(Failing("on_timer", 1, error), monkeypatch)
+    event_loop = loop_of(Failing("on_timer", 1, error), monkeypatch)
     with pytest.raises(type(error)):
-        station.step()
-    assert station.faults.drops[DROP_FAULT] == 0
+        event_loop.step()
+    assert event_loop.faults.drops[DROP_FAULT] == 0

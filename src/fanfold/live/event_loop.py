@@ -56,7 +56,7 @@ class Role(Protocol):
         """When to be called at the latest."""
 
 
-class Station:
+class EventLoop:
     """Socket, arrays and role of one node, and the loop around them."""
 
     def __init__(
