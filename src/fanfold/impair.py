@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 
 from fanfold.errors import ConfigError
-from fanfold.kernels.mishap import Mishaps
+from fanfold.kernels.impairment import Impairments
 from fanfold.nearest import ASKS, nearest
 from fanfold.streams import stream_key
 from fanfold.units import PPB_ONE, PS_PER_SECOND, parse_duration, parse_probability, parse_rate
@@ -56,9 +56,9 @@ class LinkImpairment(msgspec.Struct, frozen=True):
         return not self.a or {a, b} == {self.a, self.b}
 
 
-def apply(mishaps: Mishaps, port: int, impairment: Impairment, seed: int, stream: str) -> None:
+def apply(impairments: Impairments, port: int, impairment: Impairment, seed: int, stream: str) -> None:
     """Set what happens to packets that arrive at a port; ``stream`` names its random stream."""
-    row = mishaps.ports[port]
+    row = impairments.ports[port]
     row["active"] = int(impairment.is_active())
     row["drop"] = _chance(impairment.drop_ppb)
     row["duplicate"] = _chance(impairment.duplicate_ppb)

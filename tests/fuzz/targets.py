@@ -19,7 +19,7 @@ from vec_file import VECTORS, load
 from fanfold.errors import WireError
 from fanfold.kernels import collect as c
 from fanfold.kernels.frame import seal_inner
-from fanfold.kernels.mishap import build_mishaps, impair, release
+from fanfold.kernels.impairment import build_impairments, impair, release
 from fanfold.live import rings as r
 from fanfold.live import sock as s
 from fanfold.push import manifest
@@ -67,7 +67,7 @@ def manifests(octets: bytes) -> None:
 def nodes(octets: bytes) -> None:
     """A block through a node: planned, patched, folded, placed, expired, sent up.
 
-    Byte 0: port, folds, seals, mishaps; byte 1: packet size / 2; the rest: packets.
+    Byte 0: port, folds, seals, impairments; byte 1: packet size / 2; the rest: packets.
     """
     if len(octets) < 4:
         return
@@ -158,13 +158,13 @@ def _seal(block: np.ndarray, seg: int) -> None:
 
 
 def _mishaps(block: np.ndarray, seg: int) -> np.ndarray:
-    mishaps = build_mishaps(4, 3, 600)
-    row = mishaps.ports[1]
+    impairments = build_impairments(4, 3, 600)
+    row = impairments.ports[1]
     row["rng"], row["drop"], row["duplicate"] = np.uint64(seg), 2**29, 2**31
     row["reorder"], row["reorder_ps"], row["corrupt"] = 2**31, 5, 2**30
-    n = impair(block, len(block), seg, 1, 0, mishaps, np.zeros(64, np.int64), 0)
+    n = impair(block, len(block), seg, 1, 0, impairments, np.zeros(64, np.int64), 0)
     out = np.zeros(1 << 17, np.uint8)
-    m = release(out, 10, mishaps, np.zeros(3, np.int64))
+    m = release(out, 10, impairments, np.zeros(3, np.int64))
     return np.concatenate([block[:n], out[:m]])
 
 

@@ -175,14 +175,14 @@ def test_impaired_ports_outlive_any_datagrams(
 ) -> None:
     lab.revive()
     address = {n.name: n.address for n in fabric.nodes}
-    mishap = {
+    impairment = {
         "drop_ppb": 10**8,
         "duplicate_ppb": 10**8,
         "reorder_ppb": 5 * 10**8,
         "corrupt_ppb": 10**8,
         "delay_ps": 10**9,
     }
-    both = {"leaf1": mishap, "spine1": mishap, "h1": mishap, "h2": mishap}
+    both = {"leaf1": impairment, "spine1": impairment, "h1": impairment, "h2": impairment}
     for node in ("leaf1", "h1"):
         assert lab.ask(node, do="impair", links=both, seed=5) == {"ok": True}
     blaster = Blaster(2, 5, address["h0"], 40_000)

@@ -26,7 +26,7 @@ from fanfold.kernels import (
     frame,
     impose,
     late,
-    mishap,
+    impairment,
     octets,
     replicate,
     slots,
@@ -99,7 +99,7 @@ class Guarded(NamedTuple):
     collect: Any
     vats: Any
     out: np.ndarray
-    mishaps: Any
+    impairments: Any
 
 
 def guarded(fabric: Fabric, name: str) -> Guarded:
@@ -124,7 +124,7 @@ def guarded(fabric: Fabric, name: str) -> Guarded:
         zones.every(collect.build_collect(4, 4096, 2, 64)),
         zones.every(vat.build_vats(4, 16, n_words, MTU - 28)),
         zones.array("out", np.zeros(1 << 16, np.uint8)),
-        zones.every(mishap.build_mishaps(len(ends), 8, MTU)),
+        zones.every(impairment.build_impairments(len(ends), 8, MTU)),
     )
     made.vats.small[:] = PATTERN
     made.vats.room[:] = PATTERN
@@ -133,7 +133,7 @@ def guarded(fabric: Fabric, name: str) -> Guarded:
         follow["used"], follow["flow"], follow["bfir_id"] = 1, flow, OWN
         follow["map_at"], follow["map_len"], follow["newest"] = 32 * f, 8, -1
     for p in range(1, len(ends)):
-        chances = made.mishaps.ports[p]
+        chances = made.impairments.ports[p]
         chances["active"], chances["duplicate"], chances["corrupt"] = 1, 2**30, 2**26
         chances["reorder"], chances["reorder_ps"], chances["rng"] = 2**30, 5, np.uint64(p)
     return made
@@ -145,8 +145,8 @@ def give(node: Guarded, packet: bytes, port: int, now: int) -> None:
     n = len(packet)
     buf[:n] = np.frombuffer(packet, np.uint8)
     drops = node.counters.drops
-    n = mishap.impair(buf, n, n, port, now, node.mishaps, drops, now)
-    rest = [n, mishap.release(buf, now, node.mishaps, np.zeros(3, np.int64))]
+    n = impairment.impair(buf, n, n, port, now, node.impairments, drops, now)
+    rest = [n, impairment.release(buf, now, node.impairments, np.zeros(3, np.int64))]
     for size in rest:
         if size:
             pass_of(node, buf, size, port, now)
@@ -330,7 +330,7 @@ MODULES = (
     frame,
     impose,
     late,
-    mishap,
+    impairment,
     octets,
     replicate,
     slots,

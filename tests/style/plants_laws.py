@@ -90,7 +90,7 @@ PLANTS: tuple[tuple[str, str, str, str], ...] = (
         "tests/unit/kernels/test_kernel_collect.py::test_blocks_come_together_from_any_order_with_duplicates",
     ),
     (
-        "src/fanfold/kernels/mishap.py",
+        "src/fanfold/kernels/impairment.py",
         'z = plus(row["rng"], _GOLDEN)',
         "z = plus(_GOLDEN, _GOLDEN)",
         "tests/unit/kernels/test_kernel_mishap.py::test_a_seed_says_what_happens",

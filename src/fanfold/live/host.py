@@ -126,7 +126,7 @@ class Host:
 
     def _is_sound(self, port: int) -> bool:
         """No impairment befalls what comes in by a port."""
-        return not self.event_loop.node.mishaps.ports[port]["active"]
+        return not self.event_loop.node.impairments.ports[port]["active"]
 
     def _status(self, request: dict[str, Any]) -> dict[str, Any]:
         del request
@@ -140,7 +140,7 @@ class Host:
         for port, neighbour in enumerate(names[1:], start=1):
             impairment = Impairment(**links.get(neighbour, {}))
             stream = f"link/{neighbour}-{self.name}"
-            apply(self.event_loop.node.mishaps, port, impairment, int(request["seed"]), stream)
+            apply(self.event_loop.node.impairments, port, impairment, int(request["seed"]), stream)
             if self.rings is not None and not self._is_sound(port):
                 self.rings.leave(port)
             if impairment.needs_times():

@@ -16,7 +16,7 @@ from fanfold.kernels.layout import (
     ROW_BYTES,
     UNDERLAY_BYTES,
 )
-from fanfold.kernels.mishap import build_mishaps
+from fanfold.kernels.impairment import build_impairments
 from fanfold.kernels.slots import NEVER_PS
 from fanfold.kernels.state import (
     MAX_PKTS,
@@ -280,7 +280,7 @@ def build_node_state(fabric: Fabric, name: str, limits: Limits) -> p.Node:
         counters=build_counters(len(ports)),
         plan=build_plan(len(ports), n_words),
         collect=build_collect(limits.blocks, limits.block_bytes, limits.follows, limits.chunks),
-        mishaps=build_mishaps(len(ports), 2048, fabric.mtu),
+        impairments=build_impairments(len(ports), 2048, fabric.mtu),
         vats=build_array_slots(fabric, fabric.limits if is_bfr else ArrayLimits()),
     )
 

@@ -21,7 +21,7 @@ from fanfold.kernels.forward import patch, plan_pass
 from fanfold.kernels.frame import check_bier, classify
 from fanfold.kernels.jit import kernel
 from fanfold.kernels.layout import BIER_PORT, MAX_PSN, UNDERLAY_BYTES
-from fanfold.kernels.mishap import Mishaps, impair, release
+from fanfold.kernels.impairment import Impairments, impair, release
 from fanfold.kernels.octets import copy_octets
 from fanfold.kernels.slots import expire
 from fanfold.kernels.state import U8, Counters, Fold, Plan, Ports, Rows
@@ -88,7 +88,7 @@ class Node(NamedTuple):
     counters: Counters
     plan: Plan
     collect: Collect
-    mishaps: Mishaps
+    impairments: Impairments
     vats: Vats
 
 
@@ -225,8 +225,8 @@ def flow_row(counters: Counters, key: int) -> int:
 def next_block(sock: Sock, node: Node, when: int) -> bool:
     """Bring the next block into hand: a held one that is due, else one from a neighbour."""
     ints = sock.ints
-    if node.mishaps.n_held[0] > 0 and ints[HELD_DUE] <= when:
-        n = release(sock.buf, when, node.mishaps, sock.found)
+    if node.impairments.n_held[0] > 0 and ints[HELD_DUE] <= when:
+        n = release(sock.buf, when, node.impairments, sock.found)
         ints[HELD_DUE] = sock.found[2]
         if n > 0:
             ints[SEG], ints[PORT] = sock.found[1], sock.found[0]
@@ -242,7 +242,7 @@ def next_block(sock: Sock, node: Node, when: int) -> bool:
         node.counters.drops[DROP_UNKNOWN_PEER] += (n + ints[SEG] - 1) // ints[SEG]
         ints[END] = ints[NEXT]
         return True
-    if node.mishaps.ports[ints[PORT]]["active"] != 0:
+    if node.impairments.ports[ints[PORT]]["active"] != 0:
         if ints[BASE] != 0:
             copy_octets(sock.buf, 0, sock.buf, ints[BASE], n)
         ints[NEXT] = 0
@@ -252,11 +252,11 @@ def next_block(sock: Sock, node: Node, when: int) -> bool:
             ints[SEG],
             ints[PORT],
             when,
-            node.mishaps,
+            node.impairments,
             node.counters.drops,
             came_at(sock, when),
         )
-        if node.mishaps.n_held[0] > 0:
+        if node.impairments.n_held[0] > 0:
             ints[HELD_DUE] = min(ints[HELD_DUE], when)
     if sock.ints[TAPPING] != 0 and ints[END] > ints[NEXT]:
         if ints[NEXT] >= BUF_BYTES:

@@ -16,7 +16,7 @@ from fanfold.impair import Impairment, apply
 from fanfold.kernels.absorb import WHAT_ARM, WHAT_CLOSE, fold_at
 from fanfold.kernels.codes import N_DROPS
 from fanfold.kernels.layout import FOLD_BYTES
-from fanfold.kernels.mishap import build_mishaps
+from fanfold.kernels.impairment import build_impairments
 from fanfold.kernels.reduce import KIND_F16, KIND_F32, OP_SUM, join_floats
 from fanfold.kernels.state import I64, U8
 from fanfold.kernels.vouch import FIRST_PORT
@@ -183,7 +183,7 @@ class RankEnd:
         self._wake.setblocking(False)
         self._woken.setblocking(False)
         self.io.ints[s.WAKE_FD] = self._woken.fileno()
-        self.mishaps = build_mishaps(len(self.state.near) + 1, 2048, fabric.mtu)
+        self.impairments = build_impairments(len(self.state.near) + 1, 2048, fabric.mtu)
         self.drops = np.zeros(N_DROPS, np.int64)
         self.is_stopped = self.is_laid = False
         self._is_recalled = False
@@ -203,7 +203,7 @@ class RankEnd:
     def _warm(self) -> None:
         """Compile or load what an operation calls: no deadline runs meanwhile."""
         self._load(NO_BATCH)
-        loop.serve_rank(self.io, self.state, self.mishaps, self.drops, 0)
+        loop.serve_rank(self.io, self.state, self.impairments, self.drops, 0)
         st.code_first(self.state)
         st.first_bytes(self.state)
         st.first_codes(self.state, self.state.own)
@@ -291,7 +291,7 @@ class RankEnd:
         if row["is_first"] and row["armed"] == 1 and row["heard_ps"] + QUIET_PS < now_ps():
             words.send_word(self.io, self.state, WHAT_ARM, row["n_asked"])  # if it is forgotten
         while True:
-            code = loop.serve_rank(self.io, self.state, self.mishaps, self.drops, until_ps)
+            code = loop.serve_rank(self.io, self.state, self.impairments, self.drops, until_ps)
             if code == loop.WOKEN:
                 self._drain_wakes()
                 self.channels.sweep()
@@ -387,7 +387,7 @@ class RankEnd:
         self._is_impaired = True
         for port, name in enumerate(names[1:], start=1):
             self.channels.leave(port)
-            apply(self.mishaps, port, impairment, seed, f"link/{name}-{self.name}")
+            apply(self.impairments, port, impairment, seed, f"link/{name}-{self.name}")
         if impairment.needs_times():
             time_arrivals(self.sock)
 

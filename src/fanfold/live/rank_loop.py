@@ -24,7 +24,7 @@ from fanfold.kernels.codes import CLASS_FOLD
 from fanfold.kernels.frame import check_bier, classify, is_sound_from
 from fanfold.kernels.jit import i64, kernel
 from fanfold.kernels.layout import BIER_PORT, FOLD_BYTES, KIND_SPREAD
-from fanfold.kernels.mishap import Mishaps, impair, release
+from fanfold.kernels.impairment import Impairments, impair, release
 from fanfold.kernels.octets import ZERO, copy_octets, fetch, read_bits, read_u16, read_u32
 from fanfold.kernels.rank_timers import (
     MOST_LOST,
@@ -384,11 +384,11 @@ def is_near(rank: RankState, addr: int) -> int:
 
 @kernel
 def next_rank_block(
-    sock: Sock, rank: RankState, mishaps: Mishaps, drops: I64, when: int
+    sock: Sock, rank: RankState, impairments: Impairments, drops: I64, when: int
 ) -> int:
     """Bytes of the next block, after what befalls it; -1 when none waits."""
-    if mishaps.n_held[0] > 0 and sock.ints[HELD_DUE] <= when:
-        n = release(sock.buf, when, mishaps, sock.found)
+    if impairments.n_held[0] > 0 and sock.ints[HELD_DUE] <= when:
+        n = release(sock.buf, when, impairments, sock.found)
         sock.ints[HELD_DUE] = sock.found[2]
         if n > 0:
             sock.ints[BASE], sock.ints[SEG] = 0, sock.found[1]
@@ -401,19 +401,19 @@ def next_rank_block(
     if port < 0:
         rank.counts[C_REFUSED] += 1
         return 0
-    if mishaps.ports[port]["active"] != 0:
+    if impairments.ports[port]["active"] != 0:
         if sock.ints[BASE] != 0:
             copy_octets(sock.buf, 0, sock.buf, sock.ints[BASE], n)
             sock.ints[BASE] = 0
         came = came_at(sock, when)
-        n = impair(sock.buf, n, sock.ints[SEG], port, when, mishaps, drops, came)
-        if mishaps.n_held[0] > 0:
+        n = impair(sock.buf, n, sock.ints[SEG], port, when, impairments, drops, came)
+        if impairments.n_held[0] > 0:
             sock.ints[HELD_DUE] = min(sock.ints[HELD_DUE], when)
     return n
 
 
 @kernel
-def serve_rank(sock: Sock, rank: RankState, mishaps: Mishaps, drops: I64, until_ps: int) -> int:
+def serve_rank(sock: Sock, rank: RankState, impairments: Impairments, drops: I64, until_ps: int) -> int:
     """Work on an operation until it is over.
 
     Returns:
@@ -421,21 +421,21 @@ def serve_rank(sock: Sock, rank: RankState, mishaps: Mishaps, drops: I64, until_
         NO_ROOM: the root has no slots for this group. GONE: it goes on without this rank.
     """
     sock.ints[LATER] = 1
-    code = serve_on(sock, rank, mishaps, drops, until_ps)
+    code = serve_on(sock, rank, impairments, drops, until_ps)
     sock.ints[LATER] = 0
     ring_owed(sock)
     return code
 
 
 @kernel
-def serve_on(sock: Sock, rank: RankState, mishaps: Mishaps, drops: I64, until_ps: int) -> int:
+def serve_on(sock: Sock, rank: RankState, impairments: Impairments, drops: I64, until_ps: int) -> int:
     """``serve_rank``, with neighbours that are to be woken at its end."""
     row, job = rank.row[0], rank.job[0]
     while True:
         when = now(sock)
         for _ in range(64):
             drain(sock)
-            n = next_rank_block(sock, rank, mishaps, drops, when)
+            n = next_rank_block(sock, rank, impairments, drops, when)
             if n < 0:
                 break
             when = now(sock)

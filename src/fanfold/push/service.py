@@ -170,7 +170,7 @@ class Push:
             for port, name in enumerate(names[1:], start=1):
                 if link.hits(self.source, name):
                     stream = f"link/{name}-{self.source}"
-                    apply(self.event_loop.node.mishaps, port, link.impairment, seed, stream)
+                    apply(self.event_loop.node.impairments, port, link.impairment, seed, stream)
                     if link.impairment.needs_times():
                         time_arrivals(self.sock)
 

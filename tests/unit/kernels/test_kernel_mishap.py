@@ -7,7 +7,7 @@ import pytest
 from fanfold.core.effects import DropReason
 from fanfold.kernels.codes import N_DROPS
 from fanfold.kernels.jit import JIT
-from fanfold.kernels.mishap import build_mishaps, draw, impair, release
+from fanfold.kernels.impairment import build_impairments, draw, impair, release
 from fanfold.kernels.slots import NEVER_PS
 from fanfold.streams import stream
 
@@ -29,14 +29,14 @@ def number(octets: bytes) -> int:
 
 
 class Link:
-    """Packets into a port that has mishaps; what comes out at once, and later."""
+    """Packets into a port that has impairments; what comes out at once, and later."""
 
-    def __init__(self, seed=1, n_held=64, n_bytes=200, **mishaps):
-        self.mishaps = build_mishaps(3, n_held, n_bytes)
+    def __init__(self, seed=1, n_held=64, n_bytes=200, **impairments):
+        self.impairments = build_impairments(3, n_held, n_bytes)
         for port in (1, 2):
-            row = self.mishaps.ports[port]
+            row = self.impairments.ports[port]
             row["rng"] = np.uint64(seed)
-            for name, value in mishaps.items():
+            for name, value in impairments.items():
                 row[name] = value
         self.drops = np.zeros(N_DROPS, np.int64)
         self.found = np.zeros(3, np.int64)
@@ -46,14 +46,14 @@ class Link:
         came_ps = now_ps if came_ps is None else came_ps
         block = np.array([*b"".join(packets)], np.uint8)
         seg = len(packets[0])
-        n = impair(block, len(block), seg, port, now_ps, self.mishaps, self.drops, came_ps)
+        n = impair(block, len(block), seg, port, now_ps, self.impairments, self.drops, came_ps)
         return [block[at : at + seg][: n - at].tobytes() for at in range(0, n, seg)]
 
     def later(self, now_ps):
         """All packets due, by call: (port, packets)."""
         out, buf = [], np.zeros(1 << 17, np.uint8)
         while True:
-            n = release(buf, now_ps, self.mishaps, self.found)
+            n = release(buf, now_ps, self.impairments, self.found)
             if n == 0:
                 return out
             size = int(self.found[1])
@@ -80,13 +80,13 @@ def test_without_mishaps_nothing_changes():
     for block in blocks(64):
         assert link.give(block) == block
     assert (link.dropped(), link.later(10**12)) == ({}, [])
-    assert int(link.mishaps.ports[1]["rng"]) == 1  # nothing was drawn
+    assert int(link.impairments.ports[1]["rng"]) == 1  # nothing was drawn
 
 
 def test_random_words_are_those_of_splitmix64():
     for seed in (0, 1, 2**64 - 1, 0x9E3779B97F4A7C15):
         link = Link(seed)
-        row = link.mishaps.ports[1]
+        row = link.impairments.ports[1]
         assert [int(draw(row)) for _ in range(20)] == naive.split_mix(seed, 20)
 
 
@@ -123,7 +123,7 @@ def test_a_seed_says_what_happens(kind):
 
 def test_ports_do_not_disturb_one_another():
     alone, both = Link(3, drop=chance(0.3)), Link(3, drop=chance(0.3))
-    both.mishaps.ports[2]["rng"] = np.uint64(99)
+    both.impairments.ports[2]["rng"] = np.uint64(99)
     for block in blocks(320):
         both.give(block, port=2)
         assert alone.give(block) == both.give(block)
@@ -159,16 +159,16 @@ def test_a_short_last_packet_keeps_its_length():
 
 def test_held_packets_all_come_out_exactly_once():
     link = Link(seed=4, n_held=256, duplicate=chance(0.3), reorder=chance(0.3), delay_ps=50)
-    link.mishaps.ports[1]["reorder_ps"] = 300
+    link.impairments.ports[1]["reorder_ps"] = 300
     now, out = 0, []
     for block in blocks(640):
         now += 40
         out += link.give(block, now)
         out += [p for _, packets in link.later(now) for p in packets]
-    held = int(link.mishaps.n_held[0])
-    assert held == int(link.mishaps.held["used"].sum()) > 0
+    held = int(link.impairments.n_held[0])
+    assert held == int(link.impairments.held["used"].sum()) > 0
     out += [p for _, packets in link.later(10**6) for p in packets]
-    assert link.mishaps.n_held[0] == 0
+    assert link.impairments.n_held[0] == 0
     counts = [sum(number(p) == i for p in out) for i in range(640)]
     assert set(counts) == {1, 2}
     assert 0.2 < counts.count(2) / 640 < 0.4
@@ -308,4 +308,4 @@ def test_held_packets_of_any_size_come_out(size):
     calls = link.later(5)
     assert [one for _, some in calls for one in some] == sent
     assert max(len(some) for _, some in calls) == (2 if size == 32_700 else 1)
-    assert int(link.mishaps.n_held[0]) == 0
+    assert int(link.impairments.n_held[0]) == 0

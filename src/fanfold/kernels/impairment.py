@@ -1,7 +1,7 @@
 """Impairments of an arriving block: drop, duplicate, reorder, corrupt, delay, limit.
 
 Chances are out of 2**32. One counter-based random word for each decision (SplitMix64), seeded
-from a named stream, so a port's mishaps depend on its own packets only.
+from a named stream, so a port's impairments depend on its own packets only.
 H = packets that can be held at once.
 """
 
@@ -43,7 +43,7 @@ _MUL1, _MUL2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _S30, _S27, _S31, _S32 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(32)
 
 
-class Mishaps(NamedTuple):
+class Impairments(NamedTuple):
     """Impairments by port (P,), held packets (H,) and their bytes (H, bytes).
 
     n_held: (2,), packets held now, and the row where the next one goes: held packets lie in a
@@ -56,9 +56,9 @@ class Mishaps(NamedTuple):
     n_held: I64
 
 
-def build_mishaps(n_ports: int, n_held: int = 2048, packet_bytes: int = 9216) -> Mishaps:
+def build_impairments(n_ports: int, n_held: int = 2048, packet_bytes: int = 9216) -> Impairments:
     """No impairment on any port."""
-    return Mishaps(
+    return Impairments(
         ports=np.zeros(n_ports, MISHAP_ROW),
         held=np.zeros(n_held, HELD_ROW),
         bytes=np.zeros((n_held, packet_bytes), np.uint8),
@@ -83,19 +83,19 @@ def chance(row: Row, out_of_2_32: int) -> bool:
 
 
 @kernel
-def hold(mishaps: Mishaps, buf: U8, at: int, size: int, port: int, due_ps: int) -> bool:
+def hold(impairments: Impairments, buf: U8, at: int, size: int, port: int, due_ps: int) -> bool:
     """Keep a copy of a packet until ``due_ps``; False when there is no room."""
-    if size > mishaps.bytes.shape[1]:
+    if size > impairments.bytes.shape[1]:
         return False
-    n_rows = mishaps.held.shape[0]
+    n_rows = impairments.held.shape[0]
     for i in range(n_rows):
-        h = (mishaps.n_held[1] + i) % n_rows
-        row = mishaps.held[h]
+        h = (impairments.n_held[1] + i) % n_rows
+        row = impairments.held[h]
         if row["used"] == 0:
             row["used"], row["port"], row["size"], row["due_ps"] = 1, port, size, due_ps
-            copy_octets(mishaps.bytes[h], 0, buf, at, size)
-            mishaps.n_held[0] += 1
-            mishaps.n_held[1] = (h + 1) % n_rows
+            copy_octets(impairments.bytes[h], 0, buf, at, size)
+            impairments.n_held[0] += 1
+            impairments.n_held[1] = (h + 1) % n_rows
             return True
     return False
 
@@ -125,11 +125,11 @@ def impair(
     seg: int,
     port: int,
     now_ps: int,
-    mishaps: Mishaps,
+    impairments: Impairments,
     drops: I64,
     came_ps: int,
 ) -> int:
-    """Let mishaps befall a block in place; what is left is moved together.
+    """Let impairments befall a block in place; what is left is moved together.
 
     Args:
         buf, n, seg: the block. port: where it came in. now_ps: time. came_ps: when it came, at
@@ -138,7 +138,7 @@ def impair(
     Returns:
         Bytes left in the block; held packets come out of ``release`` later.
     """
-    row = mishaps.ports[port]
+    row = impairments.ports[port]
     kept = 0
     at = 0
     while at < n:
@@ -155,11 +155,11 @@ def impair(
             where = at + i64(word >> _S32) % size
             buf[where] = i64(buf[where]) ^ (1 << i64(word & np.uint64(7)))
         if chance(row, row["duplicate"]):
-            hold(mishaps, buf, at, size, port, due)
+            hold(impairments, buf, at, size, port, due)
         if chance(row, row["reorder"]):
             due += row["reorder_ps"]
         if due > now_ps:
-            if not hold(mishaps, buf, at, size, port, due):
+            if not hold(impairments, buf, at, size, port, due):
                 drops[DROP_HELD_FULL] += 1
         else:
             if kept != at:
@@ -170,7 +170,7 @@ def impair(
 
 
 @kernel
-def release(buf: U8, now_ps: int, mishaps: Mishaps, found: I64) -> int:
+def release(buf: U8, now_ps: int, impairments: Impairments, found: I64) -> int:
     """Move held packets of one port and one size that are due into ``buf``, oldest first.
 
     Args:
@@ -181,10 +181,10 @@ def release(buf: U8, now_ps: int, mishaps: Mishaps, found: I64) -> int:
     """
     found[0], found[1], found[2] = -1, 0, NEVER_PS
     n = 0
-    n_rows = mishaps.held.shape[0]
+    n_rows = impairments.held.shape[0]
     for i in range(n_rows):
-        h = (mishaps.n_held[1] + i) % n_rows
-        row = mishaps.held[h]
+        h = (impairments.n_held[1] + i) % n_rows
+        row = impairments.held[h]
         if row["used"] == 0:
             continue
         same = found[0] < 0 or (row["port"] == found[0] and row["size"] == found[1])
@@ -193,8 +193,8 @@ def release(buf: U8, now_ps: int, mishaps: Mishaps, found: I64) -> int:
             found[2] = min(found[2], row["due_ps"])
             continue
         found[0], found[1] = row["port"], row["size"]
-        copy_octets(buf, n, mishaps.bytes[h], 0, row["size"])
+        copy_octets(buf, n, impairments.bytes[h], 0, row["size"])
         n += row["size"]
         row["used"] = 0
-        mishaps.n_held[0] -= 1
+        impairments.n_held[0] -= 1
     return n
