@@ -56,7 +56,9 @@ class LinkImpairment(msgspec.Struct, frozen=True):
         return not self.a or {a, b} == {self.a, self.b}
 
 
-def apply(impairments: Impairments, port: int, impairment: Impairment, seed: int, stream: str) -> None:
+def apply(
+    impairments: Impairments, port: int, impairment: Impairment, seed: int, stream: str
+) -> None:
     """Set what happens to packets that arrive at a port; ``stream`` names its random stream."""
     row = impairments.ports[port]
     row["active"] = int(impairment.is_active())

@@ -15,8 +15,8 @@ from live_site import UP_S, Site, finish, wait_for
 from fanfold.errors import EnvironmentLack
 from fanfold.kernels.layout import BIER_PORT
 from fanfold.live import pump as p
-from fanfold.live.ports import Limits, build_node_state, build_sock, open_socket
 from fanfold.live.event_loop import EventLoop
+from fanfold.live.ports import Limits, build_node_state, build_sock, open_socket
 from fanfold.live.warm import warm
 from fanfold.topo.fabric import Fabric, save_fabric
 from fanfold.topo.lab_fabric import leaf_spine
@@ -124,7 +124,10 @@ def test_ten_thousand_packets_each_to_another_group(fabric: Fabric) -> None:
                 for n in numbers
             ]
             buf = np.frombuffer(b"".join(train), np.uint8).copy()
-            assert p.transmit(event_loop.io, event_loop.node, buf, len(buf), len(train[0])) == TRAIN
+            assert (
+                p.transmit(event_loop.io, event_loop.node, buf, len(buf), len(train[0]))
+                == TRAIN
+            )
             due = [sum(g >> i & 1 for g in groups[: numbers.stop]) for i in range(N_HOSTS)]
             until = time.monotonic() + WAIT_S
             while [sink.drain() for sink in sinks] != due and time.monotonic() < until:

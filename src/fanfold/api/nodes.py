@@ -5,9 +5,9 @@ from pathlib import Path
 
 from fanfold.api.log import log_line
 from fanfold.live.clock import now_ps
+from fanfold.live.event_loop import EventLoop, Role
 from fanfold.live.host import Host
 from fanfold.live.ports import Limits
-from fanfold.live.event_loop import Role, EventLoop
 from fanfold.live.watch import Watch
 from fanfold.push.geometry import geometry_of
 from fanfold.push.receiver_role import ReceiverRole

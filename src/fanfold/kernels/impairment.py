@@ -56,7 +56,9 @@ class Impairments(NamedTuple):
     n_held: I64
 
 
-def build_impairments(n_ports: int, n_held: int = 2048, packet_bytes: int = 9216) -> Impairments:
+def build_impairments(
+    n_ports: int, n_held: int = 2048, packet_bytes: int = 9216
+) -> Impairments:
     """No impairment on any port."""
     return Impairments(
         ports=np.zeros(n_ports, MISHAP_ROW),

@@ -1,4 +1,4 @@
-"""One node as a process: its event_loop, side doors and captures, until a signal ends it."""
+"""One node as a process: its event loop, side doors and captures, until a signal ends it."""
 
 import signal
 from collections.abc import Callable
@@ -14,6 +14,7 @@ from fanfold.live.capture import WHOLE, Capture
 from fanfold.live.channels import is_near
 from fanfold.live.clock import now_ps
 from fanfold.live.control import Commands, Handler, open_local, open_tcp
+from fanfold.live.event_loop import EventLoop, Role
 from fanfold.live.own_status import status_of
 from fanfold.live.ports import (
     Limits,
@@ -25,7 +26,6 @@ from fanfold.live.ports import (
     time_arrivals,
 )
 from fanfold.live.ring_door import RingDoor
-from fanfold.live.event_loop import Role, EventLoop
 from fanfold.live.swap import Swap
 from fanfold.topo.fabric import Fabric
 from fanfold.wire import bitstring
@@ -140,7 +140,9 @@ class Host:
         for port, neighbour in enumerate(names[1:], start=1):
             impairment = Impairment(**links.get(neighbour, {}))
             stream = f"link/{neighbour}-{self.name}"
-            apply(self.event_loop.node.impairments, port, impairment, int(request["seed"]), stream)
+            apply(
+                self.event_loop.node.impairments, port, impairment, int(request["seed"]), stream
+            )
             if self.rings is not None and not self._is_sound(port):
                 self.rings.leave(port)
             if impairment.needs_times():

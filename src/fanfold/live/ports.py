@@ -9,6 +9,7 @@ import numpy as np
 
 from fanfold.errors import ConfigError, EnvironmentLack
 from fanfold.kernels.collect import build_collect
+from fanfold.kernels.impairment import build_impairments
 from fanfold.kernels.layout import (
     BITS_AT,
     FEEDBACK_BYTES,
@@ -16,7 +17,6 @@ from fanfold.kernels.layout import (
     ROW_BYTES,
     UNDERLAY_BYTES,
 )
-from fanfold.kernels.impairment import build_impairments
 from fanfold.kernels.slots import NEVER_PS
 from fanfold.kernels.state import (
     MAX_PKTS,

@@ -19,9 +19,9 @@ from fanfold.kernels.collect import Collect, collect_pass, next_report
 from fanfold.kernels.feedback import raise_queue, write_feedback
 from fanfold.kernels.forward import patch, plan_pass
 from fanfold.kernels.frame import check_bier, classify
+from fanfold.kernels.impairment import Impairments, impair, release
 from fanfold.kernels.jit import kernel
 from fanfold.kernels.layout import BIER_PORT, MAX_PSN, UNDERLAY_BYTES
-from fanfold.kernels.impairment import Impairments, impair, release
 from fanfold.kernels.octets import copy_octets
 from fanfold.kernels.slots import expire
 from fanfold.kernels.state import U8, Counters, Fold, Plan, Ports, Rows

@@ -15,8 +15,8 @@ from fanfold.errors import ConfigError
 from fanfold.impair import Impairment, apply
 from fanfold.kernels.absorb import WHAT_ARM, WHAT_CLOSE, fold_at
 from fanfold.kernels.codes import N_DROPS
-from fanfold.kernels.layout import FOLD_BYTES
 from fanfold.kernels.impairment import build_impairments
+from fanfold.kernels.layout import FOLD_BYTES
 from fanfold.kernels.reduce import KIND_F16, KIND_F32, OP_SUM, join_floats
 from fanfold.kernels.state import I64, U8
 from fanfold.kernels.vouch import FIRST_PORT

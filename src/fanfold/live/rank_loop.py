@@ -22,9 +22,9 @@ from fanfold.kernels.absorb import (
 )
 from fanfold.kernels.codes import CLASS_FOLD
 from fanfold.kernels.frame import check_bier, classify, is_sound_from
+from fanfold.kernels.impairment import Impairments, impair, release
 from fanfold.kernels.jit import i64, kernel
 from fanfold.kernels.layout import BIER_PORT, FOLD_BYTES, KIND_SPREAD
-from fanfold.kernels.impairment import Impairments, impair, release
 from fanfold.kernels.octets import ZERO, copy_octets, fetch, read_bits, read_u16, read_u32
 from fanfold.kernels.rank_timers import (
     MOST_LOST,
@@ -413,7 +413,9 @@ def next_rank_block(
 
 
 @kernel
-def serve_rank(sock: Sock, rank: RankState, impairments: Impairments, drops: I64, until_ps: int) -> int:
+def serve_rank(
+    sock: Sock, rank: RankState, impairments: Impairments, drops: I64, until_ps: int
+) -> int:
     """Work on an operation until it is over.
 
     Returns:
@@ -428,7 +430,9 @@ def serve_rank(sock: Sock, rank: RankState, impairments: Impairments, drops: I64
 
 
 @kernel
-def serve_on(sock: Sock, rank: RankState, impairments: Impairments, drops: I64, until_ps: int) -> int:
+def serve_on(
+    sock: Sock, rank: RankState, impairments: Impairments, drops: I64, until_ps: int
+) -> int:
     """``serve_rank``, with neighbours that are to be woken at its end."""
     row, job = rank.row[0], rank.job[0]
     while True:

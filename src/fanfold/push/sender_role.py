@@ -11,8 +11,8 @@ from fanfold.kernels.slots import NEVER_PS
 from fanfold.live import pump as p
 from fanfold.live import sock as s
 from fanfold.live.clock import now_ps
-from fanfold.live.outbox import TTL, Outbox, sets_of
 from fanfold.live.event_loop import EventLoop
+from fanfold.live.outbox import TTL, Outbox, sets_of
 from fanfold.push.sending import PushEffect, PushSender, SendControl
 from fanfold.wire import bitstring
 from fanfold.wire.bier import PROTO_IPV4, BierHeader
@@ -26,7 +26,7 @@ ENTROPY_MASK = 0xFFFFF
 
 
 class SenderRole:
-    """Glue between a event_loop, its outbox and ``PushSender``."""
+    """Glue between an event loop, its outbox and ``PushSender``."""
 
     def __init__(self, event_loop: EventLoop, outbox: Outbox, machine: PushSender) -> None:
         self.event_loop, self.outbox, self.machine = event_loop, outbox, machine

@@ -11,6 +11,7 @@ from fanfold.errors import CheckFailed, ConfigError
 from fanfold.impair import LinkImpairment, apply
 from fanfold.live.chance import draw_flow, draw_nonce
 from fanfold.live.clock import now_ps
+from fanfold.live.event_loop import EventLoop
 from fanfold.live.outbox import Fan, Outbox
 from fanfold.live.own_status import status_of
 from fanfold.live.ports import (
@@ -21,7 +22,6 @@ from fanfold.live.ports import (
     open_flow_socket,
     time_arrivals,
 )
-from fanfold.live.event_loop import EventLoop
 from fanfold.live.warm import warm
 from fanfold.push import manifest as manifests
 from fanfold.push.counted import AskNodes, Counted

@@ -6,8 +6,8 @@ import pytest
 
 from fanfold.core.effects import DropReason
 from fanfold.kernels.codes import N_DROPS
-from fanfold.kernels.jit import JIT
 from fanfold.kernels.impairment import build_impairments, draw, impair, release
+from fanfold.kernels.jit import JIT
 from fanfold.kernels.slots import NEVER_PS
 from fanfold.streams import stream
 

@@ -117,7 +117,7 @@ S, H4, H6, H7 = 0, 2, 3, 4
 SECOND = 10**12
 US = 10**6
 SETTINGS = TreeSettings(rp="R4", controller="R4")
-HAPPENINGS = (
+EVENTS = (
     GroupEvent(0, "join", H6),
     GroupEvent(SECOND, "join", H4),
     GroupEvent(2 * SECOND, "send"),
@@ -256,7 +256,7 @@ def seven_routers() -> Net:
 
 
 def worked_out(protocol: str) -> TreeRun:
-    return build_tree(protocol, seven_routers(), S, HAPPENINGS, SETTINGS)
+    return build_tree(protocol, seven_routers(), S, EVENTS, SETTINGS)
 
 
 @pytest.mark.parametrize("protocol", BY_HAND)

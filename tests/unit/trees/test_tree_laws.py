@@ -32,7 +32,7 @@ TOPOLOGIES = (
     "multi-plane:planes=2,leaves=4,spines=2,hosts=16",
 )
 PROTOCOLS = tuple(row.name for row in CATALOG)
-INFRASTRUCTURE = {"catalog", "events", "machine", "paths", "settings", "tree", "tree_run"}
+INFRASTRUCTURE = {"catalog", "group_events", "machine", "paths", "settings", "tree", "tree_run"}
 INFRASTRUCTURE |= {"at_once", "many", "standing", "tree_summary", "world"}
 on_every_net = pytest.mark.parametrize("topology", TOPOLOGIES)
 by_every_protocol = pytest.mark.parametrize("protocol", PROTOCOLS)
