@@ -243,10 +243,10 @@ class _Received:
     def _find(self):
         for source in self.sources:
             letters = self.world.pairs[source, self.rank]
-            for letter in letters:
-                if letter[0] == self.tag:
-                    letters.remove(letter)
-                    self.array[:], self.found = letter[1], source
+            for message in unexpected:
+                if message[0] == self.tag:
+                    unexpected.remove(message)
+                    self.array[:], self.found = message[1], source
                     return True
         return False
 

@@ -12,7 +12,7 @@ from fanfold.errors import ConfigError
 from fanfold.group import layout
 from fanfold.group.casts import Casts
 from fanfold.group.communicator import Array, GroupError, Op, Work
-from fanfold.group.letters import Mailbox, Receive, Received, Stream, letter_ask
+from fanfold.group.messages import MessageMatcher, Receive, Received, Stream, message_ask
 from fanfold.group.rules import BY_VALUE, PATIENCE_PS, WAIT, Inside, Rules, check_rules
 from fanfold.group.session import LEAVING, Ask, Session
 from fanfold.group.values import (
@@ -112,7 +112,7 @@ class FabricCommunicator:
         self._casts = Casts(self._session, self._ids, self._worker.submit)
         self._pairs: dict[tuple[int, int], FabricCommunicator] = {}
         self._streams: dict[tuple[int, int], Stream] = {}
-        self._mailbox = Mailbox()
+        self._mailbox = MessageMatcher()
         self._is_closed = False
 
     # Joined arrays.
@@ -403,7 +403,7 @@ class FabricCommunicator:
 
     def send(self, array: Array, to: int, *, tag: int = 0, timeout_ps: int = 0) -> Work:
         """See ``Communicator``."""
-        ask = letter_ask(array, tag)
+        ask = message_ask(array, tag)
         until_ps = self._until(timeout_ps)
         return self._stream(self.rank, to).send(array, ask, until_ps)
 
@@ -412,7 +412,7 @@ class FabricCommunicator:
     ) -> Received:
         """See ``Communicator``."""
         every = [r for r in range(self.size) if r != self.rank] if source is None else [source]
-        receive = Receive(every, array, letter_ask(array, tag), self._until(timeout_ps))
+        receive = Receive(every, array, message_ask(array, tag), self._until(timeout_ps))
         return self._mailbox.receive([self._stream(r, self.rank) for r in every], receive)
 
     def _stream(self, source: int, to: int) -> Stream:

@@ -31,7 +31,7 @@ A_TAG, A_LOW, A_HIGH = 3, 4, 5
 Raw = NDArray[np.uint8]
 
 
-def letter_ask(array: Array, tag: int) -> Ask:
+def message_ask(array: Array, tag: int) -> Ask:
     """What a message is, as its header tells it.
 
     Raises:
@@ -42,7 +42,7 @@ def letter_ask(array: Array, tag: int) -> Ask:
     return Ask("send", MOVED, tag, array.nbytes, moved_kind=moved_kind(array.dtype))
 
 
-class Letter(NamedTuple):
+class UnexpectedMessage(NamedTuple):
     """A message that nobody waited for."""
 
     asked: list[int]
@@ -96,7 +96,7 @@ class Stream:
         self.session, self.source = session, session.called[0]
         self._worker, self._ids = worker, ids
         self.sender = f"{self.source} ({session.end.members[0]})"
-        self.letters: list[Letter] = []
+        self.unexpected: list[UnexpectedMessage] = []
         self.is_pulling = False
 
     def send(self, array: Array, ask: Ask, until_ps: int) -> FabricWork:
@@ -140,7 +140,7 @@ class Stream:
         self.session.move(name, segments, raw, until_ps)
 
 
-class Mailbox:
+class MessageMatcher:
     """What a rank receives from all others, each by a stream."""
 
     def __init__(self) -> None:
@@ -161,13 +161,13 @@ class Mailbox:
         return Received(receive)
 
     def _find(self, stream: Stream, receive: Receive) -> bool:
-        """Give it the first letter of a stream that has its tag, if there is one."""
-        for letter in stream.letters:
-            if letter.asked[A_TAG] == receive.tag:
-                stream.letters.remove(letter)
-                error = receive.misfit(stream.source, letter.asked)
+        """Give it the first message of a stream that has its tag, if there is one."""
+        for message in stream.unexpected:
+            if message.asked[A_TAG] == receive.tag:
+                stream.unexpected.remove(message)
+                error = receive.misfit(stream.source, message.asked)
                 if error is None:
-                    receive.raw[:] = letter.raw
+                    receive.raw[:] = message.raw
                 receive.end(stream.source, error)
                 return True
         return False
@@ -221,7 +221,7 @@ class Mailbox:
             self._recall(found)
             return
         with self._lock:
-            stream.letters.append(Letter(asked, raw))
+            stream.unexpected.append(UnexpectedMessage(asked, raw))
             asked_since = self._first(stream, asked[A_TAG])
             if asked_since is not None and self._find(stream, asked_since):
                 self._waiting.remove(asked_since)
