@@ -70,8 +70,8 @@ def _find(sim: Simulation) -> Places:
             waiting = _chain(int(links[name][at]), following, pkts.size)
             queued.extend(waiting)
             port.extend([at] * len(waiting))
-    mail = q[q[r.AT_MAIL] : q[r.AT_MAIL] + 3 * q[r.N_MAIL]].reshape(-1, 3)
-    posted = mail[mail[:, 0] == r.MAIL_WORD, 2] // SIZE
+    upcalls = q[q[r.AT_UPCALLS] : q[r.AT_UPCALLS] + 3 * q[r.N_UPCALLS]].reshape(-1, 3)
+    posted = upcalls[upcalls[:, 0] == r.UPCALL_WORD, 2] // SIZE
     return Places(
         np.array(free, np.int64),
         np.concatenate([np.array([e >> 1 for e in listed if e & 1], np.int64), arrivals]),

@@ -55,7 +55,7 @@ class Fans:
             one.jobs.popleft()
             if not one.jobs:
                 self.leave(one)
-            self.letters.append((self.fill, one))
+            self.upcalls.append((self.fill, one))
         return Row(kind=DATA, size=size, of=one, block=block, to=one.to, labels=0, whole_ps=0)
 
     def fill(self, one):

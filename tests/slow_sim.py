@@ -19,7 +19,7 @@ class Slow(Fans, Sums):
     def __init__(self, net, items, rules):
         self.net, self.items, self.rules, self.paths = net, items, rules, Paths(net)
         self.now = self.n_caused = 0
-        self.events, self.letters = [], deque()
+        self.events, self.upcalls = [], deque()
         self.free, self.period, self.wake = defaultdict(int), {}, {}
         self.control, self.ring, self.being_sent = defaultdict(deque), defaultdict(deque), set()
         self.carried = [[0, 0] for _ in net.src]
@@ -42,8 +42,8 @@ class Slow(Fans, Sums):
         while self.events:
             self.now, _, do, *args = heapq.heappop(self.events)
             do(*args)
-            while self.letters:
-                do, *args = self.letters.popleft()
+            while self.upcalls:
+                do, *args = self.upcalls.popleft()
                 do(*args)
 
     def at(self, when, do, *args):
@@ -83,7 +83,7 @@ class Slow(Fans, Sums):
                 self.start_rank(one)
                 continue
             if one.is_fan:
-                self.letters.append((self.fill, one))
+                self.upcalls.append((self.fill, one))
                 continue
             waiting = self.connections.setdefault((one.src, one.dst, one.nic), deque())
             waiting.append(one)
@@ -191,7 +191,7 @@ class Slow(Fans, Sums):
             self.at(packet.whole_ps, self.arrive, packet)
             packet.whole_ps = 0
         elif packet.kind == WORD:
-            self.letters.append((self.heard, packet))
+            self.upcalls.append((self.heard, packet))
         elif packet.kind == ACK:
             self.acked(packet.of)
         elif packet.kind == FOLD:

@@ -53,7 +53,7 @@ def build_queue(net: Net, settings: Settings, n_events: int, margin: int) -> I64
     full = int(byte_times(net).all(full_bytes).min())
     gap = max(min(int(net.prop_ps.min()) + settings.switch_ps, full), 1024)
     q = np.full(
-        r.HEAD_FIELDS + N_BUCKETS + RADIX + 13 * n_events + 3 * r.MAX_MAIL + r.MAX_BODIES,
+        r.HEAD_FIELDS + N_BUCKETS + RADIX + 13 * n_events + 3 * r.MAX_UPCALLS + r.MAX_BODIES,
         -1,
         np.int64,
     )
@@ -75,8 +75,8 @@ def build_queue(net: Net, settings: Settings, n_events: int, margin: int) -> I64
 def place(q: I64, n_events: int) -> None:
     """Offsets of the regions of a queue array."""
     q[r.CAP] = n_events
-    q[r.AT_MAIL] = r.HEAD_FIELDS
-    q[r.AT_BODIES] = q[r.AT_MAIL] + 3 * r.MAX_MAIL
+    q[r.AT_UPCALLS] = r.HEAD_FIELDS
+    q[r.AT_BODIES] = q[r.AT_UPCALLS] + 3 * r.MAX_UPCALLS
     q[r.AT_HEADS] = q[r.AT_BODIES] + r.MAX_BODIES
     q[r.AT_POOL] = q[r.AT_HEADS] + N_BUCKETS + RADIX
     q[r.AT_READY] = q[r.AT_POOL] + 3 * n_events

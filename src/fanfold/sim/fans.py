@@ -1,6 +1,6 @@
 """The sending ends of fans in the simulator: the machine of ``fanfold.core``, once a block.
 
-The compiled loop leaves letters (a job's last packet left, FEEDBACK came home, a deadline);
+The compiled loop leaves upcalls (a job's last packet left, FEEDBACK came home, a deadline);
 each is handed to the FanSender that also drives a live push. A data-center fabric is far faster
 than the software BFRs its waits are made for, so its ``clock`` runs faster: waits
 keep their proportion to the round trip (docs/simulator.md 6).
@@ -86,18 +86,18 @@ class Fans(FanArrays):
         self.inbound = Inbound(net, program)
 
     def deliver(self, sim: "Simulation") -> None:
-        """Hand every letter to the sender it is for."""
+        """Hand every upcall to the sender it is for."""
         q = sim.q
-        at = int(q[r.AT_MAIL])
-        letters = q[at : at + 3 * int(q[r.N_MAIL])].reshape(-1, 3).tolist()
-        q[r.N_MAIL] = 0
+        at = int(q[r.AT_UPCALLS])
+        upcalls = q[at : at + 3 * int(q[r.N_UPCALLS])].reshape(-1, 3).tolist()
+        q[r.N_UPCALLS] = 0
         now = int(q[r.NOW])
-        for kind, m, value in letters:
-            if kind == r.MAIL_START:
+        for kind, m, value in upcalls:
+            if kind == r.UPCALL_START:
                 self._start_item(sim, m)
                 continue
             word = None
-            if kind == r.MAIL_WORD:
+            if kind == r.UPCALL_WORD:
                 p, size = divmod(value, SIZE)
                 word = self._read(int(sim.world.pkts[p]["path"]), size)
                 free(q, sim.world.pkts, p)
@@ -107,9 +107,9 @@ class Fans(FanArrays):
             out: list[Effect] = []
             if word is not None:
                 machine.on_feedback(self.clock.shown(now), word, out)
-            elif kind == r.MAIL_SENT:
+            elif kind == r.UPCALL_SENT:
                 self._on_sent(sim, m, value, machine)
-            elif kind == r.MAIL_WAKE:
+            elif kind == r.UPCALL_WAKE:
                 self._wake_ps[m] = NEVER_PS
                 machine.on_timer(self.clock.shown(now), out)
             self._go_on(sim, m, machine, out)

@@ -175,7 +175,7 @@ class Simulation:
                 self.q, self.world, self.senders, bier, receivers, sums, queued, left
             )
             left -= int(self.q[r.N_EVENTS]) - before
-            if self.code == r.MAIL:
+            if self.code == r.UPCALL:
                 self.fans.deliver(self)
             elif self.code == r.FULL:
                 self._enlarge()

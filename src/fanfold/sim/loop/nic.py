@@ -13,7 +13,6 @@ from fanfold.kernels.replicate import bit, lowest_bit, n_bits
 from fanfold.kernels.slots import NEVER_PS
 from fanfold.sim.loop.blocks import build_array, may_send_block
 from fanfold.sim.loop.events import push
-from fanfold.sim.loop.mail import mail
 from fanfold.sim.loop.ports import free_pkt, launch, occupy, take_pkt, time_of
 from fanfold.sim.loop.rows import (
     CUT_BYTES,
@@ -22,7 +21,6 @@ from fanfold.sim.loop.rows import (
     HEADER_BYTES,
     I64,
     LOSSY,
-    MAIL_SENT,
     N_KINDS,
     N_SI,
     N_WORDS,
@@ -38,10 +36,12 @@ from fanfold.sim.loop.rows import (
     SEG,
     TRANSPORT,
     U64,
+    UPCALL_SENT,
     Row,
     Rows,
     Senders,
 )
+from fanfold.sim.loop.upcall import upcall
 
 
 @kernel
@@ -330,7 +330,7 @@ def build_fan(q: I64, links: Rows, pkts: Rows, senders: Senders, s: int) -> int:
         st["first_job"] = job["next"]
         if job["next"] == NONE:
             part(links, senders.streams, s)
-        mail(q, MAIL_SENT, job["fan"], j)
+        upcall(q, UPCALL_SENT, job["fan"], j)
     return p
 
 

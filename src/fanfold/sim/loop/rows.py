@@ -383,7 +383,7 @@ class World(NamedTuple):
     N_EVENTS,
     N_HOPS,
     STOP_PS,
-    N_MAIL,
+    N_UPCALLS,
     TRACE_STREAM,
     TRACE_PSN,
     N_TRACE,
@@ -407,7 +407,7 @@ class World(NamedTuple):
     N_OPEN,
     N_TOLD,
     SEG,
-    AT_MAIL,
+    AT_UPCALLS,
     AT_BODIES,
     N_BODIES,
     N_DEALT,
@@ -416,11 +416,11 @@ class World(NamedTuple):
 ) = range(74)
 
 # What the slow plane is told: kind, and two numbers.
-MAIL_SENT = 0  # fan, job: its last packet left
-MAIL_WORD = 1  # fan, row of a FEEDBACK packet's bytes
-MAIL_START = 2  # fan
-MAIL_WAKE = 3  # fan
-MAX_MAIL = 4096
+UPCALL_SENT = 0  # fan, job: its last packet left
+UPCALL_WORD = 1  # fan, row of a FEEDBACK packet's bytes
+UPCALL_START = 2  # fan
+UPCALL_WAKE = 3  # fan
+MAX_UPCALLS = 4096
 MAX_BODIES = 1 << 18
 """FEEDBACK and FOLD packets under way at once; their bytes stand in rows of their own."""
 
@@ -429,5 +429,5 @@ DONE = 0
 EMPTY = 1
 FULL = 2
 TURN = 3
-MAIL = 4
+UPCALL = 4
 LATE = 5

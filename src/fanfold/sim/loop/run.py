@@ -15,7 +15,6 @@ from fanfold.sim.loop.fans import (
     speak_up,
 )
 from fanfold.sim.loop.folds import on_arrays, on_fold
-from fanfold.sim.loop.mail import mail
 from fanfold.sim.loop.nic import kick, post
 from fanfold.sim.loop.ports import enqueue, free_pkt, port_free, send, serve_port
 from fanfold.sim.loop.ranks import close_sum, on_rank, on_timer
@@ -43,8 +42,6 @@ from fanfold.sim.loop.rows import (
     I64,
     I_READY,
     LATE,
-    MAIL,
-    MAIL_WAKE,
     MAX_OUT,
     N_BODIES,
     N_DONE,
@@ -54,12 +51,12 @@ from fanfold.sim.loop.rows import (
     N_HOSTS,
     N_ITEMS,
     N_KINDS,
-    N_MAIL,
     N_POOL,
     N_READY,
     N_SETS,
     N_SIDE,
     N_TOLD,
+    N_UPCALLS,
     NONE,
     NOW,
     PER_PACKET,
@@ -69,6 +66,8 @@ from fanfold.sim.loop.rows import (
     STOP_PS,
     TRACE_STREAM,
     TURN,
+    UPCALL,
+    UPCALL_WAKE,
     Rows,
     Senders,
     World,
@@ -87,6 +86,7 @@ from fanfold.sim.loop.unicast import (
     settle,
     start_item,
 )
+from fanfold.sim.loop.upcall import upcall
 from fanfold.sim.loop.words import echo, on_word_home
 
 
@@ -109,12 +109,12 @@ def run(
 
     Returns:
         DONE: every item is done, and no BFR is still to hear of it. EMPTY: nothing is pending.
-        FULL: an array must grow. TURN: that many events. MAIL: letters wait. LATE: the next
+        FULL: an array must grow. TURN: that many events. UPCALL: upcalls wait. LATE: the next
         event is past the stop time.
     """
     while turns > 0:
-        if q[N_MAIL] > 0:
-            return MAIL
+        if q[N_UPCALLS] > 0:
+            return UPCALL
         if q[N_DONE] == q[N_ITEMS] and q[N_TOLD] == 0:
             return DONE
         if is_full(q):
@@ -423,7 +423,7 @@ def turn_to_fan(
         if on_report(q, senders.fans, receivers, i):
             say(q, world, senders, bier, receivers, i)
     elif kind == EV_WAKE:
-        mail(q, MAIL_WAKE, i, 0)
+        upcall(q, UPCALL_WAKE, i, 0)
 
 
 @kernel

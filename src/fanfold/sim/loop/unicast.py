@@ -9,7 +9,6 @@ from fanfold.kernels.octets import ZERO
 from fanfold.kernels.rank_timers import note_round
 from fanfold.kernels.replicate import bit
 from fanfold.sim.loop.events import push
-from fanfold.sim.loop.mail import mail
 from fanfold.sim.loop.nic import join, kick, may_send, part, queue_ps
 from fanfold.sim.loop.ports import take_pkt
 from fanfold.sim.loop.ranks import start_rank
@@ -20,7 +19,6 @@ from fanfold.sim.loop.rows import (
     EV_START,
     I64,
     LOSSY,
-    MAIL_START,
     N_DONE,
     N_KINDS,
     NDP,
@@ -36,10 +34,12 @@ from fanfold.sim.loop.rows import (
     RTO_PS,
     TRANSPORT,
     U64,
+    UPCALL_START,
     Row,
     Rows,
     Senders,
 )
+from fanfold.sim.loop.upcall import upcall
 
 MAX_BACKOFF = 6
 DEVIATIONS = 4
@@ -66,7 +66,7 @@ def start_item(
     item = items[i]
     item["started_ps"] = q[NOW] - item["pause_ps"]
     if item["fan"] != NONE:
-        mail(q, MAIL_START, item["fan"], 0)
+        upcall(q, UPCALL_START, item["fan"], 0)
         return
     if item["n_streams"] == 0:
         settle(q, items, deps, i, RECEIVED)

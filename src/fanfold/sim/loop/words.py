@@ -8,22 +8,22 @@ from fanfold.kernels.layout import (
     ROW_BYTES,
     UNDERLAY_BYTES,
 )
-from fanfold.sim.loop.mail import mail
 from fanfold.sim.loop.ports import free_pkt
 from fanfold.sim.loop.rows import (
     AT_BODIES,
     CUT_BYTES,
     I64,
-    MAIL_WORD,
     N_BODIES,
     N_WORDS,
     NONE,
     NOW,
     PK_ECHO,
     PK_FEEDBACK,
+    UPCALL_WORD,
     Row,
     Rows,
 )
+from fanfold.sim.loop.upcall import upcall
 
 SIZE = 1 << 16
 """Two numbers in one: a packet * SIZE + a size or a port."""
@@ -72,13 +72,13 @@ def echo(q: I64, pkts: Rows, fan: Row, p: int, n: int) -> None:
 
 @kernel
 def on_word_home(q: I64, pkts: Rows, fans: Rows, p: int) -> None:
-    """FEEDBACK at its BFIR: a letter to the sender, which frees its row.
+    """FEEDBACK at its BFIR: an upcall to the sender, which frees its row.
 
     The ACK of a packet that did not make its block whole changes nothing at the sender.
     """
     pkt = pkts[p]
     fans[pkt["stream"]]["n_feedback"] += pkt["n"]
     if pkt["kind"] == PK_FEEDBACK:
-        mail(q, MAIL_WORD, pkt["stream"], p * SIZE + pkt["si"])
+        upcall(q, UPCALL_WORD, pkt["stream"], p * SIZE + pkt["si"])
     else:
         free_pkt(q, pkts, p)
