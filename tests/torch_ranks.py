@@ -7,7 +7,7 @@ from torch_world import Twin, run_ranks
 
 from fanfold.topo.lab_fabric import leaf_spine
 from fanfold.torch.group import FanfoldGroup
-from fanfold.torch.seat import FanfoldOptions
+from fanfold.torch.placement import FanfoldOptions
 
 FABRIC = leaf_spine(2, 1, 4)
 N = 3

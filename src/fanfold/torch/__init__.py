@@ -2,7 +2,7 @@
 
 ``import fanfold.torch``, or the entry point that PyTorch loads by itself, registers
 ``backend="fanfold"`` for tensors in memory. Where the fabric and this rank's host are found
-is in ``seat``. Needs the extra ``fanfold[torch]``.
+is in ``placement``. Needs the extra ``fanfold[torch]``.
 
 PyTorch is imported by ``register``, when all else here is defined: it asks for the entry point
 in the midst of its own import.
@@ -16,7 +16,7 @@ from typing import Any
 
 from fanfold.errors import ConfigError
 from fanfold.torch.gates import open_monitored_barrier
-from fanfold.torch.seat import FanfoldOptions
+from fanfold.torch.placement import FanfoldOptions
 from fanfold.torch.store import Connections
 
 NAME = "fanfold"

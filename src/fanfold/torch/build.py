@@ -5,7 +5,7 @@ import secrets
 from fanfold.group.communicator import Communicator
 from fanfold.live.compile_notice import announce_compiles
 from fanfold.topo.fabric import Fabric
-from fanfold.torch.seat import FanfoldOptions, environment, find_root, find_rules
+from fanfold.torch.placement import FanfoldOptions, environment, find_root, find_rules
 
 
 def build_communicator(

@@ -11,15 +11,15 @@ from weakref import WeakValueDictionary
 import torch
 
 from fanfold.group.communicator import Communicator
-from fanfold.torch.alone import Alone
 from fanfold.torch.build import build_communicator
 from fanfold.torch.collectives import Collectives
 from fanfold.torch.eager import untraced
-from fanfold.torch.meeting import Meeting
 from fanfold.torch.monitor import Monitor
+from fanfold.torch.placement import FanfoldOptions
 from fanfold.torch.plans import Plan
+from fanfold.torch.rendezvous import Rendezvous
 from fanfold.torch.runner import ALL, Runner, Task, refusal
-from fanfold.torch.seat import FanfoldOptions
+from fanfold.torch.single_rank import SingleRank
 from fanfold.torch.store import GroupStore, Store
 from fanfold.torch.work import FanfoldWork, as_torch
 
@@ -46,16 +46,16 @@ class FanfoldGroup(Collectives):
         self._name, self._timeout = name, timeout
         self._gathering: list[FanfoldWork] | None = None
         self._n_begun = [0, 0]  # messages, collectives
-        meeting = Meeting(open_store, rank, ranks, name)
-        self._monitor = Monitor(meeting, GroupStore(open_store))
+        rendezvous = Rendezvous(open_store, rank, ranks, name)
+        self._monitor = Monitor(rendezvous, GroupStore(open_store))
 
         def connect() -> Communicator:
             if len(ranks) == 1:
-                return Alone()
+                return SingleRank()
             made = build or partial(build_communicator, own=own)
-            return meeting.hold(own, made, _ps(timeout))
+            return rendezvous.hold(own, made, _ps(timeout))
 
-        self._runner = Runner(name, meeting)
+        self._runner = Runner(name, rendezvous)
         self._runner.start(connect)
         _open[next(_numbers)] = self
 

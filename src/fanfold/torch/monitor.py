@@ -14,7 +14,7 @@ import msgspec
 
 from fanfold.group.communicator import GroupError
 from fanfold.live.clock import now_ps
-from fanfold.torch.meeting import FIRST_WAIT_S, LONGEST_WAIT_S, Meeting
+from fanfold.torch.rendezvous import FIRST_WAIT_S, LONGEST_WAIT_S, Rendezvous
 from fanfold.torch.store import GroupStore
 from fanfold.torch.work import as_torch
 from fanfold.units import PS_PER_SECOND
@@ -27,8 +27,8 @@ NAME = "monitored_barrier"
 class Monitor:
     """Monitored barriers of one group on one rank; store: the group's, for this alone."""
 
-    def __init__(self, meeting: Meeting, store: GroupStore) -> None:
-        self._meeting, self._store = meeting, store
+    def __init__(self, rendezvous: Rendezvous, store: GroupStore) -> None:
+        self._rendezvous, self._store = rendezvous, store
         self._n = 0
 
     def hold(self, timeout_ps: int, *, is_patient: bool) -> None:
@@ -40,14 +40,14 @@ class Monitor:
         Raises:
             DistBackendError: at rank 0 it names who is late, elsewhere it points to rank 0.
         """
-        if len(self._meeting.ranks) == 1:
+        if len(self._rendezvous.ranks) == 1:
             return
         self._n += 1
         until_ps = now_ps() + timeout_ps
-        folder = _wait(lambda: self._meeting.folder or None, until_ps)
+        folder = _wait(lambda: self._rendezvous.folder or None, until_ps)
         if folder is not None:
             self._store.enter(f"{folder}/{NAME}/{self._n}")
-        rank = self._meeting.rank
+        rank = self._rendezvous.rank
         if rank == 0:
             late = self._late(until_ps, is_formed=folder is not None, is_patient=is_patient)
             if late:
@@ -60,10 +60,10 @@ class Monitor:
     def _late(self, until_ps: int, *, is_formed: bool, is_patient: bool) -> list[int]:
         """Rank 0: who does not come, the first of them or all; the others are told."""
         if not is_formed:
-            late = self._meeting.late() or [1]
+            late = self._rendezvous.late() or [1]
             return late if is_patient else late[:1]
         late = []
-        for rank in range(1, len(self._meeting.ranks)):
+        for rank in range(1, len(self._rendezvous.ranks)):
             if not _wait(partial(self._has, str(rank)), until_ps):
                 late.append(rank)
                 if not is_patient:
@@ -72,7 +72,7 @@ class Monitor:
         return late
 
     def _follow(self, until_ps: int) -> bool:
-        self._store.set(str(self._meeting.rank), "")
+        self._store.set(str(self._rendezvous.rank), "")
         if not _wait(partial(self._has, "end"), until_ps):
             return False
         return not msgspec.json.decode(self._store.get("end"), type=list[int])

@@ -1,7 +1,7 @@
 """The threads of a group: one starts operations in the order of the calls, one sees them end.
 
 The communicator runs them outside the GIL and in that order; so PyTorch's threads only ever
-put a task into a queue. The first thread first holds the meeting of the ranks; the second
+put a task into a queue. The first thread first holds the rendezvous of the ranks; the second
 watches that nobody waits past the deadline for a store that does not answer.
 """
 
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol
 from fanfold.errors import ConfigError
 from fanfold.group.communicator import Communicator, GroupError
 from fanfold.live.clock import now_ps
-from fanfold.torch.tellers import Tellers
+from fanfold.torch.callback_executor import CallbackExecutor
 from fanfold.torch.work import FanfoldWork, as_torch
 from fanfold.units import PS_PER_SECOND
 
@@ -37,7 +37,7 @@ class Ends(Protocol):
 
 
 class Meets(Protocol):
-    """What is used of a meeting; deadline_ps: when it fails, None: nobody waits for it yet."""
+    """What is used of a rendezvous; deadline_ps: when it fails, None: nobody waits for it yet."""
 
     deadline_ps: int | None
 
@@ -75,12 +75,12 @@ def refusal(error: Exception, work: FanfoldWork) -> Task:
 class Runner:
     """Queue and threads of one group, in the process that made it."""
 
-    def __init__(self, name: str, meeting: Meets) -> None:
-        self._name, self._meeting = name, meeting
+    def __init__(self, name: str, rendezvous: Meets) -> None:
+        self._name, self._rendezvous = name, rendezvous
         self._pid = os.getpid()
         self._tasks: SimpleQueue[Task | None] = SimpleQueue()
         self._begun: SimpleQueue[tuple[Task, Sequence[Ends]] | None] = SimpleQueue()
-        self._tellers = Tellers(f"fanfold {name} tells")
+        self._callbacks = CallbackExecutor(f"fanfold {name} tells")
         self._lock, self._gate = Lock(), Condition()
         self._n_queued = 0
         self._met = Event()
@@ -117,8 +117,8 @@ class Runner:
         with self._lock:
             if self._is_closed:
                 raise as_torch(GroupError(f"{name}: the group is closed", op=name), name)
-            if self._meeting.deadline_ps is None:
-                self._meeting.deadline_ps = task.work.until_ps
+            if self._rendezvous.deadline_ps is None:
+                self._rendezvous.deadline_ps = task.work.until_ps
             if task.to >= 0:
                 self._sends = [old for old in self._sends if not old.work.is_completed()]
                 self._sends.append(task._replace(start=_nothing, finish=_none))
@@ -147,12 +147,12 @@ class Runner:
             self._tasks.put(None)
         until_ps = now_ps() + CLOSE_PS
         pending = [task for task in self._sends if not task.work.is_over_by(until_ps)]
-        self._meeting.leave()
+        self._rendezvous.leave()
         self._join(self._threads[0])
         if self._comm is not None:
             self._comm.close()
         self._join(self._threads[1])
-        self._tellers.close(CLOSE_PS // PS_PER_SECOND)
+        self._callbacks.close(CLOSE_PS // PS_PER_SECOND)
         for task in pending:
             text = f"send to rank {task.to} was not delivered: no receive there took it"
             text += f"; operation {task.work.number} of the group"
@@ -162,7 +162,7 @@ class Runner:
     def _join(self, thread: Thread) -> None:
         """Wait for a thread, but not for ever, nor for one that hangs in the store."""
         until_ps = now_ps() + CLOSE_PS
-        while thread.is_alive() and now_ps() < until_ps and self._meeting.silence() is None:
+        while thread.is_alive() and now_ps() < until_ps and self._rendezvous.silence() is None:
             thread.join(LOOK_S)
 
     def _start_all(self, connect: Callable[[], Communicator]) -> None:
@@ -226,7 +226,7 @@ class Runner:
 
     def _end_all(self) -> None:
         while not self._met.wait(LOOK_S):
-            silence = self._meeting.silence()
+            silence = self._rendezvous.silence()
             if silence is not None:
                 self._give_up(silence)
                 if self._is_closed:
@@ -238,7 +238,7 @@ class Runner:
             del begun, task, ends, errors
 
     def _give_up(self, silence: GroupError) -> None:
-        """Tell who waits for a meeting that will not end: the other thread hangs in it."""
+        """Tell who waits for a rendezvous that will not end: the other thread hangs in it."""
         self._fail(silence)
         with suppress(Empty):
             while (task := self._tasks.get_nowait()) is not None:
@@ -251,7 +251,7 @@ class Runner:
         work = task.work
         tell = work.finish(as_torch(error, work.name, work) if error is not None else None)
         if tell is not None:
-            self._tellers.tell(tell)
+            self._callbacks.tell(tell)
 
 
 def _nothing(comm: Communicator, timeout_ps: int) -> Sequence[Ends]:

@@ -190,7 +190,7 @@ def as_torch(error: Exception, name: str, work: FanfoldWork | None = None) -> Ex
     if carrier and isinstance(error, GroupError) and error.op == carrier:
         text = f"{name}: {text.removeprefix(f'{carrier}: ')}"
     if not text.startswith(name):
-        is_before = isinstance(error, GroupError) and error.op not in ("", "meeting")
+        is_before = isinstance(error, GroupError) and error.op not in ("", "rendezvous")
         text = f"{name}: {'refused since ' if is_before else ''}{text}"
     branch = error.branch if isinstance(error, GroupError) else ""
     if branch and branch not in text:

@@ -15,7 +15,7 @@ from torch_ranks import FABRIC, N, in_group, options  # noqa: E402
 from torch_world import Twin  # noqa: E402
 
 from fanfold.torch.group import FanfoldGroup  # noqa: E402
-from fanfold.torch.seat import FanfoldOptions  # noqa: E402
+from fanfold.torch.placement import FanfoldOptions  # noqa: E402
 
 
 def reduced(tensor, op=ReduceOp.SUM):

@@ -20,7 +20,7 @@ from torch_ranks import FABRIC, N, in_group, options  # noqa: E402
 from torch_world import Twin  # noqa: E402
 
 from fanfold.torch.group import FanfoldGroup  # noqa: E402
-from fanfold.torch.seat import FanfoldOptions  # noqa: E402
+from fanfold.torch.placement import FanfoldOptions  # noqa: E402
 
 
 def test_a_callback_of_a_future_may_wait_for_another_operation():

@@ -8,7 +8,7 @@ need_torch()
 from fanfold.errors import ConfigError  # noqa: E402
 from fanfold.group.rules import Rules  # noqa: E402
 from fanfold.torch.build import build_communicator  # noqa: E402
-from fanfold.torch.seat import FanfoldOptions, find_root, find_rules  # noqa: E402
+from fanfold.torch.placement import FanfoldOptions, find_root, find_rules  # noqa: E402
 
 MS = 10**9
 

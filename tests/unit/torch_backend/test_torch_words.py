@@ -16,7 +16,7 @@ from torch_world import Twin, run_ranks  # noqa: E402
 
 import fanfold.torch  # noqa: E402
 from fanfold.torch.group import FanfoldGroup  # noqa: E402
-from fanfold.torch.seat import FanfoldOptions  # noqa: E402
+from fanfold.torch.placement import FanfoldOptions  # noqa: E402
 
 
 def seconds(n):

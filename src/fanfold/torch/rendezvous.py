@@ -19,8 +19,7 @@ from fanfold.group.communicator import Communicator, GroupError
 from fanfold.live.clock import now_ps
 from fanfold.topo.fabric import Fabric
 from fanfold.torch.build import draw_number
-from fanfold.torch.roll import Roll
-from fanfold.torch.seat import (
+from fanfold.torch.placement import (
     WHERE,
     FanfoldOptions,
     digest_of,
@@ -29,6 +28,7 @@ from fanfold.torch.seat import (
     find_host,
     find_root,
 )
+from fanfold.torch.roll import Roll
 from fanfold.torch.store import GroupStore, Store
 from fanfold.units import PS_PER_SECOND
 
@@ -50,8 +50,8 @@ Build = Callable[[Fabric, list[str], int, int, int], Communicator]
 """fabric, members by rank, rank, number of the group, timeout_ps"""
 
 
-class Meeting:
-    """One rank's part in the meeting of a group.
+class Rendezvous:
+    """One rank's part in the rendezvous of a group.
 
     deadline_ps: when it fails, looked at again and again; None: nobody waits for it yet.
     folder: of the store, for this attempt alone; empty until all ranks are here.
@@ -240,7 +240,7 @@ class Meeting:
         self, text: str, ranks: Sequence[int], *, is_deadline: bool = False
     ) -> GroupError:
         told = f"group {self.name!r} did not form: {text}"
-        return GroupError(told, op="meeting", ranks=ranks, is_deadline=is_deadline)
+        return GroupError(told, op="rendezvous", ranks=ranks, is_deadline=is_deadline)
 
 
 def said_ranks(ranks: Sequence[int]) -> str:

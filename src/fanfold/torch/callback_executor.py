@@ -10,7 +10,7 @@ from queue import SimpleQueue
 from threading import Lock, Thread
 
 
-class Tellers:
+class CallbackExecutor:
     """As many threads as there ever were callbacks at once; none before the first."""
 
     def __init__(self, name: str) -> None:

@@ -40,7 +40,7 @@ def _check_root(root: int) -> None:
         raise ConfigError("root", root, "0")
 
 
-class Alone:
+class SingleRank:
     """Communicator of a group of one; see ``Communicator`` for what each operation is."""
 
     rank = 0

@@ -19,9 +19,8 @@ import fanfold.torch  # noqa: E402
 from fanfold.errors import ConfigError, EnvironmentLack  # noqa: E402
 from fanfold.topo.fabric import save_fabric  # noqa: E402
 from fanfold.topo.lab_fabric import leaf_spine  # noqa: E402
-from fanfold.torch import seat  # noqa: E402
 from fanfold.torch.group import FanfoldGroup  # noqa: E402
-from fanfold.torch.seat import FanfoldOptions, find_fabric, find_host  # noqa: E402
+from fanfold.torch.placement import FanfoldOptions, find_fabric, find_host  # noqa: E402
 
 FABRIC = leaf_spine(2, 1, 4)
 
@@ -48,7 +47,7 @@ def meet(owns, seconds=20.0):
 @pytest.fixture(autouse=True)
 def bare(monkeypatch):
     monkeypatch.setattr(seat, "environment", dict)
-    monkeypatch.setattr("fanfold.torch.meeting.environment", dict)
+    monkeypatch.setattr("fanfold.torch.rendezvous.environment", dict)
 
 
 def test_one_rank_that_was_told_tells_the_others():
@@ -59,8 +58,8 @@ IN_THREADS = """
 import threading
 import torch.distributed as dist
 from fanfold.topo.lab_fabric import leaf_spine
-from fanfold.torch.meeting import Meeting
-from fanfold.torch.seat import FanfoldOptions
+from fanfold.torch.rendezvous import Rendezvous
+from fanfold.torch.placement import FanfoldOptions
 
 owns = [FanfoldOptions(leaf_spine(2, 1, 4), "h1"), FanfoldOptions(host="h2")]
 store, found, met = dist.HashStore(), set(), []
@@ -70,8 +69,8 @@ def look(frame, event, arg):
         found.add(frame.f_code.co_name)
 
 def hold(rank):
-    meeting = Meeting(lambda: store, rank, [0, 1], "g")
-    met.append(meeting.hold(owns[rank], lambda *_: rank, 1))
+    rendezvous = Rendezvous(lambda: store, rank, [0, 1], "g")
+    met.append(rendezvous.hold(owns[rank], lambda *_: rank, 1))
 
 threading.setprofile(look)
 threads = [threading.Thread(target=hold, args=(rank,)) for rank in (0, 1)]
