@@ -1,4 +1,4 @@
-"""Two ends of a channel of shared memory in one process, without a door."""
+"""Two ends of a channel of shared memory in one process, without a control socket."""
 
 import os
 import socket
@@ -40,7 +40,7 @@ class End:
 
 
 class Pair:
-    """Two ends with a channel between them, as a door would have it."""
+    """Two ends with a channel between them, as a control socket would have it."""
 
     def __init__(self) -> None:
         self.a, self.b = End(), End()

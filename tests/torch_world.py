@@ -242,7 +242,7 @@ class _Received:
 
     def _find(self):
         for source in self.sources:
-            letters = self.world.pairs[source, self.rank]
+            unexpected = self.world.pairs[source, self.rank]
             for message in unexpected:
                 if message[0] == self.tag:
                     unexpected.remove(message)

@@ -11,7 +11,7 @@ from live_site import Site
 
 @pytest.fixture(scope="session")
 def site() -> Iterator[Site]:
-    """Commands with a state folder of their own; its path is short, doors are Unix sockets."""
+    """Commands with a state folder of their own; its path is short, as Unix sockets need."""
     state = Path(tempfile.mkdtemp(prefix="fanfold-"))
     made = Site(state)
     try:

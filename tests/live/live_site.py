@@ -12,7 +12,7 @@ from typing import Any
 
 from forks import Command, Nursery
 
-from fanfold.live.doors import call
+from fanfold.live.control_sockets import call
 
 UP_S = 300.0
 """The first start of a machine compiles every kernel."""
@@ -135,8 +135,8 @@ class LiveLab:
         return nodes
 
     def ask(self, node: str, /, **request: object) -> Json:
-        """One command at a node's door."""
-        return call(self.folder / "doors" / f"{node}.sock", request, 15.0)
+        """One command at a node's control socket."""
+        return call(self.folder / "control" / f"{node}.sock", request, 15.0)
 
     def status(self, node: str) -> Json:
         """Counters of a node."""

@@ -163,9 +163,9 @@ def test_a_bfr_by_hand_ends_on_a_signal_and_frees_its_address(
         run = site.start("bfr", "--config", config, "--node", "leaf1")
         assert first_line(run).startswith("leaf1: forwarding")
         leaf = fabric.by_name["leaf1"]
-        with socket.create_connection((leaf.address, fabric.port), 5) as door:
-            door.sendall(b'{"do": "status"}\n')
-            assert b'"name": "leaf1"' in door.makefile("rb").readline()
+        with socket.create_connection((leaf.address, fabric.port), 5) as control_socket:
+            control_socket.sendall(b'{"do": "status"}\n')
+            assert b'"name": "leaf1"' in control_socket.makefile("rb").readline()
         run.terminate()
         assert finish(run, 20)[0] == 0
     wait_for(lambda: run.pid not in site.pids(), "the process gone")

@@ -20,7 +20,7 @@ from hostile_packets import HostilePackets
 from live_site import LiveLab, Site, finish, is_running, random_bytes, states, wait_for
 
 from fanfold.core.effects import DropReason
-from fanfold.live.doors import call
+from fanfold.live.control_sockets import call
 from fanfold.topo.fabric import Fabric, load_fabric
 
 pytestmark = pytest.mark.live
@@ -40,7 +40,7 @@ N_FLOWS = 40
 N_HALF_OPEN = 100
 MAX_STRANGE = 32 * 60
 PATIENCE_S = 10.0
-Door = str | tuple[str, int]
+ControlSocket = str | tuple[str, int]
 
 GARBAGE = (
     b"",
@@ -315,8 +315,8 @@ def test_pushes_and_sums_hold_while_mutated_captures_hit_every_port(
     assert seen["dropped wrong_port"] > 0
 
 
-def knock(stack: ExitStack, where: Door) -> socket.socket:
-    """Connect to a door that may be busy with others."""
+def knock(stack: ExitStack, where: ControlSocket) -> socket.socket:
+    """Connect to a control socket that may be busy with others."""
     family = socket.AF_INET if isinstance(where, tuple) else socket.AF_UNIX
     sock = stack.enter_context(closing(socket.socket(family)))
     sock.settimeout(PATIENCE_S)
@@ -324,15 +324,15 @@ def knock(stack: ExitStack, where: Door) -> socket.socket:
     while True:
         try:
             sock.connect(where)
-        except BlockingIOError:  # a Unix door whose queue is full
+        except BlockingIOError:  # a Unix control socket whose queue is full
             assert time.monotonic() < until, "nobody accepts"
             time.sleep(0.01)
             continue
         return sock
 
 
-def throw(where: Door, garbage: bytes) -> None:
-    """Put bytes into a door and wait a moment for what it says."""
+def throw(where: ControlSocket, garbage: bytes) -> None:
+    """Put bytes into a control socket and wait a moment for what it says."""
     with ExitStack() as stack:
         sock = knock(stack, where)
         sock.settimeout(0.3)
@@ -345,24 +345,24 @@ def throw(where: Door, garbage: bytes) -> None:
 
 
 @pytest.mark.parametrize("node", ["leaf1", "h1", "supervisor"])
-def test_a_local_door_outlives_any_bytes(lab: LiveLab, node: str) -> None:
+def test_a_local_control_socket_outlives_any_bytes(lab: LiveLab, node: str) -> None:
     lab.revive()
     pids = {n: lab.pid(n) for n in lab.nodes()}
-    door = lab.folder / "doors" / f"{node}.sock"
+    control_socket = lab.folder / "control" / f"{node}.sock"
     random = Random(7)
     noise = [random.randbytes(random.randrange(200)) for _ in range(20)]
     with ExitStack() as stack:
         for _ in range(N_HALF_OPEN):
-            knock(stack, str(door))
+            knock(stack, str(control_socket))
         for garbage in (*GARBAGE, *noise):
-            throw(str(door), garbage)
+            throw(str(control_socket), garbage)
         wanted = {"do": "restart", "node": "h2"} if node == "supervisor" else {"do": "status"}
-        assert "error" not in call(door, wanted, 10.0)
+        assert "error" not in call(control_socket, wanted, 10.0)
     assert [n for n, pid in pids.items() if n != "h2" and not is_running(pid)] == []
     assert no_trace(lab), (lab.folder / "lab.log").read_text()[-3000:]
 
 
-def test_a_tcp_door_outlives_any_bytes_and_tells_only_the_status(
+def test_a_tcp_control_socket_outlives_any_bytes_and_tells_only_the_status(
     site: Site, lab: LiveLab, tmp_path: Path
 ) -> None:
     del lab  # its start has compiled what there was to compile

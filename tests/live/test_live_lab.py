@@ -21,10 +21,10 @@ from functools import partial
 from fanfold.live.lab import Lab
 from fanfold.live.supervisor import supervise
 
-def make(fabric, name, door, hosts):
+def make(fabric, name, control_socket, hosts):
     if name == "h1":
         {fault}
-    return make_lab_host(fabric, name, door, hosts)
+    return make_lab_host(fabric, name, control_socket, hosts)
 
 try:
     Lab("live-bad").up(

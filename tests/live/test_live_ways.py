@@ -1,4 +1,4 @@
-"""Side doors that are silent or lie, and links that are dead where no data goes."""
+"""Control sockets that are silent or lie, and links that are dead where no data goes."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from live_site import LiveLab, Site, random_bytes
 from fanfold.api.pushing import Order, Terms, run_push
 from fanfold.api.site import Site as PushSite
 from fanfold.core import leaving
-from fanfold.live.doors import Call
+from fanfold.live.control_sockets import Call
 from fanfold.live.lab import Lab
 from fanfold.push import service
 from fanfold.push.service import PushResult
@@ -140,8 +140,8 @@ def test_nodes_that_are_not_on_the_trees_are_not_asked(lab: LiveLab, tmp_path: P
     assert took < result.seconds + 1.5  # compiled code is loaded once in a process
 
 
-class Doors:
-    """Side doors of some nodes that answer as told, or not at all."""
+class ControlSockets:
+    """Control sockets of some nodes that answer as told, or not at all."""
 
     def __init__(self, answers: dict[str, bytes | None]) -> None:
         self.servers = {name: socket.create_server(("127.0.0.1", 0)) for name in answers}
@@ -173,24 +173,29 @@ class Doors:
 def send_past(
     lab: LiveLab, folder: Path, answers: dict[str, bytes | None]
 ) -> tuple[PushResult, float]:
-    """A push that meets such doors, and the wall time of it."""
+    """A push that meets such control sockets, and the wall time of it."""
     given = PushSite.call
-    with closing(Doors(answers)) as doors, pytest.MonkeyPatch.context() as patch:
+    with (
+        closing(ControlSockets(answers)) as control_sockets,
+        pytest.MonkeyPatch.context() as patch,
+    ):
 
         def call(site: PushSite, node: str, *words: Any) -> Call:
             if node in answers:
-                return Call(doors.servers[node].getsockname(), words[0])
+                return Call(control_sockets.servers[node].getsockname(), words[0])
             return given(site, node, *words)
 
         patch.setattr(PushSite, "call", call)
         began = time.monotonic()
         result = send(lab, folder, 0)
         took = time.monotonic() - began
-        assert len(doors.asked) == 2 * len(answers)
+        assert len(control_sockets.asked) == 2 * len(answers)
     return result, took
 
 
-def test_doors_that_are_filtered_hold_no_push_up(lab: LiveLab, tmp_path: Path) -> None:
+def test_control_sockets_that_are_filtered_hold_no_push_up(
+    lab: LiveLab, tmp_path: Path
+) -> None:
     """Twice 0.3 s at most: before, while the file is read, and after."""
     send(lab, tmp_path, 0)
     silent = ["leaf1", "leaf2", "spine1", "spine2", *lab.receivers]

@@ -3,7 +3,7 @@
 from typing import Any
 
 from fanfold.errors import EnvironmentLack
-from fanfold.live.doors import Call, ask_all
+from fanfold.live.control_sockets import Call, ask_all
 from fanfold.live.lab import Lab
 
 STATUS_S = 1.0
@@ -12,7 +12,9 @@ STATUS_S = 1.0
 def describe(lab: Lab) -> dict[str, Any]:
     """A lab's nodes, each with its counters when it answers."""
     nodes = lab.nodes()
-    calls = {n: Call(lab.door(n), {"do": "status"}) for n, e in nodes.items() if e["alive"]}
+    calls = {
+        n: Call(lab.control_socket(n), {"do": "status"}) for n, e in nodes.items() if e["alive"]
+    }
     for node, answer in ask_all(calls, STATUS_S).items():
         nodes[node]["status"] = answer
     return {

@@ -29,7 +29,7 @@ LAB_BYTES = 1 << 36
 def make_host(
     fabric: Fabric,
     name: str,
-    door: Path | None,
+    control_socket: Path | None,
     folder: Path,
     *,
     recheck: bool = False,
@@ -40,7 +40,7 @@ def make_host(
 ) -> Host:
     """A node with the role its description names; ``tell`` hears of each push and failure."""
     if fabric.by_name[name].role == "bfr":
-        host = Host(fabric, name, Limits(), None, door, has_rings=has_rings)
+        host = Host(fabric, name, Limits(), None, control_socket, has_rings=has_rings)
         return _watched(host, fabric, tell)
     stride, n_psn = geometry_of(fabric.mtu, fabric.bitstring_bits)
     limits = Limits(
@@ -51,7 +51,7 @@ def make_host(
     def make_role(fabric: Fabric, name: str, event_loop: EventLoop) -> Role:
         return ReceiverRole(fabric, name, event_loop, store, tell or (lambda line: None))
 
-    return _watched(Host(fabric, name, limits, make_role, door), fabric, tell)
+    return _watched(Host(fabric, name, limits, make_role, control_socket), fabric, tell)
 
 
 def _watched(host: Host, fabric: Fabric, tell: Tell | None) -> Host:
@@ -65,7 +65,7 @@ def _watched(host: Host, fabric: Fabric, tell: Tell | None) -> Host:
 def make_lab_host(
     fabric: Fabric,
     name: str,
-    door: Path,
+    control_socket: Path,
     folder: Path,
     *,
     has_rings: bool = True,
@@ -77,4 +77,6 @@ def make_lab_host(
         log_line(f"{name}: {line}")
 
     words = {"fsync": fsync, "has_rings": has_rings}
-    return make_host(fabric, name, door, folder, max_bytes=LAB_BYTES, tell=tell, **words)
+    return make_host(
+        fabric, name, control_socket, folder, max_bytes=LAB_BYTES, tell=tell, **words
+    )

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from fanfold.errors import ConfigError
-from fanfold.live.doors import Call, ask_all
+from fanfold.live.control_sockets import Call, ask_all
 from fanfold.live.lab import Lab
 from fanfold.topo.bift import table_rows
 from fanfold.topo.fabric import Fabric
@@ -58,7 +58,7 @@ def install(lab: Lab, fabric: Fabric) -> dict[str, str]:
     routes = FabricRoutes(fabric)
     calls = {
         node: Call(
-            lab.door(node),
+            lab.control_socket(node),
             {"do": "table", "version": fabric.version, "rows": table_rows(routes, node)},
         )
         for node, entry in lab.nodes().items()

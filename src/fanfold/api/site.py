@@ -1,4 +1,4 @@
-"""Where a push runs: a fabric, and the side doors of its nodes."""
+"""Where a push runs: a fabric, and the control sockets of its nodes."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from fanfold.impair import LinkImpairment
-from fanfold.live.doors import Answer, Call, ask_all, begin_asking
+from fanfold.live.control_sockets import Answer, Call, ask_all, begin_asking
 from fanfold.live.lab import Lab
 from fanfold.live.spaces import enter_space
 from fanfold.topo.fabric import Fabric, load_fabric
@@ -18,7 +18,7 @@ ORDER_S = 3.0
 
 
 class Site:
-    """A fabric and how its nodes' side doors are reached: a lab's sockets, or TCP.
+    """A fabric and how its nodes' control sockets are reached: a lab's sockets, or TCP.
 
     tell: hears what did not come to pass.
     """
@@ -33,7 +33,7 @@ class Site:
     def call(self, node: str, request: dict[str, Any], source: str = "") -> Call:
         """One question to one node; over TCP it comes from the address of the source."""
         if self.config is None:
-            return Call(self.lab.door(node), request)
+            return Call(self.lab.control_socket(node), request)
         by_name = self.fabric.by_name
         own = by_name[source].address if source else ""
         return Call((by_name[node].address, self.fabric.port), request, own)

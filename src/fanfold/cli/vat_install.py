@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from fanfold.api.lab_status import no_such_lab
 from fanfold.errors import ConfigError, EnvironmentLack
-from fanfold.live.doors import Answer, Call, Where, ask_all
+from fanfold.live.control_sockets import Answer, Call, Where, ask_all
 from fanfold.live.lab import Lab
 from fanfold.topo.fabric import Fabric, load_fabric
 from fanfold.topo.vat_file import VatFile
@@ -17,10 +17,10 @@ MOST_GROUP = 2**32 - 1
 
 
 class Place(NamedTuple):
-    """A running fabric, and the doors of its nodes."""
+    """A running fabric, and the control sockets of its nodes."""
 
     fabric: Fabric
-    doors: dict[str, Where]
+    control_sockets: dict[str, Where]
 
 
 def place_of(where: str) -> Place:
@@ -36,7 +36,7 @@ def place_of(where: str) -> Place:
     if not lab.is_up():
         raise no_such_lab(where)
     fabric = lab.fabric()
-    return Place(fabric, {node.name: lab.door(node.name) for node in fabric.nodes})
+    return Place(fabric, {node.name: lab.control_socket(node.name) for node in fabric.nodes})
 
 
 def install(place: Place, file: VatFile, group: int) -> tuple[LaidTree, ...]:
@@ -79,7 +79,7 @@ def remove(place: Place, trees: Sequence[LaidTree], group: int) -> None:
 
 
 def _ask(place: Place, asked: dict[str, dict[str, Any]]) -> dict[str, Answer]:
-    calls = {at: Call(place.doors[at], request) for at, request in asked.items()}
+    calls = {at: Call(place.control_sockets[at], request) for at, request in asked.items()}
     return ask_all(calls, PATIENCE_S)
 
 

@@ -1,9 +1,10 @@
 """Channels of shared memory to neighbours on this machine: offered, taken, given back.
 
-Who offers makes the memory (a sealed memfd: nobody can make it smaller) and connects to the
-other's door, an abstract Unix socket named for the UDP address that it hears on; so both are in
-one network namespace, and of one user, which is checked. The connection stays: its end is the
-neighbour's end. What is in the rings when one of them ends is lost, as what was in its socket.
+Who offers makes the memory (a sealed memfd: nobody can make it smaller) and connects to
+the other's control socket, an abstract Unix socket named for the UDP address that it hears on; so
+both are in one network namespace, and of one user, which is checked. The connection stays: its end
+is the neighbour's end. What is in the rings when one of them ends is lost, as what was in its
+socket.
 """
 
 import fcntl
@@ -32,7 +33,7 @@ TAKEN = b"taken"
 SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 CLOEXEC = 0x40000000  # MSG_CMSG_CLOEXEC
 WAIT_S = 0.3
-"""For a caller's offer, at the door."""
+"""For a caller's offer, at the control socket."""
 _CREDENTIALS = struct.Struct("=iII")
 
 
@@ -70,8 +71,8 @@ def build_rows(n_channels: int) -> Rows:
     return np.zeros(n_channels, s.CHANNEL_ROW)
 
 
-def door_name(address: str, port: int) -> str:
-    """Name of the door of who hears on a UDP address."""
+def socket_name(address: str, port: int) -> str:
+    """Name of the control socket of who hears on a UDP address."""
     return f"\0fanfold-ring-{address}:{port}"
 
 
@@ -262,12 +263,12 @@ class Channels:
 def make_offer(address: str, port: int) -> Offer | None:
     """Connection to who hears on a UDP address, with memory for a channel; it is not told yet.
 
-    None where there is no door, or it is another user's.
+    None where there is no control socket, or it is another user's.
     """
     conn = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     conn.setblocking(False)
     try:
-        conn.connect(door_name(address, port))
+        conn.connect(socket_name(address, port))
         if is_own_user(conn):
             return Offer(conn, make_memory(), -1, address_of(address), port, is_ours=True)
     except OSError:  # nobody is there, or too many wait
@@ -289,7 +290,7 @@ def make_memory() -> int:
 
 
 def hear_offer(conn: socket.socket) -> Offer | None:
-    """What a caller at the door offers; None, and the connection ends, where it is odd."""
+    """What a caller offers; None, and the connection ends, where it is odd."""
     fds: list[int] = []
     with suppress(OSError, struct.error):
         if is_own_user(conn):

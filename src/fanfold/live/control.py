@@ -1,4 +1,4 @@
-"""A node's side door: one JSON line in, one JSON line out, over a stream socket.
+"""A node's control socket: one JSON line in, one JSON line out, over a stream socket.
 
 On a Unix socket of a lab's own folder every command works; on TCP, at the node's own address
 and port, only ``status`` does, and only for those whom it concerns: callers with an address of
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from fanfold.errors import EnvironmentLack
-from fanfold.live.doors import Answer
+from fanfold.live.control_sockets import Answer
 from fanfold.live.owner import local_owner
 
 MAX_LINE = 65536
@@ -28,7 +28,7 @@ MAX_LOCAL_LINE = 1 << 22
 """On a Unix socket: a table of 43,750 BFERs, four neighbours each."""
 TIMEOUT_S = 5.0
 MAX_CALLERS = 256
-"""Connections that wait at one door."""
+"""Connections that wait at one control socket."""
 
 ANYBODY = frozenset({"status"})
 OWNERS = frozenset({"status", "table", "vat"})
@@ -74,7 +74,7 @@ class Commands:
             return {"error": "the node did not answer in time"}
 
     def allowed(self, *, is_local: bool, is_own: bool) -> frozenset[str]:
-        """Commands for one door; is_own: the caller is of the node's user, or root."""
+        """Commands for one socket; is_own: the caller is of the node's user, or root."""
         known = frozenset(self._handlers)
         return known if is_local else known & (OWNERS if is_own else ANYBODY)
 
@@ -84,7 +84,7 @@ class _Connection(socketserver.StreamRequestHandler):
 
     def handle(self) -> None:
         server = self.server
-        assert isinstance(server, (_UnixDoor, _TcpDoor))
+        assert isinstance(server, (_UnixControl, _TcpControl))
         try:
             line = _read_line(self.connection, MAX_LOCAL_LINE if server.is_local else MAX_LINE)
             answer = STRANGER
@@ -133,14 +133,14 @@ class _Bounded(socketserver.ThreadingMixIn):
             self._places.release()
 
 
-class _UnixDoor(_Bounded, socketserver.UnixStreamServer):
+class _UnixControl(_Bounded, socketserver.UnixStreamServer):
     request_queue_size = 64
     is_local = True
     commands: Commands
     known: frozenset[str] = frozenset()
 
 
-class _TcpDoor(_Bounded, socketserver.TCPServer):
+class _TcpControl(_Bounded, socketserver.TCPServer):
     request_queue_size = 64
     allow_reuse_address = True
     is_local = False
@@ -151,9 +151,9 @@ class _TcpDoor(_Bounded, socketserver.TCPServer):
 def open_local(path: Path, commands: Commands) -> Callable[[], None]:
     """Serve on a Unix socket; returns what closes it."""
     path.unlink(missing_ok=True)
-    door = _UnixDoor(str(path), _Connection)
+    control_socket = _UnixControl(str(path), _Connection)
     path.chmod(0o600)
-    return _serve(door, commands)
+    return _serve(control_socket, commands)
 
 
 def is_known(sock: socket.socket, known: frozenset[str]) -> bool:
@@ -174,20 +174,22 @@ def open_tcp(
 ) -> Callable[[], None]:
     """Serve ``status`` on TCP to callers with a known address; returns what closes it."""
     try:
-        door = _TcpDoor((address, port), _Connection)
+        control_socket = _TcpControl((address, port), _Connection)
     except OSError as error:
         raise EnvironmentLack(f"TCP port {port} of {address}: {error.strerror}") from error
-    door.known = known
-    return _serve(door, commands)
+    control_socket.known = known
+    return _serve(control_socket, commands)
 
 
-def _serve(door: _UnixDoor | _TcpDoor, commands: Commands) -> Callable[[], None]:
-    door.commands = commands
-    thread = threading.Thread(target=door.serve_forever, args=(0.5,), daemon=True)
+def _serve(
+    control_socket: _UnixControl | _TcpControl, commands: Commands
+) -> Callable[[], None]:
+    control_socket.commands = commands
+    thread = threading.Thread(target=control_socket.serve_forever, args=(0.5,), daemon=True)
     thread.start()
 
     def close() -> None:
-        door.shutdown()
-        door.server_close()
+        control_socket.shutdown()
+        control_socket.server_close()
 
     return close

@@ -1,4 +1,4 @@
-"""One node as a process: its event loop, side doors and captures, until a signal ends it."""
+"""One node as a process: event loop, control socket and captures, until a signal ends it."""
 
 import signal
 from collections.abc import Callable
@@ -25,7 +25,7 @@ from fanfold.live.ports import (
     open_socket,
     time_arrivals,
 )
-from fanfold.live.ring_door import RingDoor
+from fanfold.live.ring_socket import RingSocket
 from fanfold.live.swap import Swap
 from fanfold.topo.fabric import Fabric
 from fanfold.wire import bitstring
@@ -40,7 +40,7 @@ class Host:
 
     Args:
         fabric, name: which node. limits: its memory. make_role: what it does beyond forwarding,
-        None for a BFR. door: Unix socket for every command; None: TCP at its own address.
+        None for a BFR. control_socket: of Unix, for every command; None: TCP at its address.
         has_rings: a BFR on a loopback address takes channels of shared memory.
     """
 
@@ -50,7 +50,7 @@ class Host:
         name: str,
         limits: Limits,
         make_role: MakeRole | None,
-        door: Path | None,
+        control_socket: Path | None,
         *,
         has_rings: bool = True,
     ) -> None:
@@ -67,7 +67,7 @@ class Host:
         )
         self.event_loop = EventLoop(sock, io, state, None)
         self.tables = Swap(fabric, name, state.bifts)
-        self.rings: RingDoor | None = None
+        self.rings: RingSocket | None = None
         if make_role is not None:
             self.event_loop.role = make_role(fabric, name, self.event_loop)
         self.capture: Capture | None = None
@@ -83,11 +83,11 @@ class Host:
         }
         self.commands = Commands(handlers, self.event_loop.wake)
         if has_rings:
-            self.rings = RingDoor(fabric, name, io, self.event_loop.wake, self._is_sound)
+            self.rings = RingSocket(fabric, name, io, self.event_loop.wake, self._is_sound)
         self.event_loop.on_pump.append(self._after_pump)
-        self._close_door = (
-            open_local(door, self.commands)
-            if door is not None
+        self._close_control = (
+            open_local(control_socket, self.commands)
+            if control_socket is not None
             else open_tcp(
                 node.address, fabric.port, self.commands, frozenset(fabric.by_address)
             )
@@ -107,7 +107,7 @@ class Host:
     def close(self) -> None:
         """Give sockets and files back."""
         self._end_capture()
-        self._close_door()
+        self._close_control()
         if self.rings is not None:
             self.rings.close()
         self.event_loop.close()

@@ -1,7 +1,7 @@
 """A fabric's nodes as processes of this machine: up, status, down, and what a crash leaves.
 
 ``live/supervisor.py`` is the process above them. A lab's folder holds its fabric, its processes
-with their start times (a recycled pid is not mistaken for ours), doors and logs.
+with their start times (a recycled pid is not mistaken for ours), control sockets and logs.
 """
 
 import fcntl
@@ -19,7 +19,7 @@ from typing import Any
 from fanfold.errors import ConfigError, EnvironmentLack
 from fanfold.folders import STATE, make_folder, state_home
 from fanfold.live.birth import Say, hear, nobody
-from fanfold.live.doors import call
+from fanfold.live.control_sockets import call
 from fanfold.live.spaces import remove_spaces
 from fanfold.topo.fabric import Fabric, load_fabric, save_fabric
 
@@ -27,7 +27,7 @@ STOP_S = 5.0
 MAX_NAME = 60
 LOG = "lab.log"
 SUPERVISOR = "supervisor"
-MAX_DOOR_BYTES = 107
+MAX_SOCKET_PATH = 107
 """Of the path of a Unix socket (sun_path has 108, and its end is a zero)."""
 
 RESTART_S = 30.0
@@ -53,7 +53,7 @@ class Lab:
             raise ConfigError("lab", name, f"1 to {MAX_NAME} letters, digits, - and _")
         self.name = name
         self.folder = labs_home() / name
-        self.doors = Path(f"{self.folder}/doors")
+        self.control_sockets = Path(f"{self.folder}/control")
         self.log = self.folder / LOG
 
     # Looking.
@@ -80,9 +80,9 @@ class Lab:
             )
         return load_fabric(self.folder / "fabric.toml")
 
-    def door(self, node: str) -> Path:
+    def control_socket(self, node: str) -> Path:
         """Unix socket of a node."""
-        return self.doors / f"{node}.sock"
+        return self.control_sockets / f"{node}.sock"
 
     def hosts(self, node: str) -> Path:
         """Where a node's receiver puts files."""
@@ -150,9 +150,9 @@ class Lab:
             allowed = "a lab that is not up; `fanfold lab down` ends this one"
             raise ConfigError("--name", self.name, allowed)
         began = time.monotonic()
-        _check_doors(self.door(node) for node in (*fabric.by_name, SUPERVISOR))
+        _check_paths(self.control_socket(node) for node in (*fabric.by_name, SUPERVISOR))
         cleaned = self.down()
-        self.doors.mkdir(parents=True, exist_ok=True)
+        self.control_sockets.mkdir(parents=True, exist_ok=True)
         save_fabric(fabric, self.folder / "fabric.toml")
         prepare()
         told, tell = os.pipe()
@@ -183,7 +183,7 @@ class Lab:
         remove_spaces(self.name)
         for item in ("lab.json", "fabric.toml"):
             (self.folder / item).unlink(missing_ok=True)
-        shutil.rmtree(self.doors, ignore_errors=True)
+        shutil.rmtree(self.control_sockets, ignore_errors=True)
         if purge:
             shutil.rmtree(self.folder, ignore_errors=True)
         return len(alive)
@@ -193,7 +193,7 @@ class Lab:
         if node not in self.fabric().by_name:
             raise ConfigError("node", node, ", ".join(self.fabric().by_name))
         request = {"do": "restart", "node": node}
-        answer = call(self.door(SUPERVISOR), request, RESTART_S)
+        answer = call(self.control_socket(SUPERVISOR), request, RESTART_S)
         if "error" in answer:
             raise EnvironmentLack(f"lab {self.name!r}: {node}: {answer['error']}")
         return answer
@@ -211,11 +211,11 @@ class Lab:
         fresh.replace(self.folder / "lab.json")
 
 
-def _check_doors(doors: Iterable[Path]) -> None:
+def _check_paths(control_sockets: Iterable[Path]) -> None:
     """Refuse a state folder whose sockets no node could open."""
-    longest = max(doors, key=lambda path: len(os.fsencode(path)))
-    if len(os.fsencode(longest)) > MAX_DOOR_BYTES:
-        what = f"{longest}: a socket's path has at most {MAX_DOOR_BYTES} bytes"
+    longest = max(control_sockets, key=lambda path: len(os.fsencode(path)))
+    if len(os.fsencode(longest)) > MAX_SOCKET_PATH:
+        what = f"{longest}: a socket's path has at most {MAX_SOCKET_PATH} bytes"
         raise EnvironmentLack(f"{what}; set {STATE} to a folder with a shorter path")
 
 

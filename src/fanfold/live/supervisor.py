@@ -25,7 +25,7 @@ from fanfold.live.warm import warm
 from fanfold.topo.fabric import Fabric
 
 MakeHost = Callable[[Fabric, str, Path, Path], Host]
-"""(fabric, node, its door, its folder for received files)"""
+"""(fabric, node, its control socket, its folder for received files)"""
 
 
 def supervise(make_host: MakeHost, lab: Lab, fabric: Fabric, tell: int) -> None:
@@ -93,7 +93,7 @@ class _Supervisor:
                 say(f"starting {node.name}, {i + 1} of {n} nodes")
                 self._start(node.name, say)
             commands = Commands({"restart": self._restart}, self._poke)
-            close_door = open_local(self.lab.door(SUPERVISOR), commands)
+            close_socket = open_local(self.lab.control_socket(SUPERVISOR), commands)
             self.lab.save(self.nodes)
         except BaseException:  # whatever it is, no node lives on without this process
             self._stop_all()
@@ -109,7 +109,7 @@ class _Supervisor:
             except TimeoutError:
                 continue
             commands.run_waiting()
-        close_door()
+        close_socket()
         self._stop_all()
 
     def _poke(self) -> None:
@@ -140,7 +140,9 @@ class _Supervisor:
                 signal.signal(number, signal.SIG_DFL)
             is_bfr = self.fabric.by_name[name].role == "bfr"
             enter_space(self.lab.name, name, forwards=is_bfr)
-            host = self.make_host(self.fabric, name, self.lab.door(name), self.lab.hosts(name))
+            host = self.make_host(
+                self.fabric, name, self.lab.control_socket(name), self.lab.hosts(name)
+            )
             tell_line(tell, OK)
             os.close(tell)
             host.run()

@@ -37,7 +37,7 @@ class Ends(Protocol):
 
 
 class Meets(Protocol):
-    """What is used of a rendezvous; deadline_ps: when it fails, None: nobody waits for it yet."""
+    """What is used of a rendezvous; deadline_ps: when it fails, None: nobody waits yet."""
 
     deadline_ps: int | None
 

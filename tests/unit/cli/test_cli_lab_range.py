@@ -12,7 +12,7 @@ import pytest
 from fanfold.api import labs as lab
 from fanfold.api.labs import pick_fabric
 from fanfold.errors import EnvironmentLack
-from fanfold.live.lab import Lab, _check_doors, claim_range
+from fanfold.live.lab import Lab, _check_paths, claim_range
 from fanfold.topo.lab_fabric import leaf_spine
 
 SPARE = range(251, 254)
@@ -106,10 +106,12 @@ def test_no_range_at_all_is_said_with_whose_they_are(claimed: list[int]) -> None
 def test_a_state_folder_whose_sockets_nobody_could_open_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    doors = [Path("/a/h1.sock"), Path("/" + "x" * 106)]
-    _check_doors(doors)
-    with pytest.raises(EnvironmentLack, match=f"^{doors[1]}y: a socket's path has at most 107"):
-        _check_doors([doors[0], Path(f"{doors[1]}y")])
+    control_sockets = [Path("/a/h1.sock"), Path("/" + "x" * 106)]
+    _check_paths(control_sockets)
+    with pytest.raises(
+        EnvironmentLack, match=f"^{control_sockets[1]}y: a socket's path has at most 107"
+    ):
+        _check_paths([control_sockets[0], Path(f"{control_sockets[1]}y")])
     monkeypatch.setenv("FANFOLD_STATE_DIR", str(tmp_path / ("x" * 107)))
     with pytest.raises(EnvironmentLack, match="; set FANFOLD_STATE_DIR to a folder with a"):
         Lab("deep").up(leaf_spine(1, 0, 2, name="deep", prefix=0), lambda *_: None)

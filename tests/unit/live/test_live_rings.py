@@ -221,15 +221,15 @@ def fds() -> Iterator[dict[str, int]]:
 def test_only_sound_offers_are_heard(
     fds: dict[str, int], hello: bytes, names: list[str], is_taken: bool
 ) -> None:
-    caller, door = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    caller, control_socket = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     before = len(list(FDS.iterdir()))
     socket.send_fds(caller, [hello], [fds[name] for name in names])
-    offer = ch.hear_offer(door)
+    offer = ch.hear_offer(control_socket)
     assert (offer is not None) == is_taken
     if offer is not None:
         assert (offer.addr, offer.dport, offer.is_ours) == (ADDR, 7, False)
         offer.refuse()
-    assert len(list(FDS.iterdir())) == before - 1  # the door's end is closed too
+    assert len(list(FDS.iterdir())) == before - 1  # the control socket's end is closed too
     caller.close()
 
 

@@ -19,6 +19,7 @@ import fanfold.torch  # noqa: E402
 from fanfold.errors import ConfigError, EnvironmentLack  # noqa: E402
 from fanfold.topo.fabric import save_fabric  # noqa: E402
 from fanfold.topo.lab_fabric import leaf_spine  # noqa: E402
+from fanfold.torch import placement  # noqa: E402
 from fanfold.torch.group import FanfoldGroup  # noqa: E402
 from fanfold.torch.placement import FanfoldOptions, find_fabric, find_host  # noqa: E402
 
@@ -46,7 +47,7 @@ def meet(owns, seconds=20.0):
 
 @pytest.fixture(autouse=True)
 def bare(monkeypatch):
-    monkeypatch.setattr(seat, "environment", dict)
+    monkeypatch.setattr(placement, "environment", dict)
     monkeypatch.setattr("fanfold.torch.rendezvous.environment", dict)
 
 

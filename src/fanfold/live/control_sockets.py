@@ -1,4 +1,4 @@
-"""Callers of side doors: many nodes asked at once, in bounded time whoever is silent.
+"""Callers of control sockets: many nodes asked at once, in bounded time whoever is silent.
 
 Silence is measured from the last answer: as long as nodes answer one after the other, a busy
 machine is not a dead one, up to ``MOST`` times the patience in all.

@@ -1,4 +1,4 @@
-"""Many side doors at once: who answers, who is silent, who lies, and who may ask."""
+"""Many control sockets at once: who answers, who is silent, who lies, and who may ask."""
 
 import json
 import os
@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from fanfold.live import control, doors
+from fanfold.live import control, control_sockets
 from fanfold.live.control import Commands, open_local, open_tcp
-from fanfold.live.doors import Call, ask_all, begin_asking, call
+from fanfold.live.control_sockets import Call, ask_all, begin_asking, call
 from fanfold.live.owner import local_owner
 
 ASK = {"do": "status"}
@@ -46,7 +46,7 @@ def serve() -> Iterator[Serve]:
 
 @pytest.fixture
 def silent() -> Iterator[list[Path | tuple[str, int]]]:
-    """Doors that never answer: one accepts, one has no more room to, as when SYNs are lost."""
+    """They never answer: one accepts, one has no more room to, as when SYNs are lost."""
     with ExitStack() as stack:
         takes = stack.enter_context(closing(socket.create_server(("127.0.0.1", 0))))
         full = stack.enter_context(closing(socket.socket()))
@@ -116,7 +116,7 @@ def test_answers_that_come_slowly_are_waited_for_up_to_a_bound(
         thread.join()
     n_answered = sum("error" not in answer for answer in answers.values())
     assert 2 <= n_answered <= 4  # each within the patience after the one before
-    assert took <= 0.3 * doors.MOST + 0.2
+    assert took <= 0.3 * control_sockets.MOST + 0.2
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_what_is_no_answer_is_an_error(serve: Serve, lie: bytes) -> None:
 
 
 def test_an_answer_without_end_is_left(monkeypatch: pytest.MonkeyPatch, serve: Serve) -> None:
-    monkeypatch.setattr(doors, "MAX_ANSWER_BYTES", 10_000)
+    monkeypatch.setattr(control_sockets, "MAX_ANSWER_BYTES", 10_000)
     began = time.monotonic()
     assert "error" in ask_all({"a": Call(serve(b"x" * 100_000), ASK)}, 5.0)["a"]
     assert time.monotonic() - began < 2
@@ -171,14 +171,14 @@ def ask_as(user: int, where: tuple[str, int], source: str) -> dict[str, object]:
     return answer
 
 
-def tcp_door(known: frozenset[str]) -> tuple[tuple[str, int], Callable[[], None]]:
+def tcp_control_socket(known: frozenset[str]) -> tuple[tuple[str, int], Callable[[], None]]:
     with closing(socket.create_server(("127.77.0.1", 0))) as probe:
         where: tuple[str, int] = probe.getsockname()
     return where, open_tcp(*where, node("flows"), known)
 
 
 def test_this_user_is_told_whatever_the_address() -> None:
-    where, close = tcp_door(frozenset())
+    where, close = tcp_control_socket(frozenset())
     try:
         for source in ("", "127.0.0.1", "127.9.9.9"):
             assert ask_all({"a": Call(where, ASK, source)}, 5.0)["a"] == {"got": "flows"}
@@ -191,7 +191,7 @@ def test_another_user_of_the_machine_is_told_nothing(
     monkeypatch: pytest.MonkeyPatch, source: str
 ) -> None:
     """Also not by an address of the fabric, which on loopback anybody may take."""
-    where, close = tcp_door(frozenset({"127.77.0.9"}))
+    where, close = tcp_control_socket(frozenset({"127.77.0.9"}))
     try:
         if os.getuid() == 0:
             answer = ask_as(65534, where, source)
@@ -229,7 +229,7 @@ def test_trees_are_installed_by_the_nodes_own_user_only() -> None:
 
 
 def test_only_status_by_tcp_and_one_question_by_call(tmp_path: Path) -> None:
-    where, close = tcp_door(frozenset())
+    where, close = tcp_control_socket(frozenset())
     try:
         assert call(where, {"do": "impair"}) == {"error": "do: allowed: status"}
         assert call(where, ASK) == {"got": "flows"}

@@ -1,6 +1,6 @@
-"""A BFR's door for channels: offers heard, offers made to BFRs beside it.
+"""A BFR's control socket for channels: offers heard, offers made to BFRs beside it.
 
-A thread waits at the door, the node's loop takes what it hears. Of two BFRs the one with the
+A thread waits at the socket, the node's loop takes what it hears. Of two BFRs the one with the
 lower address offers, as long as there is no channel; ranks offer theirs.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from fanfold.live import sock as s
-from fanfold.live.channels import Channels, Offer, door_name, hear_offer, is_near
+from fanfold.live.channels import Channels, Offer, hear_offer, is_near, socket_name
 from fanfold.live.clock import now_ps
 from fanfold.topo.fabric import Fabric
 from fanfold.units import PS_PER_SECOND
@@ -23,8 +23,8 @@ OFFER_PS = PS_PER_SECOND // 2
 MOST_WAIT = 64
 
 
-class RingDoor:
-    """Door of one BFR of a fabric on loopback addresses.
+class RingSocket:
+    """Control socket of one BFR of a fabric on loopback addresses.
 
     Args:
         wake: ends the loop's wait, for ``take_waiting``. may_use: whether a port may have one.
@@ -54,12 +54,12 @@ class RingDoor:
         }
         self._waiting: queue.SimpleQueue[Offer] = queue.SimpleQueue()
         self._is_over = threading.Event()
-        self._door = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._server = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._thread: threading.Thread | None = None
         with suppress(OSError):  # another process has the name: no channels, sockets do
-            self._door.bind(door_name(*self._own))
-            self._door.listen(MOST_WAIT)
-            self._door.settimeout(LOOK_S)
+            self._server.bind(socket_name(*self._own))
+            self._server.listen(MOST_WAIT)
+            self._server.settimeout(LOOK_S)
             self._thread = threading.Thread(target=self._wait, daemon=True)
             self._thread.start()
 
@@ -83,10 +83,10 @@ class RingDoor:
         """End the thread and all channels."""
         self._is_over.set()
         with suppress(OSError):
-            self._door.shutdown(socket.SHUT_RDWR)
+            self._server.shutdown(socket.SHUT_RDWR)
         if self._thread is not None:
             self._thread.join()
-        self._door.close()
+        self._server.close()
         while not self._waiting.empty():
             self._waiting.get().refuse()
         self.channels.close()
@@ -94,7 +94,7 @@ class RingDoor:
     def _wait(self) -> None:
         while not self._is_over.is_set():
             try:
-                conn, _ = self._door.accept()
+                conn, _ = self._server.accept()
             except TimeoutError:
                 continue
             except OSError:
