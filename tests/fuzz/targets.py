@@ -79,7 +79,7 @@ def nodes(octets: bytes) -> None:
     if how & 2:
         _seal(block, seg)
     if how & 4:
-        block = _mishaps(block, seg)
+        block = _impaired(block, seg)
     found = [block[at : at + seg].tobytes() for at in range(0, len(block), seg)]
     node.forward([data(0b111, flow=7, n_psn=4)], 1)
     before = _counts(node)
@@ -157,7 +157,7 @@ def _seal(block: np.ndarray, seg: int) -> None:
             seal_inner(packet, 0, len(packet), 1)
 
 
-def _mishaps(block: np.ndarray, seg: int) -> np.ndarray:
+def _impaired(block: np.ndarray, seg: int) -> np.ndarray:
     impairments = build_impairments(4, 3, 600)
     row = impairments.ports[1]
     row["rng"], row["drop"], row["duplicate"] = np.uint64(seg), 2**29, 2**31

@@ -93,7 +93,7 @@ PLANTS: tuple[tuple[str, str, str, str], ...] = (
         "src/fanfold/kernels/impairment.py",
         'z = plus(row["rng"], _GOLDEN)',
         "z = plus(_GOLDEN, _GOLDEN)",
-        "tests/unit/kernels/test_kernel_mishap.py::test_a_seed_says_what_happens",
+        "tests/unit/kernels/test_kernel_impairment.py::test_a_seed_says_what_happens",
     ),
     (
         "src/fanfold/kernels/bift.py",

@@ -1,10 +1,10 @@
 """Channels of shared memory to neighbours on this machine: offered, taken, given back.
 
-Who offers makes the memory (a sealed memfd: nobody can make it smaller) and connects to
-the other's control socket, an abstract Unix socket named for the UDP address that it hears on; so
-both are in one network namespace, and of one user, which is checked. The connection stays: its end
-is the neighbour's end. What is in the rings when one of them ends is lost, as what was in its
-socket.
+Who offers makes the memory (a sealed memfd: nobody can make it smaller) and connects to the
+other's control socket, an abstract Unix socket named for the UDP address that it hears on; so
+both are in one network namespace, and of one user, which is checked. The connection stays: its
+end is the neighbour's end. What is in the rings when one of them ends is lost, as what was in
+its socket.
 """
 
 import fcntl
