@@ -169,7 +169,7 @@ class HostilePackets:
             n_merged=r.choice((bits.bit_count(), 0, 99)),
             only=r.choice([i for i in self.ids if i]) if scope else 0,
             scope=scope,
-            climb=r.choice((0, 0, 1, 3, 255)),
+            root_level=r.choice((0, 0, 1, 3, 255)),
             n_slots=self._often(4, 0, 1, 2, 8, 65_535),
             patience=r.choice((0, 0, 1, 800)),
         )

@@ -90,12 +90,14 @@ class Sums:
             leaf = self.net.dst[one.nic]
             hops = [self.paths.hops(leaf, host) for host in sorted(self.members)]
             far = [h for h in hops if h > 1]
-            climb = min((far[-1] - 1) // 2, MOST_CLIMB) if far else 0
-            self.post(self.fold("arm", one, climb=climb), one.nic)
+            root_level = min((far[-1] - 1) // 2, MOST_CLIMB) if far else 0
+            self.post(self.fold("arm", one, root_level=root_level), one.nic)
 
-    def fold(self, what, one, block=0, climb=0):
+    def fold(self, what, one, block=0, root_level=0):
         size = 92 + self.bits // 8 + (sum(self.size_of[block]) if what == "array" else 0)
-        packet = Row(kind=FOLD, what=what, size=size, of=one, block=block, climb=climb)
+        packet = Row(
+            kind=FOLD, what=what, size=size, of=one, block=block, root_level=root_level
+        )
         packet.whole_ps, packet.is_up = 0, True
         packet.to = frozenset([one.host]) if what == "array" else self.members
         return packet
@@ -134,9 +136,9 @@ class Sums:
                 self.forward(packet, up)
 
     def arm(self, packet, node, came):
-        on = self.way_on(packet, node, came) if packet.is_up and packet.climb else None
+        on = self.way_on(packet, node, came) if packet.is_up and packet.root_level else None
         if on is not None:
-            packet.climb -= 1
+            packet.root_level -= 1
             self.forward(packet, on)
             return
         self.rows[node] = packet.to, None if packet.is_up else came

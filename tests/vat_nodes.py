@@ -67,7 +67,7 @@ def message(
     n_merged: int | None = None,
     n_slots: int = 0,
     n_least: int = 0,
-    climb: int = 0,
+    root_level: int = 0,
     heard: int = -1,
     ttl: int = 64,
     armer: int = 0,
@@ -90,7 +90,7 @@ def message(
         n_merged=bits.bit_count() * is_array if n_merged is None else n_merged,
         only=only,
         scope=scope,
-        climb=climb,
+        root_level=root_level,
         n_slots=n_slots,
         patience=n_least,
     )

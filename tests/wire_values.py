@@ -150,7 +150,7 @@ def folds(draw: st.DrawFn) -> Fold:
         n_merged=draw(uint(16)),
         only=draw(uint(16, low=1)) if scope else 0,
         scope=scope,
-        climb=draw(uint(8)),
+        root_level=draw(uint(8)),
         n_slots=draw(uint(16)),
         patience=draw(uint(16)),
     )

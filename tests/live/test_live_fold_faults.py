@@ -55,15 +55,15 @@ def small(site: Site) -> Iterator[LiveLab]:
     made.down()
 
 
-@pytest.mark.parametrize("climb", [0, 1], ids=["root_on_a_leaf", "root_on_a_spine"])
+@pytest.mark.parametrize("root_level", [0, 1], ids=["root_on_a_leaf", "root_on_a_spine"])
 @pytest.mark.parametrize("kind", ["float32", "int64"])
 def test_loss_on_every_link_changes_no_bit_and_little_is_sent_again(
-    lab: LiveLab, fabric: Fabric, kind: str, climb: int
+    lab: LiveLab, fabric: Fabric, kind: str, root_level: int
 ) -> None:
     every = [values(kind, (2 << 20) // np.dtype(kind).itemsize, r) for r in range(N)]
     losses, results = Losses(lab, fabric), set()
     for chance in (0, ONE_PERCENT):
-        group = Group(fabric, HOSTS, climb=climb)
+        group = Group(fabric, HOSTS, root_level=root_level)
         losses.begin(group, 5, **({"drop_ppb": chance} if chance else {}))
         mine = [a.copy() for a in every]
         group.each(lambda c, mine=mine: c.all_reduce(mine[c.rank]))

@@ -114,7 +114,7 @@ MESSAGES: tuple[tuple[BierHeader, Message, bytes], ...] = (
             n_merged=8,
             only=300,
             scope=FoldScope.BUT,
-            climb=1,
+            root_level=1,
             n_slots=128,
         ),
         b"words",
@@ -147,7 +147,17 @@ FIELDS: dict[type[Message], tuple[str, ...]] = {
         "body_len",
         "elapsed_us",
     ),
-    Fold: ("op", "word", "group", "block", "exponent", "n_merged", "only", "scope", "climb"),
+    Fold: (
+        "op",
+        "word",
+        "group",
+        "block",
+        "exponent",
+        "n_merged",
+        "only",
+        "scope",
+        "root_level",
+    ),
 }
 KINDS: dict[type[Message], Kind] = {
     Data: Kind.DATA,

@@ -135,7 +135,7 @@ def simulated(fabric, kind, n, dtype):
     net = fabric_net(fabric)
     ids = fabric_ids(fabric, net)
     hosts = tuple(np.nonzero(ids > 0)[0].tolist())
-    one = Sum(hosts, 4 * n, to_all=kind == "all_reduce", window=NEAR_WINDOW, climb=0)
+    one = Sum(hosts, 4 * n, to_all=kind == "all_reduce", window=NEAR_WINDOW, root_level=0)
     none = np.zeros((0, 4), np.int64), np.zeros((0, 2), np.int64)
     program = build_program(*none, sums=(one,), folds=True)
     settings = Settings(

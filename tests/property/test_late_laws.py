@@ -104,7 +104,7 @@ class World:
         self.ranks[0].is_out = [False] * N_BLOCKS  # somebody is inside
         self.everyone = sum(rank.bit for rank in self.ranks)
         self.arm = message(
-            self.everyone, what=FoldWhat.ARM, n_slots=N_SLOTS, climb=seed % 3, armer=ids[0]
+            self.everyone, what=FoldWhat.ARM, n_slots=N_SLOTS, root_level=seed % 3, armer=ids[0]
         )
         self.results: dict[int, Result] = {}
 

@@ -190,7 +190,7 @@ def ranks_at(fabric: Fabric, ids: list[int], random: Random) -> list[Rank]:
     ]
 
 
-def sum_in_a_storm(fabric: Fabric, ranks: list[Rank], random: Random, climb: int) -> None:
+def sum_in_a_storm(fabric: Fabric, ranks: list[Rank], random: Random, root_level: int) -> None:
     """Let all ranks get all sums, in any order, whatever is lost, repeated or flushed."""
     storm = Storm(random, [], {"on": True})
     net = VatFabric(fabric, storm.befall)
@@ -198,7 +198,9 @@ def sum_in_a_storm(fabric: Fabric, ranks: list[Rank], random: Random, climb: int
     members = sum(r.bit for r in ranks)
     sums = [sum(r.words[b] for r in ranks) for b in range(8)]
     armer = ranks[0].bit.bit_length()
-    arm = message(members, what=FoldWhat.ARM, n_slots=N_SLOTS, climb=climb, armer=armer)
+    arm = message(
+        members, what=FoldWhat.ARM, n_slots=N_SLOTS, root_level=root_level, armer=armer
+    )
     now = 0
     for turn in range(400):
         now += STEP_PS
@@ -271,7 +273,7 @@ def test_fifty_shuffled_arrivals_leave_the_same_bytes() -> None:
     seen = set()
     for _ in range(50):
         net = VatFabric(figure_one())
-        net.send("w1", message(0b1111, what=FoldWhat.ARM, n_slots=N_SLOTS, climb=1))
+        net.send("w1", message(0b1111, what=FoldWhat.ARM, n_slots=N_SLOTS, root_level=1))
         names = [*words, *random.sample([*words], 2)]
         random.shuffle(names)
         for name in names:

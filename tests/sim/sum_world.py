@@ -21,10 +21,11 @@ ASKED = 4 * 2 * N_FIELDS
 """Bytes of what ranks ask for, twice, before the exponents of a window."""
 
 
-def sums(*hosts, n_bytes, to_all=True, window=0, climb=MIDDLE):
+def sums(*hosts, n_bytes, to_all=True, window=0, root_level=MIDDLE):
     """A sum of each group of hosts, all at once."""
     some = tuple(
-        Sum(tuple(group), n_bytes, to_all=to_all, window=window, climb=climb) for group in hosts
+        Sum(tuple(group), n_bytes, to_all=to_all, window=window, root_level=root_level)
+        for group in hosts
     )
     return build_program(np.zeros((0, 4), np.int64), NO_EDGES, sums=some, folds=True)
 

@@ -196,7 +196,7 @@ def test_two_jobs_share_the_slots_of_a_switch():
 
 
 def test_a_switch_without_slots_passes_arrays_on():
-    program = sums((0, 1), n_bytes=150 * BLOCK, climb=0)
+    program = sums((0, 1), n_bytes=150 * BLOCK, root_level=0)
     one = sums((2, 3, 6), n_bytes=40 * BLOCK).sums[0]._replace(start_ps=20_000_000)
     program = program._replace(sums=(*program.sums, one))
     program = build_program(

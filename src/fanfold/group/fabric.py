@@ -27,7 +27,7 @@ from fanfold.group.values import (
     wide_of,
     widened,
 )
-from fanfold.group.ways import climb_of, root_without_bfr
+from fanfold.group.ways import root_level_of, root_without_bfr
 from fanfold.group.work import FabricWork
 from fanfold.kernels.reduce import join_floats
 from fanfold.live.clock import now_ps
@@ -52,8 +52,8 @@ class FabricCommunicator:
     """Rank ``rank`` of ``members`` on a fabric; see ``Communicator``.
 
     Args:
-        window: blocks under way at most. climb: BFRs above rank 0's own before the root.
-        root: host that is the root, or a switch that ``climb_of`` finds; empty: a BFR, or rank
+        window: blocks under way at most. root_level: BFRs above rank 0's own before the root.
+        root: host that is the root, or a switch (``root_level_of``); empty: a BFR, or rank
             0's host where it has none.
         stragglers: ``wait``, ``partial`` or ``exclude`` ranks that are late in all_reduce and
             reduce, the same on all ranks. patience_ps: how late, 1 ms to 65.535 s.
@@ -74,7 +74,7 @@ class FabricCommunicator:
         port: int = 0,
         timeout_ps: int = TIMEOUT_PS,
         window: int = WINDOW,
-        climb: int = 0,
+        root_level: int = 0,
         root: str = "",
         stragglers: str = WAIT,
         patience_ps: int = PATIENCE_PS,
@@ -89,10 +89,10 @@ class FabricCommunicator:
         most = laid.slots // 2 if laid else window
         window = window_on(fabric, most, rules.stragglers != WAIT)
         self.fabric, self.members, self.group = fabric, tuple(members), group
-        own_climb, root = climb_of(fabric, members, group, root, climb)
+        own_level, root = root_level_of(fabric, members, group, root, root_level)
         self.root = root or root_without_bfr(fabric, members)
         self.rank, self.size = rank, len(members)
-        self.timeout_ps, self._window, self._climb = timeout_ps, window, climb
+        self.timeout_ps, self._window, self._root_level = timeout_ps, window, root_level
         self.end = RankEnd(
             fabric,
             members,
@@ -100,7 +100,7 @@ class FabricCommunicator:
             group=group,
             port=port or port_of_group(group),
             window=window,
-            climb=own_climb,
+            root_level=own_level,
             root=self.root,
         )
         if laid:
@@ -430,7 +430,7 @@ class FabricCommunicator:
                 port=port_of_pair(self.group, self.size, source, to),
                 timeout_ps=self.timeout_ps,
                 window=PAIR_WINDOW,
-                climb=self._climb,
+                root_level=self._root_level,
                 root=self.root,
             )
             pair._session.called = (source, to)

@@ -17,7 +17,7 @@ from fanfold.group.layout import Segment, build_blocks
 from fanfold.group.rules import EXCLUDE, Inside, Rules, said_rules
 from fanfold.group.silence import Setting, Verdict, judge
 from fanfold.group.values import KINDS, MOVED, WIDENED, Form
-from fanfold.group.ways import MAX_CLIMB
+from fanfold.group.ways import MAX_ROOT_LEVEL
 from fanfold.kernels.absorb import FLAG_OVERFLOW
 from fanfold.kernels.reduce import KIND_BYTES, KIND_F16, KIND_I32, OP_MAX
 from fanfold.kernels.words import unmark_block
@@ -413,11 +413,11 @@ class Session:
 
     def _ask_elsewhere(self, row: Any) -> bool:
         """Rank 0 asks for slots further up, then at its own host; the others wait for it."""
-        climb = len(self.end.state.head) - 1
+        root_level = len(self.end.state.head) - 1
         if not row["is_first"]:
             return False
-        if self.end.state.head[climb] < MAX_CLIMB and not row["root_id"]:
-            self.end.state.head[climb] += 1
+        if self.end.state.head[root_level] < MAX_ROOT_LEVEL and not row["root_id"]:
+            self.end.state.head[root_level] += 1
         elif self.end.take_root():
             text = f"no BFR has slots for group {row['group']}: rank {self._who([0])} sums"
             warnings.warn(text, RuntimeWarning, stacklevel=2)
@@ -465,9 +465,9 @@ class Session:
             group=int(row["group"]),
             rank=self.rank,
             ranks=self.end.members_left(),
-            climb=int(self.end.state.head[-1]),
+            root_level=int(self.end.state.head[-1]),
             root=self.end.root(),
-            most_climb=MAX_CLIMB,
+            most_level=MAX_ROOT_LEVEL,
             who=self._who,
         )
 

@@ -15,7 +15,7 @@ from fanfold.topo.fabric import Fabric
 class Setting(NamedTuple):
     """A group as its tree depends on it; rank: who looks. ranks: those of the group still.
 
-    climb, root: as this rank's ARM has them, or would. most_climb: rank 0 goes no further.
+    root_level, root: as this rank's ARM has them, or would. most_level: rank 0 goes no further.
     who: ranks with their hosts, in words.
     """
 
@@ -24,9 +24,9 @@ class Setting(NamedTuple):
     group: int
     rank: int
     ranks: Sequence[int]
-    climb: int
+    root_level: int
     root: str
-    most_climb: int
+    most_level: int
     who: Callable[[Collection[int]], str]
 
 
@@ -141,8 +141,8 @@ def _uplink_silent(seen: Sight, own: Sequence[str]) -> Verdict:
 def tree_seen(setting: Setting, seen: Sight) -> Tree | None:
     """The tree that agrees with what this rank saw; None where none does, or several."""
     trees: list[Tree] = []
-    for climb, root in _roots(setting, seen):
-        tree = tree_of(setting.fabric, setting.members, setting.group, climb, root)
+    for root_level, root in _roots(setting, seen):
+        tree = tree_of(setting.fabric, setting.members, setting.group, root_level, root)
         if tree is None or tree in trees or not _agrees(setting, seen, tree):
             continue
         trees.append(tree)
@@ -150,11 +150,14 @@ def tree_seen(setting: Setting, seen: Sight) -> Tree | None:
 
 
 def _roots(setting: Setting, seen: Sight) -> list[tuple[int, str]]:
-    """Climb and host of each root there may be: rank 0 moves it where there is no room."""
+    """Root level and host of each root there may be: rank 0 moves it where there is no room."""
     if setting.root or setting.rank == setting.ranks[0] or not seen.is_full:
-        return [(setting.climb, setting.root)]
-    climbs = range(setting.climb, setting.most_climb + 1)
-    return [*((climb, "") for climb in climbs), (setting.climb, setting.members[0])]
+        return [(setting.root_level, setting.root)]
+    root_levels = range(setting.root_level, setting.most_level + 1)
+    return [
+        *((root_level, "") for root_level in root_levels),
+        (setting.root_level, setting.members[0]),
+    ]
 
 
 def _agrees(setting: Setting, seen: Sight, tree: Tree) -> bool:

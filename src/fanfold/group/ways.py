@@ -19,7 +19,7 @@ from fanfold.topo.fabric_routes import FabricRoutes
 from fanfold.wire.bitstring import bift_id, bsl_of_bits, place
 
 ENTROPY_BITS = 20
-MAX_CLIMB = 3
+MAX_ROOT_LEVEL = 3
 """BFRs above rank 0's own that a root may be at."""
 MOST_DRAWN = 256
 
@@ -32,24 +32,26 @@ class Tree(NamedTuple):
 
 
 def tree_of(
-    fabric: Fabric, members: Sequence[str], group: int, climb: int = 0, root: str = ""
+    fabric: Fabric, members: Sequence[str], group: int, root_level: int = 0, root: str = ""
 ) -> Tree | None:
-    """Tree of a group whose ARM was sent with ``climb``, or with ``root``, a host.
+    """Tree of a group whose ARM was sent with ``root_level``, or with ``root``, a host.
 
     Returns:
         None where a member cannot be reached.
     """
-    return _Walk(fabric, group).tree(members, climb, root)
+    return _Walk(fabric, group).tree(members, root_level, root)
 
 
-def climb_to(fabric: Fabric, members: Sequence[str], group: int, root: str, most: int) -> int:
-    """ARM's ``climb`` by which a named switch is the root of a group.
+def root_level_to(
+    fabric: Fabric, members: Sequence[str], group: int, root: str, most: int
+) -> int:
+    """ARM's ``root_level`` by which a named switch is the root of a group.
 
     Raises:
         ConfigError: none up to ``most``: its number leads the group's packets elsewhere.
     """
     walk = _Walk(fabric, group)
-    trees = [walk.tree(members, climb, "") for climb in range(most + 1)]
+    trees = [walk.tree(members, root_level, "") for root_level in range(most + 1)]
     reached = [tree.up[-1] for tree in trees if tree is not None]
     if root not in reached:
         allowed = f"a host, or a switch on the way of group {group}: {', '.join(reached)}"
@@ -57,14 +59,14 @@ def climb_to(fabric: Fabric, members: Sequence[str], group: int, root: str, most
     return reached.index(root)
 
 
-def climb_of(
-    fabric: Fabric, members: Sequence[str], group: int, root: str, climb: int
+def root_level_of(
+    fabric: Fabric, members: Sequence[str], group: int, root: str, root_level: int
 ) -> tuple[int, str]:
-    """ARM's ``climb`` and host of a root that may be a switch: then the climb to it."""
+    """ARM's ``root_level`` and host of a root that may be a switch: then its level."""
     node = fabric.by_name.get(root)
     if node is None or node.role != "bfr":
-        return climb, root
-    return climb_to(fabric, members, group, root, MAX_CLIMB), ""
+        return root_level, root
+    return root_level_to(fabric, members, group, root, MAX_ROOT_LEVEL), ""
 
 
 def draw_group(
@@ -85,7 +87,7 @@ def draw_group(
         return number
     for _ in range(MOST_DRAWN):
         with suppress(ConfigError):
-            climb_to(fabric, members, number, root, most)
+            root_level_to(fabric, members, number, root, most)
             return number
         number = draw()
     raise ConfigError("root", root, f"a switch within {most + 1} hops of host {members[0]}")
@@ -139,7 +141,7 @@ class _Walk:
         self._entropy = group & ((1 << ENTROPY_BITS) - 1)
         self._ports: dict[str, dict[int, int]] = {}
 
-    def tree(self, members: Sequence[str], climb: int, root: str) -> Tree | None:
+    def tree(self, members: Sequence[str], root_level: int, root: str) -> Tree | None:
         first = members[0]
         near = self._fabric.port_nodes(first)
         ups = [node.name for node in near[1:] if node.role == "bfr"] or [first]
@@ -147,16 +149,16 @@ class _Walk:
         if root:
             up[1:] = self._way(up[1], root) or ()
         else:
-            self._climb(up, members, climb)
+            self._root_level(up, members, root_level)
         down = [self._way(up[-1], name) for name in members]
         if not up[1:] or not all(down):
             return None
         return Tree(tuple(up), tuple(map(tuple, down)))
 
-    def _climb(self, up: list[str], members: Sequence[str], climb: int) -> None:
+    def _root_level(self, up: list[str], members: Sequence[str], root_level: int) -> None:
         """As kernels/vat_packet.py does: toward the last rank behind another BFR."""
         by_bit = sorted(members, key=lambda name: -self._fabric.by_name[name].bfr_id)
-        for _ in range(climb):
+        for _ in range(root_level):
             nexts = (self._next(up[-1], name) for name in by_bit)
             on = [
                 n for n, name in zip(nexts, by_bit, strict=True) if n not in ("", up[-2], name)

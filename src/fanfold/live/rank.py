@@ -139,7 +139,7 @@ class RankEnd:
     Args:
         members: host names by rank. rank: which of them this is. group: its number.
         port: UDP port of the group at all its hosts. window: blocks under way at most.
-        climb: BFRs above the first one before the root. root: host whose node is the root,
+        root_level: BFRs above the first one before the root. root: host whose node is the root,
             empty where a BFR is.
 
     Raises:
@@ -156,7 +156,7 @@ class RankEnd:
         group: int,
         port: int,
         window: int = WINDOW,
-        climb: int = 0,
+        root_level: int = 0,
         root: str = "",
     ) -> None:
         self.fabric, self.members = fabric, tuple(members)
@@ -166,7 +166,7 @@ class RankEnd:
         self.bits, _ = bits_of(fabric, members)
         self.block_bytes = block_bytes_of(fabric)
         self.window = window
-        self.state = build_rank(fabric, members, rank, group, port, window, climb)
+        self.state = build_rank(fabric, members, rank, group, port, window, root_level)
         if root:
             check_root(fabric, members, root)
             self.state.row[0]["root_id"] = fabric.by_name[root].bfr_id

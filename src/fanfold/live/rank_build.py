@@ -37,7 +37,7 @@ def build_rank(
     group: int,
     port: int,
     window: int,
-    climb: int,
+    root_level: int,
 ) -> st.RankState:
     """Arrays of a rank that has nothing to do yet."""
     me = fabric.by_name[members[rank]]
@@ -58,7 +58,7 @@ def build_rank(
     bsl = bitstring.bsl_of_bits(fabric.bitstring_bits)
     bift_id = bitstring.bift_id(bsl, fabric.sub_domain, si)
     packet = head_of(bift_id, me, own, group, port)
-    whole = packet + bitstring.to_bytes(bits, bsl) + bytes([climb])
+    whole = packet + bitstring.to_bytes(bits, bsl) + bytes([root_level])
     return st.RankState(
         row=row,
         job=np.zeros(1, st.JOB_ROW),

@@ -129,7 +129,7 @@ class RankState(NamedTuple):
     plus 4 where this rank is not inside; codes, shared: (N,) exponents of blocks, codes with
     NOT_FINITE; agreed: (w, C), exponents of values of the block of each place in the window;
     own: (C,) scratch; ring: (3, w); near: addresses of neighbours; ids, id_words: of the BIFT-
-    ids; head: headers of a packet, then the BitString of all ranks and the climb; wide:
+    ids; head: headers of a packet, then the BitString of all ranks and the root_level; wide:
     scratch; marks: a byte for each value of src, in blocks that are MARKED; src, dst: bytes of
     the arrays; share: (1,), what sums are multiplied by; heard: (W,); at_root: (W,), whom
     the root has heard; told: (MAX_HOPS,), when the BFR so many hops behind this rank's own

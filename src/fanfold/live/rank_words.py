@@ -191,7 +191,7 @@ def probe_due(sock: Sock, rank: RankState, when: int) -> int:
 
 @kernel
 def send_ping(sock: Sock, rank: RankState) -> None:
-    """Send a HEARD for this rank itself by its own BFR; ``climb`` 1 marks it."""
+    """Send a HEARD for this rank itself by its own BFR; ``root_level`` 1 marks it."""
     n_words = rank.row[0]["n_words"]
     fan = fold_at(n_words)
     size = fan + FOLD_BYTES

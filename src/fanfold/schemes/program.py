@@ -59,7 +59,7 @@ class Fan(NamedTuple):
 
 
 MIDDLE = -1
-"""Climb of a sum whose root lies half way between the first rank's BFR and the last one's."""
+"""Root level of a sum whose root lies half way between the BFRs of the first and last rank."""
 
 
 class Sum(NamedTuple):
@@ -71,7 +71,7 @@ class Sum(NamedTuple):
     hosts: members by rank, rank 0 arms. n_bytes: of each array and of the result. start_ps:
     earliest start. to_all: the result goes to all members, else to rank 0 alone. window: blocks
     a rank has under way at most, 0: as the settings say; each BFR is asked for twice as many
-    slots. climb: BFRs above rank 0's own before one is the root, or MIDDLE. tree: of the
+    slots. root_level: BFRs above rank 0's own before one is the root, or MIDDLE. tree: of the
     program's, that was installed for it in switches, or NO_TREE.
     """
 
@@ -80,7 +80,7 @@ class Sum(NamedTuple):
     start_ps: int = 0
     to_all: bool = True
     window: int = 0
-    climb: int = MIDDLE
+    root_level: int = MIDDLE
     tree: int = NO_TREE
 
 

@@ -14,7 +14,7 @@ from fanfold.errors import ConfigError
 from fanfold.scenario.settings import Settings
 from fanfold.schemes.program import NO_TREE, Program
 from fanfold.sim.fluid_sums import SumTree, build_sum_tree
-from fanfold.sim.loop.ranks import LEAST_WINDOW, MAX_CLIMB
+from fanfold.sim.loop.ranks import LEAST_WINDOW, MAX_ROOT_LEVEL
 from fanfold.sim.loop.ways import Ways
 from fanfold.sim.sum_sizes import sum_sizes
 from fanfold.topo.net import Net
@@ -58,10 +58,10 @@ def _granted(
     """A tree with its slots, which are taken from ``free``."""
     most = settings.group_slots or settings.array_slots
     first, n_arms = tree.arm.size - 1, 0
-    for climb in range(first, max(first, MAX_CLIMB) + 1):
-        if climb > first:
-            tree = build_sum_tree(net, routes, ways, program, settings, a, climb)
-            if tree.arm.size - 1 < climb:
+    for root_level in range(first, max(first, MAX_ROOT_LEVEL) + 1):
+        if root_level > first:
+            tree = build_sum_tree(net, routes, ways, program, settings, a, root_level)
+            if tree.arm.size - 1 < root_level:
                 break
         window = tree.window
         room = min(int(free[tree.root(net)]), most)

@@ -113,12 +113,12 @@ def build_sum_tree(
     program: Program,
     settings: Settings,
     at: int,
-    climb: int = MIDDLE,
+    root_level: int = MIDDLE,
 ) -> SumTree:
     """Links of a sum of a program.
 
     Args:
-        climb: instead of the sum's own.
+        root_level: instead of the sum's own.
 
     Raises:
         ConfigError: no path between members.
@@ -131,18 +131,18 @@ def build_sum_tree(
         path = _trace(net, links, hosts, longest(routes))
         return SumTree(hosts, path, np.zeros(0, np.int64), sizes, window, True, one.to_all)
     table = at % settings.n_ecmp
-    if climb != MIDDLE:
-        one = one._replace(climb=climb)
-    arm = _climb(net, routes, ways, one, hosts, table)
+    if root_level != MIDDLE:
+        one = one._replace(root_level=root_level)
+    arm = _root_level(net, routes, ways, one, hosts, table)
     path = _down(net, routes, ways, int(net.dst[arm[-1]]), hosts, table)
     return SumTree(hosts, path, arm, sizes, window, False, one.to_all)
 
 
-def _climb(net: Net, routes: Routes, ways: Ways, one: Sum, hosts: I64, table: int) -> I64:
+def _root_level(net: Net, routes: Routes, ways: Ways, one: Sum, hosts: I64, table: int) -> I64:
     """ARM's links to the root: toward the last member behind another BFR (fold.md, rule 1)."""
     way = [int(sum_links(net, routes, one)[0])]
     members = np.sort(hosts)
-    n_left = one.climb
+    n_left = one.root_level
     while n_left:
         path = _down(net, routes, ways, int(net.dst[way[-1]]), members, table)
         is_on = net.dst[path[:, 0]] >= net.n_hosts

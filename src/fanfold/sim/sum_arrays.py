@@ -46,7 +46,7 @@ MAX_SPEED = 10_000
 GROUP_PORT = 20_000
 MAX_RINGS = 2**24
 """Blocks that all ranks of a program may have under way: 32 bytes each."""
-MAX_CLIMB = 255
+MAX_ROOT_LEVEL = 255
 QUEUES = 3
 """Times that the queue of first blocks is to empty before a rank asks for one."""
 
@@ -165,7 +165,7 @@ class SumBuilder:
         window = self.windows[a]
         rows["sum"], rows["most_window"], rows["window"] = a, window, window
         rows["cwnd"] = rows["epoch_end"] = min(FIRST_CWND, window)
-        rows["climb"], rows["keeps"] = self._climb(one), int(one.to_all)
+        rows["root_level"], rows["keeps"] = self._root_level(one), int(one.to_all)
         rows["ring_at"] = ring_at + window * np.arange(len(one.hosts))
         rows[0]["is_first"], rows[0]["keeps"] = 1, 1
 
@@ -204,10 +204,10 @@ class SumBuilder:
             lines.append(np.frombuffer(packet, np.uint8))
         return np.stack(lines)
 
-    def _climb(self, one: Sum) -> int:
+    def _root_level(self, one: Sum) -> int:
         """BFRs above rank 0's first before the root."""
-        if one.climb != MIDDLE:
-            return one.climb
+        if one.root_level != MIDDLE:
+            return one.root_level
         leaf = int(self.net.dst[sum_links(self.net, self.routes, one)[0]]) - self.net.n_hosts
         far = [
             host for host in one.hosts if self.routes.hops[leaf, self.routes.group[host]] > 1
@@ -219,7 +219,7 @@ class SumBuilder:
         if hops >= FAR:
             ends = f"{self.net.node_name(one.hosts[0])} to {self.net.node_name(last)}"
             raise ConfigError("receiver", f"no path from {ends}", "hosts that are connected")
-        return min((hops - 1) // 2, MAX_CLIMB)
+        return min((hops - 1) // 2, MAX_ROOT_LEVEL)
 
     def _sums(self, bier: Bier) -> s.Sums:
         net, w = self.net, self.n_words

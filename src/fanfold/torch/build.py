@@ -42,6 +42,6 @@ def draw_number(fabric: Fabric, members: list[str], root: str) -> int:
     """
     if not root:
         return secrets.randbits(32)
-    from fanfold.group.ways import MAX_CLIMB, draw_group  # noqa: PLC0415
+    from fanfold.group.ways import MAX_ROOT_LEVEL, draw_group  # noqa: PLC0415
 
-    return draw_group(fabric, members, root, lambda: secrets.randbits(32), MAX_CLIMB)
+    return draw_group(fabric, members, root, lambda: secrets.randbits(32), MAX_ROOT_LEVEL)

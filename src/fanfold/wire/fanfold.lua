@@ -110,7 +110,7 @@ local f = {
   codes = ProtoField.bytes("fanfold.codes", "Exponents of the next block"),
   only = ProtoField.uint16("fanfold.only", "Only BFR-id"),
   scope = ProtoField.uint8("fanfold.scope", "Scope", base.DEC, scopes),
-  climb = ProtoField.uint8("fanfold.climb", "Climb"),
+  root_level = ProtoField.uint8("fanfold.root_level", "Climb"),
   n_slots = ProtoField.uint16("fanfold.n_slots", "Slots"),
   patience = ProtoField.uint16("fanfold.patience", "Patience (ms)"),
   words = ProtoField.bytes("fanfold.words", "Words"),
@@ -326,7 +326,7 @@ local function add_fold(tree, buf)
   tree:add(f.n_merged, buf(14, 2))
   tree:add(f.only, buf(16, 2))
   tree:add(f.scope, buf(18, 1))
-  tree:add(f.climb, buf(19, 1))
+  tree:add(f.root_level, buf(19, 1))
   tree:add(f.n_slots, buf(20, 2))
   tree:add(f.patience, buf(22, 2))
   local at = 24

@@ -14,7 +14,7 @@
     112-127    n_merged   ranks' own arrays inside
     128-143    only       BFR-id that `scope` speaks of, 0 none
     144-151    scope      who gets the array: 0 all, 1 only that one, 2 all but that one
-    152-159    climb      ARM: BFRs to pass before one becomes the root
+    152-159    root_level      ARM: BFRs to pass before one becomes the root
     160-175    n_slots    ARM: slots that the group asks each BFR for
     176-191    patience   ARRAY: ms until the root hands out what there is; ARM: fewest slots
 
@@ -106,7 +106,7 @@ class Fold(msgspec.Struct, frozen=True, gc=False):
     n_merged: int = 0
     only: int = 0
     scope: int = FoldScope.ALL
-    climb: int = 0
+    root_level: int = 0
     n_slots: int = 0
     patience: int = 0
 
@@ -128,7 +128,7 @@ def decode(buf: bytes) -> Fold:
     if kind not in (Kind.FOLD, Kind.SPREAD):
         raise WireError(HEADER, WireReason.BAD_KIND, int(kind))
     _, what, flags, joins, group, block, exponent, n_merged, *rest = _LAYOUT.unpack_from(buf)
-    only, scope, climb, n_slots, patience = rest
+    only, scope, root_level, n_slots, patience = rest
     if what not in (UP if kind == Kind.FOLD else DOWN):
         raise WireError(HEADER, WireReason.BAD_FIELD, f"what {what}")
     if joins >> 4 > FoldOp.MOVE or joins & 0xF > FoldWord.FIX64:
@@ -147,7 +147,7 @@ def decode(buf: bytes) -> Fold:
         n_merged,
         only,
         scope,
-        climb,
+        root_level,
         n_slots,
         patience,
     )
@@ -179,7 +179,7 @@ def encode(fold: Fold) -> bytes:
         fold.n_merged,
         within(HEADER, "only", fold.only, least, 0xFFFF * least),
         within(HEADER, "scope", fold.scope, 0, FoldScope.BUT),
-        fold.climb,
+        fold.root_level,
         fold.n_slots,
         fold.patience,
     )

@@ -2,7 +2,7 @@
 
 Net: leaf1 with h1 to h4, leaf2 with h5 to h8, spine1 and spine2 above; BFR-ids are the hosts'
 numbers plus one. Of this fabric's two tables an even group takes the way over one spine, an odd
-one that over the other; its root is leaf1, rank 0's, or where climb says.
+one that over the other; its root is leaf1, rank 0's, or where root_level says.
 """
 
 from collections.abc import Collection
@@ -27,9 +27,13 @@ def who(ranks: Collection[int]) -> str:
 
 
 def verdict(
-    rank: int, missing: Collection[int] = (), climb: int = 0, root: str = "", **seen: object
+    rank: int,
+    missing: Collection[int] = (),
+    root_level: int = 0,
+    root: str = "",
+    **seen: object,
 ) -> Verdict:
-    setting = Setting(FABRIC, HOSTS, GROUP, rank, range(4), climb, root, 3, who)
+    setting = Setting(FABRIC, HOSTS, GROUP, rank, range(4), root_level, root, 3, who)
     usual = Sight(
         uplink="leaf1" if rank < 2 else "leaf2",
         is_armed=True,
@@ -50,7 +54,7 @@ def test_the_ways_of_a_group_are_those_that_its_packets_walk() -> None:
     leaf1 = ("leaf1", "h1"), ("leaf1", "h2")
     leaf2 = [("leaf1", SPINE, "leaf2", h) for h in ("h5", "h6")]
     assert tree_of(FABRIC, HOSTS, GROUP) == Tree(("h1", "leaf1"), (*leaf1, *leaf2))
-    above = tree_of(FABRIC, HOSTS, GROUP, climb=1)
+    above = tree_of(FABRIC, HOSTS, GROUP, root_level=1)
     assert above is not None
     assert above.up == ("h1", "leaf1", SPINE)
     assert above.down[2] == (SPINE, "leaf2", "h5")
@@ -63,10 +67,10 @@ def test_the_ways_of_a_group_are_those_that_its_packets_walk() -> None:
 
 
 def test_a_climb_ends_at_the_last_bfr_before_a_rank() -> None:
-    tree = tree_of(FABRIC, HOSTS, GROUP, climb=3)
+    tree = tree_of(FABRIC, HOSTS, GROUP, root_level=3)
     assert tree is not None
     assert tree.up[:4] == ("h1", "leaf1", SPINE, "leaf2")
-    alone = tree_of(FABRIC, HOSTS[:2], GROUP, climb=3)  # nobody is behind another BFR
+    alone = tree_of(FABRIC, HOSTS[:2], GROUP, root_level=3)  # nobody is behind another BFR
     assert alone is not None
     assert alone.up == ("h1", "leaf1")
 
@@ -121,7 +125,7 @@ def test_without_arm_all_between_rank_0_and_this_one_is_suspect_but_what_answers
     assert {"leaf2", "h5-leaf2"} <= set(unasked.suspects)
     elsewhere = verdict(2, is_armed=False, is_full=True)  # rank 0 may have climbed
     assert elsewhere.suspects == []
-    above = verdict(0, is_armed=False, climb=1)
+    above = verdict(0, is_armed=False, root_level=1)
     assert tuple(above.suspects) == (f"leaf1-{SPINE}", SPINE)
 
 
@@ -142,7 +146,7 @@ def test_a_slow_sum_accuses_nobody() -> None:
 
 
 def test_a_root_that_rank_0_moved_is_told_by_its_distance_or_not_at_all() -> None:
-    found = verdict(2, [0, 1], climb=1, root_hops=1, answers=1)  # a spine: leaf1 is behind it
+    found = verdict(2, [0, 1], root_level=1, root_hops=1, answers=1)  # behind it: leaf1
     assert tuple(found.suspects) == (f"leaf1-{SPINE}", "leaf1")
     assert verdict(2, [0, 1], root_hops=1, answers=1).suspects == ()  # not where it should be
     moved = verdict(2, [1], is_full=True, root_hops=3, answers=3)  # to rank 0's host

@@ -94,11 +94,11 @@ def test_an_arming_fan_makes_the_tree() -> None:
 
 def test_the_root_may_lie_further_up() -> None:
     net = VatFabric(figure_one())
-    net.send("w1", message(S6 | 1 << 6, what=FoldWhat.ARM, n_slots=4, climb=2))
+    net.send("w1", message(S6 | 1 << 6, what=FoldWhat.ARM, n_slots=4, root_level=2))
     assert [n for n, node in net.nodes.items() if node.vats.rows[0]["is_root"]] == ["s7"]
     assert int(net.nodes["s1"].vats.a_bm[0, 0]) == S1
     alone = VatFabric(figure_one())  # nobody is behind another BFR: the first one it is
-    alone.send("w1", message(S1, what=FoldWhat.ARM, n_slots=4, climb=3))
+    alone.send("w1", message(S1, what=FoldWhat.ARM, n_slots=4, root_level=3))
     assert [n for n, node in alone.nodes.items() if node.vats.rows[0]["is_root"]] == ["s1"]
 
 
@@ -371,7 +371,7 @@ def test_a_root_that_has_no_slots_passes_on_once_the_root_is_further_up() -> Non
     net = VatFabric(figure_one())
     net.nodes["s1"].vats = v.build_vats(8, 8, 1, 8972)
     net.send("w1", message(S6, what=FoldWhat.ARM, n_slots=16))
-    net.send("w1", message(S6, what=FoldWhat.ARM, n_slots=16, climb=1))
+    net.send("w1", message(S6, what=FoldWhat.ARM, n_slots=16, root_level=1))
     for inbox in net.inbox.values():
         inbox.clear()
     for worker, bits in (("w1", W1), ("w2", W2), ("w3", W3), ("w4", W4)):

@@ -268,11 +268,11 @@ def test_a_group_that_stands_is_not_taken_away() -> None:
 
 def test_a_ping_comes_back_to_who_sent_it_and_to_nobody_else() -> None:
     node = s1()
-    heard = {"what": FoldWhat.HEARD, "kind": Kind.SPREAD, "climb": 1, "heard": 0}
+    heard = {"what": FoldWhat.HEARD, "kind": Kind.SPREAD, "root_level": 1, "heard": 0}
     ((where, _),) = node.take(message(0b01, **heard), 2)
     assert where == 2
     assert node.take(message(0b10, **heard), 2) == []
-    assert node.take(message(0b10, **(heard | {"climb": 0})), 3) == []
+    assert node.take(message(0b10, **(heard | {"root_level": 0})), 3) == []
     assert node.drops() == {"wrong_port": 2}
 
 

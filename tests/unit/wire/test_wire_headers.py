@@ -183,7 +183,7 @@ def test_failure_text_ends_at_512_bytes() -> None:
         (fold.encode, msgspec.structs.replace(FOLD, scope=1)),
         (fold.encode, msgspec.structs.replace(FOLD, only=1)),
         (fold.encode, msgspec.structs.replace(FOLD, scope=3, only=1)),
-        (fold.encode, msgspec.structs.replace(FOLD, climb=256)),
+        (fold.encode, msgspec.structs.replace(FOLD, root_level=256)),
         (report.encode, msgspec.structs.replace(REPORT, bfr_id=0)),
         (report.encode, msgspec.structs.replace(REPORT, state=6)),
         (report.encode, msgspec.structs.replace(REPORT, error=-1)),

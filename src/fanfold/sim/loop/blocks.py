@@ -117,7 +117,7 @@ def told_pkt(q: I64, pkts: Rows, ranks: Ranks, m: int, what: int, block: int) ->
     write_u16(body, fan + 14, 0)
     if what == WHAT_ARM:
         write_u16(body, fan + 20, 2 * rank["window"])
-        body[fan + 19] = rank["climb"]
+        body[fan + 19] = rank["root_level"]
         write_bits(body, BITS_AT, n_words, ranks.members[rank["sum"]])
     seal_inner(body, 0, head, n_words)
     return fold_pkt(q, pkts, ranks.sums, row, body, head)

@@ -74,7 +74,7 @@ from fanfold.sim.loop.sum_rows import (
 )
 
 LEAST_WINDOW = 4
-MAX_CLIMB = 3
+MAX_ROOT_LEVEL = 3
 """Both as live/rank.py and group/session.py have them."""
 ENOUGH = 96
 """A congestion window that long round trips do not make smaller."""
@@ -323,9 +323,9 @@ def ask_for_less(rank: Row) -> None:
     rank["n_shrunk"] += 1
     if rank["window"] > LEAST_WINDOW:
         rank["window"] = max(rank["window"] // 2, LEAST_WINDOW)
-    elif rank["climb"] < MAX_CLIMB:
+    elif rank["root_level"] < MAX_ROOT_LEVEL:
         rank["window"] = rank["most_window"]
-        rank["climb"] += 1
+        rank["root_level"] += 1
     else:
         rank["armed"] = -1
 

@@ -51,7 +51,7 @@ RANK_ROW = np.dtype(
         ("ring_at", np.int64),
         ("most_window", np.int64),
         ("window", np.int64),
-        ("climb", np.int64),
+        ("root_level", np.int64),
         ("armed", np.int64),  # 1: ARM came; -1: no root has room
         ("arm_ps", np.int64),
         ("cwnd", np.int64),
