@@ -1,5 +1,6 @@
 """Which arrays the fabric can join, and in what form it gets them."""
 
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -112,11 +113,12 @@ def name_of(array: Array, kind: str) -> str:
     Raises:
         ConfigError: a kind that cannot be joined, or not that of the array.
     """
-    name = kind or str(array.dtype)
+    own = _said(array.dtype)
+    name = kind or own
     if name == "bfloat16" and array.dtype != np.uint16:
         raise ConfigError("kind", f"bfloat16 of {array.dtype}", "an array of uint16")
-    if name != "bfloat16" and name != str(array.dtype):
-        raise ConfigError("kind", name, str(array.dtype))
+    if name not in ("bfloat16", own):
+        raise ConfigError("kind", name, own)
     if name not in KINDS and name not in WIDENED:
         raise ConfigError("array", name, ", ".join((*KINDS, *WIDENED)))
     return name
@@ -145,7 +147,13 @@ def wide_of(name: str, op: Op, n_ranks: int) -> str:
 
 def moved_kind(dtype: "np.dtype[Any]") -> int:
     """Kind of what is moved; what has no name of its own is bytes."""
-    return KINDS.get(str(dtype), r.KIND_BYTES)
+    return KINDS.get(_said(dtype), r.KIND_BYTES)
+
+
+@cache
+def _said(dtype: "np.dtype[Any]") -> str:
+    """A dtype's name, which numpy makes anew each time, in 4 us."""
+    return str(dtype)
 
 
 def bytes_of(array: Array, what: str) -> NDArray[np.uint8]:

@@ -6,6 +6,7 @@ forbid its storage to be resized for ever after, which sharded models do between
 """
 
 import ctypes
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -97,14 +98,21 @@ def _array(dense: Tensor) -> tuple[Array, str]:
     """A contiguous tensor's memory as a flat array; the array keeps the tensor."""
     if dense.is_complex():
         dense = torch.view_as_real(dense)
-    name, n_bytes = _name(dense), dense.numel() * dense.itemsize
-    kind = name if name == "bfloat16" else ""
-    dtype = np.dtype("u2" if kind else "u1" if name.startswith("float8") else name)
+    n_bytes = dense.numel() * dense.itemsize
+    dtype, kind = _as_numpy(dense.dtype)
     if not n_bytes:
         return np.empty(0, dtype), kind
     memory: Any = (ctypes.c_uint8 * n_bytes).from_address(dense.data_ptr())
     memory.owner = dense
     return np.frombuffer(memory, dtype), kind
+
+
+@cache
+def _as_numpy(dtype: torch.dtype) -> tuple["np.dtype[Any]", str]:
+    """Dtype of the array, and the kind that it stands for."""
+    name = str(dtype).removeprefix("torch.")
+    kind = name if name == "bfloat16" else ""
+    return np.dtype("u2" if kind else "u1" if name.startswith("float8") else name), kind
 
 
 def _name(tensor: Tensor) -> str:
