@@ -104,8 +104,8 @@ class Stage(NamedTuple):
     """A net with its routes, and who is who on it; None instead of ranks for a matrix.
 
     site: the net as tree protocols see it. whole: FANS or SUMS where some scheme of the
-    scenario sends such, so that all take the loop that can. trace, hosts: instead of work, host
-    by rank.
+    scenario sends such, so that all take the loop that can. node_name: made once of each node.
+    trace, hosts: instead of work, host by rank.
     """
 
     net: Net
@@ -113,6 +113,7 @@ class Stage(NamedTuple):
     work: Collective | None
     whole: int
     site: Site
+    node_name: Callable[[int], str]
     trace: Trace | None = None
     hosts: tuple[int, ...] = ()
 
@@ -214,7 +215,8 @@ def build_stage(scenario: Scenario, trace: Trace | None = None) -> Stage:
         has_sums = "fanfold" in scheme_names(scenario) and (not work or work.kind in SUM_KINDS)
         whole = SUMS if has_sums else FANS
     site = build_site(scenario, net)
-    return Stage(net, build_routes(net), work, whole, site, trace, hosts)
+    names = functools.cache(net.node_name)
+    return Stage(net, build_routes(net), work, whole, site, names, trace, hosts)
 
 
 def trace_of(scenario: Scenario) -> Trace | None:
@@ -408,7 +410,7 @@ def _keep(
         net.n_hosts,
         net.n_nodes,
         *(net.src, net.dst, net.bps, net.prop_ps, net.plane),
-        net.node_name,
+        stage.node_name,
     )
     sources = sources_of(work) if work else _sources(program)
     kind, n_bytes = MATRIX_SCHEME, int(program.n_bytes.sum())

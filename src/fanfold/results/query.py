@@ -13,7 +13,7 @@ from fanfold.results.schema import TABLES
 
 Row = dict[str, Any]
 
-_COMPARISON = """
+_COMPARISON = """  -- of one run
 WITH ends AS (
     SELECT run_id, count(*) AS n_receivers, count(*) FILTER (done_ps < 0) AS n_unfinished,
         max(done_ps) AS last_ps,
@@ -26,9 +26,11 @@ WITH ends AS (
         data_bytes + repair_bytes + ack_bytes + feedback_bytes AS bytes,
         data_pkts, data_bytes, ack_pkts + feedback_pkts AS control_pkts
     FROM links
+), most AS (
+    SELECT min(link) AS link FROM carried
+    WHERE bytes = (SELECT max(bytes) FROM carried)
 ), busiest AS (
-    SELECT * FROM carried
-    QUALIFY row_number() OVER (PARTITION BY run_id ORDER BY bytes DESC, link) = 1
+    SELECT * FROM carried WHERE link = (SELECT link FROM most)
 ), sources AS (
     SELECT run_id, src_node, any_value(src) AS name, sum(pkts) AS pkts, sum(bytes) AS bytes
     FROM carried WHERE is_source = 1 GROUP BY run_id, src_node
@@ -65,7 +67,6 @@ FROM runs
     LEFT JOIN ends USING (run_id) LEFT JOIN busiest USING (run_id)
     LEFT JOIN source USING (run_id) LEFT JOIN fabric USING (run_id)
     LEFT JOIN lost USING (run_id)
-ORDER BY left_out <> '', last_ps NULLS LAST, scheme, run_id
 """
 _RATIOS = """
 WITH fastest AS (SELECT min(done) AS ps FROM (
@@ -106,7 +107,14 @@ def comparison(places: Sequence[Path]) -> list[Row]:
     last_ps: the last receiver; None when one has not finished. busiest: the directed link with
     most bytes. source: all links of the one source host that sent most. fabric: all links.
     """
-    return _ask(places, _COMPARISON)
+    rows = [row for place in places for row in _ask([place], _COMPARISON)]
+    return sorted(rows, key=_by_rank)
+
+
+def _by_rank(row: Row) -> tuple[Any, ...]:
+    """Those that are ranked, by time, then those that have not finished; others last."""
+    last_ps = row["last_ps"]
+    return row["left_out"] != "", last_ps is None, last_ps or 0, row["scheme"], row["run_id"]
 
 
 def ratios(places: Sequence[Path]) -> list[Row]:

@@ -60,7 +60,7 @@ def stage_of(topology: str, seed: int) -> Stage:
         ConfigError: a fault of the topology.
     """
     net = build_named_net(topology, seed)
-    return Stage(net, build_routes(net), None, True, Site(net, TreeSettings()))
+    return Stage(net, build_routes(net), None, True, Site(net, TreeSettings()), net.node_name)
 
 
 def move(

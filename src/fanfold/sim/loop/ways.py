@@ -280,6 +280,17 @@ def worst_load(
 
 
 @kernel
+def keep_binding(desk: Desk, n_met: int, may_bind: NDArray[np.bool_]) -> int:
+    """Of the links in ``met`` keep those that may bind; how many."""
+    n = 0
+    for j in range(n_met):
+        if may_bind[desk.met[j]]:
+            desk.met[n], desk.share[n] = desk.met[j], desk.share[j]
+            n += 1
+    return n
+
+
+@kernel
 def lay(
     ways: Ways,
     desk: Desk,
@@ -313,7 +324,7 @@ def lay(
         if not is_same:
             if i > 0:
                 clear(desk)
-            n_met = flood(ways, desk, src[f], g)
+            n_met = keep_binding(desk, flood(ways, desk, src[f], g), may_bind)
         fills = link.size > 0
         e = first[f] if fills else 0
         start = e
@@ -324,10 +335,9 @@ def lay(
                 link[e], weight[e] = up_link(ways, src[f], g, best, u), 1 / n
             e += 1
         for j in range(n_met):
-            if may_bind[desk.met[j]]:
-                if fills:
-                    link[e], weight[e] = desk.met[j], desk.share[j]
-                e += 1
+            if fills:
+                link[e], weight[e] = desk.met[j], desk.share[j]
+            e += 1
         r = desk.heads[1]
         while r != NONE:
             if fills:
