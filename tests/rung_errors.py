@@ -58,8 +58,9 @@ LARGE = (
     *(("fat-tree:k=32", 8192, "chain", "broadcast", MIB),),
     *(("fat-tree:k=32", 8192, "binary-tree", "broadcast", MIB),),
     *(("fat-tree:k=32", 8192, "double-binary-tree", "broadcast", MIB),),
+    *(("fat-tree:k=16", 1024, "halving-doubling", "all_reduce", 8 * MIB),),
 )
-"""Cells of deep pipelines, over MAX_HOPS."""
+"""Cells of deep pipelines, and of many rounds with ever smaller pieces, over MAX_HOPS."""
 SIZES = (64 * KIB, MIB, 16 * MIB)
 STANDING = Settings(tree_start="standing")
 Key = tuple[str, int, str, str]
