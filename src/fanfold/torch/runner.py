@@ -183,17 +183,17 @@ class Runner:
         try:
             ends = self._start(task)
         except Exception as error:
-            self._end(task, error)
+            self._end(task.work, error)
             return
         then = getattr(ends[0], "then", None) if task.is_plain and len(ends) == 1 else None
         if then is not None:
-            then(partial(self._end_plain, task, ends[0]))
+            then(partial(self._end_plain, task.work, ends[0]))  # the rest of it is free
         else:
             self._begun.put((task, ends))
 
-    def _end_plain(self, task: Task, end: Ends) -> None:
+    def _end_plain(self, work: FanfoldWork, end: Ends) -> None:
         """The end of what leaves nothing to do, in the thread that sees it."""
-        self._end(task, _error_of(end.wait))
+        self._end(work, _error_of(end.wait))
 
     def _take(self, comm: Communicator) -> None:
         with self._lock:
@@ -234,7 +234,7 @@ class Runner:
         while (begun := self._begun.get()) is not None:
             task, ends = begun
             errors = [error for end in ends if (error := _error_of(end.wait)) is not None]
-            self._end(task, errors[0] if errors else _error_of(task.finish))
+            self._end(task.work, errors[0] if errors else _error_of(task.finish))
             del begun, task, ends, errors
 
     def _give_up(self, silence: GroupError) -> None:
@@ -243,12 +243,11 @@ class Runner:
         with suppress(Empty):
             while (task := self._tasks.get_nowait()) is not None:
                 name = task.work.name
-                self._end(task, GroupError(f"{name}: {silence}", op=name))
+                self._end(task.work, GroupError(f"{name}: {silence}", op=name))
             self._tasks.put(None)
 
-    def _end(self, task: Task, error: Exception | None) -> None:
+    def _end(self, work: FanfoldWork, error: Exception | None) -> None:
         """Tell who waits."""
-        work = task.work
         tell = work.finish(as_torch(error, work.name, work) if error is not None else None)
         if tell is not None:
             self._callbacks.tell(tell)
