@@ -285,8 +285,10 @@ def test_a_block_still_queued_is_not_asked_for_again():
         assert jobs(checked.call("on_timer", t * 10 * MS)) == []
     left = 3 * PS_PER_SECOND
     checked.call("on_sent", left, job)
-    assert jobs(checked.call("on_timer", left + s.WAY_PS - 1)) == []
-    ((psns, bits, round_),) = jobs(checked.call("on_timer", left + s.WAY_PS + leaving.TICK_PS))
+    assert jobs(checked.call("on_timer", left + s.SLOTS_PS - 1)) == []
+    ((psns, bits, round_),) = jobs(
+        checked.call("on_timer", left + s.SLOTS_PS + leaving.TICK_PS)
+    )
     assert (psns, bits, round_) == (1 << N_PSN - 1, (1,), 1)
 
 
@@ -297,7 +299,7 @@ def test_a_silent_receiver_is_asked_again_and_again():
     times = world.checked.times[:-1]  # the last effect gives it up
     first, second, *waits = [b - a for a, b in pairwise(times)]
     steady, rarer = waits[: s.STEADY - 1], waits[s.STEADY - 1 : -1]
-    assert s.WAY_PS <= first <= s.WAY_PS + leaving.TICK_PS
+    assert s.SLOTS_PS <= first <= s.SLOTS_PS + leaving.TICK_PS
     assert s.ASK_PS // 2 <= second <= s.ASK_PS // 2 + leaving.TICK_PS
     assert all(s.WAY_PS <= wait <= s.WAY_PS + leaving.TICK_PS for wait in steady)
     assert len(rarer) >= 3

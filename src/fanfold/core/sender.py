@@ -26,6 +26,9 @@ HEAVY_PKTS = 8
 """So many packets of a block are much."""
 SOON_PS = 30_000_000_000
 """Shortest wait before whoever owes a word is asked, or two usual round trips."""
+SLOTS_PS = 200_000_000_000
+"""The same for a block that went to all: above the fold deadlines of a three-level fabric, at
+which slots tell who was heard. Asked sooner, all would be asked for the one that lost."""
 ASK_PS = 120_000_000_000
 MAX_ASK_PS = 600_000_000_000
 """Longest between two questions about one block, half of it before the second."""
@@ -49,6 +52,7 @@ class FanSender(Leaving):
         self._nudged = 0  # who told a quiet fan that it lacks something
         self.waits = WAIT_PS, 16  # at least; of the round trips seen, where that is longer
         self.quick = SOON_PS, 2  # the same, before a question is put
+        self.slots_ps = SLOTS_PS  # and before the first one about a block that went to all
         self.rest_ps = STALE_PS
         """A receiver that forgot everything waits so long: until then words of it may be of
         before, and count for nothing."""
@@ -85,7 +89,8 @@ class FanSender(Leaving):
                 self._join_flight(now_ps, index, block, need, out)
                 continue
             first_round = min(self._rounds.get(block, -1) + 1, MAX_ROUND)
-            lane.flights[block] = Flight(now_ps, need, self._wait_ps(lane), first_round)
+            wait_ps = max(self._wait_ps(lane), self.slots_ps)
+            lane.flights[block] = Flight(now_ps, need, wait_ps, first_round)
             self._weigh(lane, block)
             out.append(self._send(block, (1 << n_psn) - 1, (need,), lane.flights[block], index))
 

@@ -148,7 +148,8 @@ class Fans(FanArrays):
         rounds = fan_rounds(self.n_levels)
         queue_ps = self.crowd_ps + self.inbound.wait_ps(fan)
         wait_ps = self.clock.shown(rounds * self.rtt_ps + queue_ps)
-        machine.waits = machine.quick = wait_ps, rounds
+        machine.waits = machine.quick = wait_ps, rounds  # above deadlines of slots
+        machine.slots_ps = 0
         pace = machine.lanes[MAIN].pace
         window = first_window(self.clock.passed_bps(cap), self.rtt_ps)
         pace.window_bytes = max(pace.window_bytes, window)

@@ -3,7 +3,7 @@
 from fanfold.core.effects import Effect, SendBlock
 from fanfold.core.flight import MAIN, Shape
 from fanfold.core.leaving import TICK_PS
-from fanfold.core.sender import WAIT_PS, WAY_PS, FanSender
+from fanfold.core.sender import SLOTS_PS, WAIT_PS, FanSender
 from fanfold.wire.feedback import Feedback, FeedbackFlag, FeedbackRow
 
 MS = 1_000_000_000
@@ -66,4 +66,4 @@ def test_a_word_of_a_whole_branch_hurries_nobody() -> None:
     sender, _ = begun()
     sender.on_feedback(60 * MS, word(0b011, 0b011, (), 0), [])
     when, _ = asked_at(sender, 60 * MS)
-    assert WAY_PS <= when <= WAY_PS + 2 * TICK_PS
+    assert SLOTS_PS <= when <= SLOTS_PS + 2 * TICK_PS

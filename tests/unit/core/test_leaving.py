@@ -7,7 +7,8 @@ from fanfold.core.flight import MAIN, MAX_OPEN, MAX_QUESTIONS, RARE_PS, Flight, 
 from fanfold.core.leaving import MANY_ASKS, SILENT_PS, SILENT_ROUNDS, TICK_PS
 from fanfold.core.limit import CHANCE, HOLD_PS, IN_VAIN, SIGN_PER_MILLE, Limit
 from fanfold.core.pace import MANY, MAX_WAIT_PS, Pace
-from fanfold.core.sender import SOON_PS, FanSender
+from fanfold.core.sender import SLOTS_PS, SOON_PS, FanSender
+from fanfold.live.ports import FOLD_PS
 from fanfold.wire.feedback import Feedback, FeedbackFlag, FeedbackRow
 
 MS = 1_000_000_000
@@ -141,7 +142,7 @@ def silences(n_lost: int, usual_ps: int = MS) -> list[int]:
 
 def test_who_answers_none_of_the_questions_is_set_aside_and_who_answers_one_is_not() -> None:
     (when,) = silences(100)
-    assert SILENT_PS <= when <= SILENT_PS + 20 * TICK_PS
+    assert SILENT_PS <= when <= SILENT_PS + SLOTS_PS + 20 * TICK_PS
     assert silences(MANY_ASKS - 2) == []
 
 
@@ -197,9 +198,10 @@ def test_a_word_stands_for_what_was_said_before_and_its_further_parts_join() -> 
     assert flight.left_bytes(STRIDE, BLOCK) == 2 * STRIDE
 
 
-def first_question(usual_ps: int) -> int:
+def first_question(usual_ps: int, slots_ps: int = SLOTS_PS) -> int:
     """When one that owes a word is asked, the usual round trip being known."""
     sender = FanSender(7, SHAPE, [0b11], 0)
+    sender.slots_ps = slots_ps
     for _ in range(MANY):
         sender.lanes[MAIN].pace.on_rtt(usual_ps)
     for job in sent(sender, 0):
@@ -212,9 +214,16 @@ def first_question(usual_ps: int) -> int:
     return now
 
 
-def test_who_owes_a_word_is_asked_after_two_usual_round_trips() -> None:
-    assert SOON_PS <= first_question(MS) <= SOON_PS + TICK_PS
-    assert 160 * MS <= first_question(80 * MS) <= 160 * MS + TICK_PS
+def test_who_owes_a_word_is_asked_after_two_usual_round_trips_and_the_deadlines_of_slots() -> (
+    None
+):
+    assert SLOTS_PS <= first_question(MS) <= SLOTS_PS + TICK_PS
+    assert 240 * MS <= first_question(120 * MS) <= 240 * MS + TICK_PS
+    assert SOON_PS <= first_question(MS, slots_ps=0) <= SOON_PS + TICK_PS
+
+
+def test_all_are_asked_only_when_every_slot_of_three_levels_has_told_whom_it_heard() -> None:
+    assert 3 * FOLD_PS < SLOTS_PS
 
 
 def test_the_usual_round_trip_is_the_median_whatever_few_words_take() -> None:
