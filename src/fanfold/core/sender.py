@@ -52,7 +52,7 @@ class FanSender(Leaving):
         self._nudged = 0  # who told a quiet fan that it lacks something
         self.waits = WAIT_PS, 16  # at least; of the round trips seen, where that is longer
         self.quick = SOON_PS, 2  # the same, before a question is put
-        self.slots_ps = SLOTS_PS  # and before the first one about a block or a repair
+        self.slots_ps = SLOTS_PS  # and before the first one about a block, or any in a slow lane
         self.rest_ps = STALE_PS
         """A receiver that forgot everything waits so long: until then words of it may be of
         before, and count for nothing."""
@@ -354,7 +354,7 @@ class FanSender(Leaving):
         flight.round = min(flight.round + 1, MAX_ROUND)
         flight.clean, flight.is_repaired = False, True
         flight.queued_ps = flight.sent_ps = now_ps
-        flight.wait_ps = max(self._wait_ps(self.lanes[index]), self.slots_ps)
+        flight.wait_ps = self._wait_ps(self.lanes[index])
         psns = 0
         for psn, bits in gaps.items():
             psns |= 1 << psn
