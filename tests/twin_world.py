@@ -80,13 +80,13 @@ class Case(NamedTuple):
 TREES = TreeSettings()
 
 
-def mixed(net, rng):
+def mixed(net, rng, rates=RATES, delays=DELAYS):
     """Cables of different rates and delays."""
     bps, prop_ps = net.bps.copy(), net.prop_ps.copy()
     for k, back in enumerate(net.reverse.tolist()):
         if k < back:
-            bps[k] = bps[back] = rng.choice(RATES)
-            prop_ps[k] = prop_ps[back] = rng.choice(DELAYS)
+            bps[k] = bps[back] = rng.choice(rates)
+            prop_ps[k] = prop_ps[back] = rng.choice(delays)
     return net._replace(bps=bps, prop_ps=prop_ps)
 
 

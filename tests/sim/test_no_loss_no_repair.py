@@ -10,6 +10,7 @@ import random
 
 import pytest
 from msgspec.structs import replace
+from twin_world import mixed
 
 from fanfold.kernels.jit import JIT
 from fanfold.scenario.settings import Settings
@@ -55,12 +56,7 @@ def lines_of(net, rng):
     lowest = rng.randrange(len(RATES) - spread + 1)
     rates = RATES[lowest : lowest + spread]
     delays = DELAYS if spread == len(RATES) else (rng.choice(DELAYS),)
-    bps, prop_ps = net.bps.copy(), net.prop_ps.copy()
-    for k, back in enumerate(net.reverse.tolist()):
-        if k < back:
-            bps[k] = bps[back] = rng.choice(rates)
-            prop_ps[k] = prop_ps[back] = rng.choice(delays)
-    return net._replace(bps=bps, prop_ps=prop_ps)
+    return mixed(net, rng, rates, delays)
 
 
 def scenario(seed):

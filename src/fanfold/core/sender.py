@@ -52,7 +52,7 @@ class FanSender(Leaving):
         self._nudged = 0  # who told a quiet fan that it lacks something
         self.waits = WAIT_PS, 16  # at least; of the round trips seen, where that is longer
         self.quick = SOON_PS, 2  # the same, before a question is put
-        self.slots_ps = SLOTS_PS  # and before the first one about a block, or any in a slow lane
+        self.slots_ps = SLOTS_PS  # before the first one about a block, and any in a slow lane
         self.rest_ps = STALE_PS
         """A receiver that forgot everything waits so long: until then words of it may be of
         before, and count for nothing."""

@@ -112,7 +112,7 @@ class FabricCommunicator:
         self._casts = Casts(self._session, self._ids, self._worker.submit)
         self._pairs: dict[tuple[int, int], FabricCommunicator] = {}
         self._streams: dict[tuple[int, int], Stream] = {}
-        self._mailbox = MessageMatcher()
+        self._matcher = MessageMatcher()
         self._is_closed = False
 
     # Joined arrays.
@@ -413,7 +413,7 @@ class FabricCommunicator:
         """See ``Communicator``."""
         every = [r for r in range(self.size) if r != self.rank] if source is None else [source]
         receive = Receive(every, array, message_ask(array, tag), self._until(timeout_ps))
-        return self._mailbox.receive([self._stream(r, self.rank) for r in every], receive)
+        return self._matcher.receive([self._stream(r, self.rank) for r in every], receive)
 
     def _stream(self, source: int, to: int) -> Stream:
         """One direction between two ranks, a group of two, made when first used."""
