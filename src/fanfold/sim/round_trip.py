@@ -13,6 +13,7 @@ from fanfold.topo.routes import FAR, Routes
 
 I64 = NDArray[np.int64]
 FULL_BYTES = 4160
+"""Of a full packet and its answer on a line."""
 SAMPLE = 16
 """Racks from which every host is tried."""
 N_SWEEPS = 2
