@@ -120,7 +120,7 @@ class Leaving(Books):
         is_silent = reason == "silent"
         for k in members_of(0 if is_silent else mask):
             self._n_splits[k] = self._n_splits.get(k, 0) + 1
-        limit_bps, lost = self._losses.passed(mask)
+        limit_bps, lost = self._losses.passed(mask, self.shape.stride)
         limit_bps = limit_bps or main.pace.limit.bps
         lane = self._to_own_lane(now_ps, mask, limit_bps, lost, is_silent=is_silent)
         lane.adopt(parts, self.shape)

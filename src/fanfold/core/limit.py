@@ -18,12 +18,15 @@ DOUBT_PER_MILLE = 500
 """The same where the rate was asked for by hand: it is doubted when half is lost."""
 CHANCE = 3
 """Standard deviations of a share that are chance."""
-IN_VAIN = 2
-"""Cuts, one after the other, that did not help: then it was no queue."""
+IN_VAIN = 3
+"""Cuts, one after the other, that did not help: then it was no queue. A queue that was empty
+takes much of the first block, and other lanes may fill it: one or two tell little."""
 REST_PS = 20_000_000_000
 """What is queued so long after a cut, and a round trip, still finds the full queue."""
 HOLD_PS, LEAST_HOLD_PS, MAX_HOLD_PS = 250_000_000_000, 60_000_000_000, 1_000_000_000_000
 """Between two steps: half as long after one that went well, twice after one too far."""
+TRIAL_PS = 500_000_000_000
+"""A queue that was full before a lane was split off has drained by then."""
 MAX_DOUBLINGS = 4
 """Of a step beyond the rate that was too high once, one for each that went well."""
 MIN_BPS = 1_000_000
@@ -60,7 +63,7 @@ class Limit:
         """A first cut from a rate that lost so much; the next looks tell whether it helped."""
         self.set(now_ps, bps)
         self._before, self._n_cuts, self._is_trial = (before_bps, per_mille), 1, True
-        self._rested_ps = now_ps + HOLD_PS
+        self._rested_ps = now_ps + TRIAL_PS
 
     def forget_before(self, when_ps: int) -> None:
         """What is queued until then says nothing of the rate: the way is broken."""

@@ -4,6 +4,7 @@ from math import isqrt
 
 from fanfold.core.flight import Flight, Lane, members_of
 from fanfold.core.pace import Pace
+from fanfold.units import PS_PER_SECOND
 from fanfold.wire.feedback import Feedback
 
 MIN_SAMPLE = 16
@@ -31,6 +32,8 @@ class Losses:
         self._went_bps = 0
         self._lacked: dict[int, int] = {}
         self._looked_ps = 0
+        self._start_ps = self._told_ps = 0
+        """When the first of the packets offered was sent; when the last word of them came."""
         self._since_ps = 0  # blocks sent before say nothing: the lane was too fast for all
 
     def hear(self, now_ps: int, flight: Flight, feedback: Feedback) -> None:
@@ -64,20 +67,17 @@ class Losses:
         share = lost * 1000 // (n_psn * max(rest.bit_count(), 1))
         is_cut = lane.pace.on_share(now_ps, share, flight.went_bps, flight.start_ps, n_psn)
         flight.is_calm = not is_cut
-        if is_cut:  # all lost it: what they lost says of nobody that he is lossy
-            self.offered, self._lacked, self._since_ps, self.suspects = 0, {}, now_ps, 0
         return True
 
-    def count(self, lane: Lane, flight: Flight, n_psn: int) -> None:
+    def count(self, now_ps: int, lane: Lane, flight: Flight, n_psn: int) -> None:
         """All have told of a block, or it came through: who lost how much of it."""
         is_over = flight.need == 0 or not flight.sent_to & lane.members & ~flight.spoke
         if flight.is_counted or not is_over or flight.start_ps < self._since_ps:
             return
         flight.is_counted = True
-        self._count(lane, flight.lost, n_psn)
-        self._went_bps = flight.went_bps
+        self._count(now_ps, lane, flight, flight.lost, n_psn)
 
-    def count_again(self, lane: Lane, flight: Flight, feedback: Feedback) -> None:
+    def count_again(self, now_ps: int, lane: Lane, flight: Flight, feedback: Feedback) -> None:
         """A block was sent again, not too fast for most, and few still lack some of it."""
         late = few(flight.need & lane.members, lane.members)
         is_new = flight.is_repaired and flight.queued_ps >= self._since_ps
@@ -89,11 +89,16 @@ class Losses:
             lacks = sum(row.lacking >> k & 1 for row in feedback.rows)
             more[k] = max(lacks - flight.lacked.get(k, 0), 0)
             flight.lacked[k] = flight.lacked.get(k, 0) + more[k]
-        self._went_bps = flight.went_bps
         if n_psn or any(more.values()):
-            self._count(lane, more, n_psn)
+            self._count(now_ps, lane, flight, more, n_psn)
 
-    def _count(self, lane: Lane, lost: dict[int, int], n_psn: int) -> None:
+    def _count(
+        self, now_ps: int, lane: Lane, flight: Flight, lost: dict[int, int], n_psn: int
+    ) -> None:
+        self._went_bps, self._told_ps = flight.went_bps, now_ps
+        self._start_ps = (
+            min(self._start_ps, flight.start_ps) if self.offered else flight.start_ps
+        )
         self.offered += n_psn
         for k, n in lost.items():
             self._lacked[k] = self._lacked.get(k, 0) + n
@@ -145,17 +150,24 @@ class Losses:
     def fade(self, now_ps: int) -> None:
         """Looked: half of it counts next time."""
         self._looked_ps = now_ps
+        self._start_ps += (self._told_ps - self._start_ps) // 2
         self.offered //= 2
         self._lacked = {k: n // 2 for k, n in self._lacked.items() if n > 1}
         self.suspects = 0
 
-    def passed(self, mask: int) -> tuple[int, int]:
-        """What gets through to those of a lossy group, and per mille lost; 0: not lossy."""
+    def passed(self, mask: int, stride: int) -> tuple[int, int]:
+        """What gets through to those of a lossy group, and per mille lost; 0: not lossy.
+
+        stride: payload bytes of a packet. A queue takes what comes fast and lets it through
+        later: no more gets through than came until it was told, and a quarter for the way.
+        """
         worst = max(self._lacked.get(k, 0) for k in members_of(mask))
         lost = min(worst * 1000 // max(self.offered, 1), 950)
         if lost < LOSSY_PER_MILLE:
             return 0, 0
-        return self._went_bps * (1000 - lost) // 1000, lost
+        came_bits = max(self.offered - worst, 1) * stride * 8
+        came_bps = came_bits * PS_PER_SECOND // max(self._told_ps - self._start_ps, 1)
+        return min(self._went_bps * (1000 - lost) // 1000, came_bps + came_bps // 4), lost
 
 
 def few(mask: int, members: int) -> int:

@@ -27,8 +27,9 @@ HEAVY_PKTS = 8
 SOON_PS = 30_000_000_000
 """Shortest wait before whoever owes a word is asked, or two usual round trips."""
 SLOTS_PS = 200_000_000_000
-"""The same for a block that went to all: above the fold deadlines of a three-level fabric, at
-which slots tell who was heard. Asked sooner, all would be asked for the one that lost."""
+"""The same for a block that went to all, where the driver knows no better: above the deadline
+of the first BFR's slot in a leaf-spine fabric, which tells who was heard. Asked sooner, all
+would be asked for the one that lost."""
 ASK_PS = 120_000_000_000
 MAX_ASK_PS = 600_000_000_000
 """Longest between two questions about one block, half of it before the second."""
@@ -265,8 +266,8 @@ class FanSender(Leaving):
         if self._losses.judge(now_ps, lane, flight, feedback.n_psn) and flight.is_calm:
             self._calm(now_ps, lane, block, flight)
         if index == MAIN:
-            self._losses.count(lane, flight, feedback.n_psn)
-            self._losses.count_again(lane, flight, feedback)
+            self._losses.count(now_ps, lane, flight, feedback.n_psn)
+            self._losses.count_again(now_ps, lane, flight, feedback)
 
     def _time(
         self, now_ps: int, lane: Lane, flight: Flight, *, is_held: bool, is_whole: bool

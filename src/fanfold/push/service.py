@@ -44,6 +44,8 @@ Progress = Callable[[str, int, int], None]
 OnSilence = Callable[[str, float], None]
 """(receiver that fell silent, seconds that it is waited for; -1 when it speaks again)"""
 TICK_PS = 100_000_000_000
+SLACK_PS = 20_000_000_000
+"""After the deadline of the slot at the first BFR, before anybody is asked."""
 OWN_NAME = Wish()
 
 
@@ -234,6 +236,8 @@ class Push:
         machine = PushSender(
             now_ps(), self.flow, first, second, ids, self.cap_bps, proof, self.patience_ps
         )
+        node = self.event_loop.node.row[0]
+        machine.wait_for_slots(int(node["fold_ps"]) * (int(node["depth"]) - 2) + SLACK_PS)
         role = SenderRole(self.event_loop, outbox, machine)
         self.event_loop.role = role
         return role

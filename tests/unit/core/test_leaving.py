@@ -5,7 +5,7 @@ import pytest
 from fanfold.core.effects import Effect, ReceiverSplit, SendBlock
 from fanfold.core.flight import MAIN, MAX_OPEN, MAX_QUESTIONS, RARE_PS, Flight, Lane, Shape
 from fanfold.core.leaving import MANY_ASKS, SILENT_PS, SILENT_ROUNDS, TICK_PS
-from fanfold.core.limit import CHANCE, HOLD_PS, IN_VAIN, SIGN_PER_MILLE, Limit
+from fanfold.core.limit import CHANCE, IN_VAIN, SIGN_PER_MILLE, TRIAL_PS, Limit
 from fanfold.core.pace import MANY, MAX_WAIT_PS, Pace
 from fanfold.core.sender import SLOTS_PS, SOON_PS, FanSender
 from fanfold.live.ports import FOLD_PS
@@ -328,12 +328,13 @@ def test_after_cuts_in_vain_the_rate_does_not_jump() -> None:
 
 @pytest.mark.parametrize(("share", "vain"), [(300, True), (299, False)])
 def test_a_lane_that_was_split_off_for_its_loss_is_a_trial(share: int, vain: bool) -> None:
-    """Where a rate was asked for as well: two looks, each after what was queued has left."""
+    """Where a rate was asked for as well: looks, each after what was queued has left."""
     limit = Limit(0, 500)
     limit.try_out(0, 10**7, 2 * 10**7, 400)
-    assert not limit.on_share(HOLD_PS, share, 10**7, HOLD_PS - 1, 0)
-    limit.on_share(HOLD_PS, share, 10**7, HOLD_PS, 0)
-    assert (limit.bps < 10**7) is vain
-    limit.on_share(9 * HOLD_PS, share, limit.bps, 9 * HOLD_PS, 0)
+    assert not limit.on_share(TRIAL_PS, share, 10**7, TRIAL_PS - 1, 0)
+    for n in range(1, IN_VAIN):
+        limit.on_share(n * TRIAL_PS, share, limit.bps, n * TRIAL_PS, 0)
+        assert (limit.bps < 10**7) is vain
+    limit.on_share(9 * TRIAL_PS, share, limit.bps, 9 * TRIAL_PS, 0)
     assert limit.is_vain is vain
     assert limit.bps == (2 * 10**7 if vain else 10**7)

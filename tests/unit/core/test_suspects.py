@@ -2,7 +2,7 @@
 
 from fanfold.core.books import LEAST_BLOCKS
 from fanfold.core.effects import Effect, SendBlock
-from fanfold.core.flight import Shape
+from fanfold.core.flight import Flight, Shape
 from fanfold.core.sender import FanSender
 from fanfold.wire.feedback import Feedback, FeedbackRow
 
@@ -63,18 +63,33 @@ def test_a_word_in_two_parts_is_repaired_whole() -> None:
     assert seen == (1 << N_PSN - 1) - 1
 
 
-def test_a_cut_of_the_rate_clears_everybody_of_suspicion() -> None:
+def test_a_cut_of_the_rate_forgets_nothing_of_who_lost_more_than_most() -> None:
+    """Else each cut is another block, sent again and again to a receiver that is slow."""
+    sender = FanSender(7, Shape(9 * N_PSN * 100, 100, N_PSN), [0xFF] * 9, 0)
+    losses, pace = sender._losses, sender.lanes[0].pace
+    for block in range(LEAST_BLOCKS):
+        out: list[Effect] = []
+        sender.fill(0, out)
+        (job,) = out
+        assert isinstance(job, SendBlock)
+        sender.on_sent(100 * MS, job)
+        few = tuple(FeedbackRow(psn, 0xFF if psn < 9 else 0b1) for psn in range(N_PSN))
+        before = pace.limit.bps
+        told = Feedback(BIFT_ID, 7, block, N_PSN, 0xFF, 0, few, round=job.round)
+        sender.on_feedback(101 * MS, told, [])
+        assert (pace.limit.bps < before) is (block == 0)
+    assert losses.suspects == 0b1
+
+
+def test_a_lane_of_its_own_begins_at_what_came_and_a_quarter() -> None:
+    """The queue before a slow link takes half of two blocks at once: it is no faster for it."""
     sender = FanSender(7, Shape(9 * N_PSN * 100, 100, N_PSN), [0xFF] * 9, 0)
     losses, lane = sender._losses, sender.lanes[0]
-    losses.offered, losses._lacked, losses.suspects = 9 * N_PSN, {0: 9 * N_PSN}, 0b1
-    out: list[Effect] = []
-    sender.fill(0, out)
-    (job,) = out
-    assert isinstance(job, SendBlock)
-    sender.on_sent(100 * MS, job)
-    rows = tuple(FeedbackRow(psn, 0xFF) for psn in range(N_PSN // 2))
-    half = Feedback(BIFT_ID, 7, 0, N_PSN, 0xFF, 0, rows, round=job.round)
-    before = lane.pace.limit.bps
-    sender.on_feedback(101 * MS, half, [])
-    assert lane.pace.limit.bps < before
-    assert losses.suspects == 0
+    for block in range(LEAST_BLOCKS):
+        flight = Flight(0, 0xFF, 0)
+        flight.start_ps, flight.went_bps, flight.spoke = block * MS, 80_000_000, 0xFF
+        flight.lost = {0: N_PSN // 2}
+        losses.count((100 + block) * MS, lane, flight, N_PSN)
+    came_bps = LEAST_BLOCKS * N_PSN // 2 * 100 * 8 * 1000 // 101
+    assert losses.passed(0b1, 100) == (came_bps + came_bps // 4, 500)
+    assert losses.passed(0b1, 10_000) == (40_000_000, 500)

@@ -51,6 +51,35 @@ class Sender:
         return now
 
 
+def test_nobody_is_asked_for_a_word_before_slots_of_this_fabric_told_whom_they_heard():
+    for slots_ps in (80 * MS, 320 * MS):
+        sender = Sender()
+        sender.machine.wait_for_slots(slots_ps)
+        (job,) = [e for e in fills(sender.machine, 0) if isinstance(e, SendBlock)]
+        sender.machine.on_sent(0, job)
+        asked = [now for now in range(10, 500, 10) if asks(sender.machine, now * MS)]
+        assert (
+            max(slots_ps // MS, 100) <= asked[0] <= slots_ps // MS + 30
+        )  # 100: no round trip yet
+        sender.has_manifest(500 * MS)
+        sender.report(500 * MS, 1, ReportState.READY, n_have=0)
+        sender.report(500 * MS, 2, ReportState.READY, n_have=0)
+        sender.machine.on_timer(600 * MS, [])
+        assert sender.machine.data_fan.slots_ps == slots_ps
+
+
+def fills(machine, now):
+    out = []
+    machine.fill(now, out)
+    return out
+
+
+def asks(machine, now):
+    out = []
+    machine.on_timer(now, out)
+    return [e for e in out if isinstance(e, SendBlock)]
+
+
 def test_who_has_everything_and_never_ends_is_given_up():
     sender = Sender()
     sender.has_manifest(0)
