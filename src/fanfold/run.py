@@ -4,7 +4,7 @@ A run that is in the store, of the same scenario, scheme, seed and sources, is n
 """
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,6 +19,7 @@ from fanfold.results.outcome import Outcome
 from fanfold.results.rows import Place, Task, rows_of
 from fanfold.results.store import SCENARIO, Store
 from fanfold.results.writer import RunKey
+from fanfold.run_beside import Work, cores, run_beside
 from fanfold.scenario.fidelity import Choice, choose, left_out
 from fanfold.scenario.horizon import check_horizon, check_links
 from fanfold.scenario.least import check_room
@@ -56,6 +57,8 @@ from fanfold.work.trace import Trace, busy_ps
 from fanfold.work.trace_files import load_trace
 
 DRIVER = "sim"
+MANY_HOSTS = 512
+"""From so many on schemes run at once where nobody says how many."""
 MAX_JOINS = 131_072
 """Ranks of a tree that is set up when nobody named its protocol: some seconds."""
 _SOURCES = (
@@ -137,33 +140,68 @@ def run_scenario(
     use_cache: bool = True,
     progress: Progress | None = None,
     trace: Trace | None = None,
+    jobs: int = 1,
 ) -> list[Run]:
     """Run every scheme of a scenario that is not in the store yet.
 
     Args:
-        trace: of the scenario, where it is loaded already.
+        trace: of the scenario, where it is loaded already. jobs: schemes at once, each in a
+            process of its own; 0: as many as cores where the net is large.
 
     Returns:
         One run for each scheme, in the order asked for; those that cannot do the collective
         with their reason.
 
     Raises:
-        ConfigError: a fault of the scenario, or no scheme that can do it.
+        ConfigError: a fault of the scenario, or no scheme that can do it. CheckFailed: a
+            process died.
     """
     stage = functools.cache(lambda: build_stage(scenario, trace))
-    runs: list[Run] = []
-    refused: list[ConfigError] = []
-    for name in scheme_names(scenario):
+    names = scheme_names(scenario)
+    found = _kept(scenario, names, store) if use_cache else dict[str, Run | ConfigError]()
+    left = [name for name in dict.fromkeys(names) if name not in found]
+    if jobs == 0:
+        jobs = cores() if len(left) > 1 and stage().net.n_hosts >= MANY_HOSTS else 1
+    work = functools.partial(_run, scenario, stage, store)
+    for name, got in _each(left, jobs, work, progress):
+        is_its_own = isinstance(got, Run) or got.field.startswith(_OF_A_SCHEME)
+        if isinstance(got, ConfigError) and (scenario.matrix or not is_its_own):
+            raise got
+        found[name] = got
+    return _with_refusals([(name, found[name]) for name in names])
+
+
+def _kept(
+    scenario: Scenario, names: Sequence[str], store: Store
+) -> dict[str, Run | ConfigError]:
+    ids = {name: run_id(scenario, name, code_version()) for name in names}
+    return {name: Run(name, one) for name, one in ids.items() if store.is_sound(one)}
+
+
+def _each(
+    names: Sequence[str], jobs: int, work: Work, progress: Progress | None
+) -> Iterator[tuple[str, Run | ConfigError]]:
+    """Run schemes here one by one, or in processes beside this one."""
+    if jobs > 1 and len(names) > 1:
+        yield from run_beside(names, jobs, work, progress)
+        return
+    for name in names:
         try:
-            runs.append(_run(scenario, name, stage, store, use_cache, progress))
+            yield name, work(name, progress)
         except ConfigError as error:
-            if scenario.matrix or not error.field.startswith(_OF_A_SCHEME):
-                raise
-            refused.append(error)
-            refusal = f"{error.field}: takes {error.allowed}; not {error.got}"
-            runs.append(Run(name, "", refusal=refusal))
-    if len(refused) == len(runs):
-        raise refused[0]
+            yield name, error
+
+
+def _with_refusals(got: Sequence[tuple[str, Run | ConfigError]]) -> list[Run]:
+    """Runs, in words where a scheme cannot do it; where none can that is an error."""
+    runs = [
+        Run(name, "", refusal=f"{one.field}: takes {one.allowed}; not {one.got}")
+        if isinstance(one, ConfigError)
+        else one
+        for name, one in got
+    ]
+    if isinstance(first := got[0][1], ConfigError) and all(run.refusal for run in runs):
+        raise first
     return runs
 
 
@@ -348,15 +386,12 @@ def code_version() -> str:
 
 def _run(
     scenario: Scenario,
-    name: str,
     stage: Callable[[], Stage],
     store: Store,
-    use_cache: bool,
+    name: str,
     progress: Progress | None,
 ) -> Run:
     name_of_run = run_id(scenario, name, code_version())
-    if use_cache and store.is_sound(name_of_run):
-        return Run(name, name_of_run)
     placed = stage()
     _check_joins(scenario, name, placed)
     job = build_job(scenario, name, placed)

@@ -20,6 +20,7 @@ from fanfold.topo.nets import notes_of
 from fanfold.units import PS_PER_SECOND
 from fanfold.work.trace import Trace, has_collectives
 
+MAX_JOBS = 1024
 MAX_STUCK = 10
 """Stuck items that are named on the line of the error; the rest is counted."""
 
@@ -63,6 +64,7 @@ def compare(
     feedback: str | None = None,
     out: str | Path | None = None,
     use_cache: bool = True,
+    jobs: int = 1,
 ) -> Comparison:
     """Run a collective by many schemes on one simulated fabric.
 
@@ -76,6 +78,8 @@ def compare(
         feedback: folded, block, packet or nack.
         out: folder of results; where the command keeps them if left out.
         use_cache: take runs that were made before.
+        jobs: schemes at once, each in a process forked from this one: for programs without
+            threads that hold locks; 1..1024.
 
     Returns:
         Rows by scheme, the same as ``fanfold compare --json``.
@@ -102,19 +106,25 @@ def compare(
         "--feedback": feedback,
     }
     file = Path(scenario) if scenario is not None else None
-    return _made(file, flags, Path(out) if out is not None else results_home(), use_cache)
+    return _made(file, flags, Path(out) if out is not None else results_home(), use_cache, jobs)
 
 
 def _made(
-    file: Path | None, flags: Mapping[str, str | int | None], out: Path, use_cache: bool
+    file: Path | None,
+    flags: Mapping[str, str | int | None],
+    out: Path,
+    use_cache: bool,
+    jobs: int,
 ) -> Comparison:
     announce_compiles()
     with by_argument():
+        if not 1 <= jobs <= MAX_JOBS:
+            raise ConfigError("--jobs", jobs, f"1..{MAX_JOBS}")
         asked = asked_for(file, flags)
         store = Store(out)
         try:
             trace, asked, notes = prepared(asked)
-            runs = run_scenario(asked, store, use_cache=use_cache, trace=trace)
+            runs = run_scenario(asked, store, use_cache=use_cache, trace=trace, jobs=jobs)
         except ConfigError as error:
             raise (error if file else by_flag(error, _given(flags))) from error
     rows = rows_of(runs, store)

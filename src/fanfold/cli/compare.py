@@ -8,7 +8,14 @@ from typing import Annotated
 import msgspec
 import typer
 
-from fanfold.api.comparing import asked_for, comparison_of, prepared, rows_of, unfinished
+from fanfold.api.comparing import (
+    MAX_JOBS,
+    asked_for,
+    comparison_of,
+    prepared,
+    rows_of,
+    unfinished,
+)
 from fanfold.api.scenarios import by_flag
 from fanfold.cli import first_run
 from fanfold.cli.console import tell_error
@@ -25,6 +32,9 @@ TreeRepair = Annotated[
 ]
 SumNumbers = Annotated[
     str | None, typer.Option(help="of fanfold's sums: value (as live), block or integer")
+]
+Jobs = Annotated[
+    int | None, typer.Option(help="schemes at once  [default: cores, where the net is large]")
 ]
 Out = Annotated[Path | None, typer.Option("--out", help="folder of results")]
 
@@ -59,6 +69,7 @@ def compare(
     ops_rate: Annotated[
         int | None, typer.Option(help="10^12 a second of a GPU, for a trace's num_ops")
     ] = None,
+    jobs: Jobs = None,
     out: Out = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="run again")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
@@ -81,18 +92,23 @@ def compare(
         "--skip-unknown": skip_unknown or None,
         "--ops-rate": ops_rate,
     }
+    if jobs is not None and not 1 <= jobs <= MAX_JOBS:
+        raise ConfigError("--jobs", jobs, f"1..{MAX_JOBS}")
     asked = asked_for(scenario, flags)
     store = Store(out if out is not None else results_home())
     try:
-        _run(asked, store, use_cache=not no_cache, as_json=as_json)
+        _run(asked, store, use_cache=not no_cache, as_json=as_json, jobs=jobs or 0)
     except ConfigError as error:
         told = [flag for flag, value in flags.items() if value is not None]
         raise (error if scenario else by_flag(error, told)) from error
 
 
-def _run(scenario: Scenario, store: Store, *, use_cache: bool, as_json: bool) -> None:
+def _run(
+    scenario: Scenario, store: Store, *, use_cache: bool, as_json: bool, jobs: int
+) -> None:
     trace, asked, notes = prepared(scenario)
-    runs = run_all(asked, store, use_cache=use_cache, is_shown=not as_json, trace=trace)
+    shown = not as_json
+    runs = run_all(asked, store, use_cache=use_cache, is_shown=shown, trace=trace, jobs=jobs)
     finish(runs, store, as_json=as_json, notes=notes)
 
 
@@ -103,8 +119,12 @@ def run_all(
     use_cache: bool,
     is_shown: bool,
     trace: Trace | None = None,
+    jobs: int = 0,
 ) -> list[Run]:
-    """Run what is not kept, with a line on stderr that says how far it is."""
+    """Run what is not kept, with a line on stderr that says how far it is.
+
+    jobs: schemes at once, 0: as many as cores where the net is large.
+    """
     if first_run.is_fitting(scenario):
         if is_shown:
             print(first_run.NOTICE, file=sys.stderr)
@@ -113,7 +133,7 @@ def run_all(
             return runs
     with Bar(is_shown=is_shown) as bar:
         return run_scenario(
-            scenario, store, use_cache=use_cache, progress=bar.show, trace=trace
+            scenario, store, use_cache=use_cache, progress=bar.show, trace=trace, jobs=jobs
         )
 
 

@@ -12,11 +12,12 @@ from fanfold.cli.verb import refuse_but
 from fanfold.cli.workload_flags import Parameters
 from fanfold.errors import CheckFailed, ConfigError, ExitCode
 from fanfold.results.store import results_home
+from fanfold.run_beside import cores
 from fanfold.study.api import asks_of, run_all
 from fanfold.study.catalog import CATALOG
 from fanfold.study.clusters import CLUSTERS, on_cluster
 from fanfold.study.result import Study
-from fanfold.study.workers import Submit, cores, here
+from fanfold.study.workers import Submit, here
 from fanfold.topo.nets import notes_of
 
 KINDS = " | ".join([*(row.name for row in CATALOG), "all"])

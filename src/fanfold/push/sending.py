@@ -94,7 +94,6 @@ class PushSender:
         self.peers = {i - 1: Peer(now_ps) for i in ids}
         everyone = sum(1 << k for k in self.peers)
         self.manifest_fan = FanSender(flow, manifest_shape, [everyone], cap_bps)
-        self._slots_ps = self.manifest_fan.slots_ps
         self.data_fan: FanSender | None = None
         self.cap_bps = cap_bps
         self.start_ps = now_ps
@@ -385,10 +384,6 @@ class PushSender:
         have = np.unpackbits(np.frombuffer(whole, np.uint8))[:n]
         return [int(i) for i in np.flatnonzero(have == 0)]
 
-    def wait_for_slots(self, slots_ps: int) -> None:
-        """By then the slots of this fabric have told whom they heard of a block."""
-        self._slots_ps = self.manifest_fan.slots_ps = slots_ps
-
     def _start_data(self, now_ps: int) -> None:
         if self.data_fan is not None or not self._ready:
             return
@@ -398,7 +393,7 @@ class PushSender:
         self._ready = {}
         self.data_start_ps = now_ps + self.ear.unheard_ps
         self.data_fan = FanSender(self.flow | 1, self.data_shape, need, self.cap_bps)
-        self.data_fan.slots_ps = self._slots_ps
+        self.data_fan.slots_ps = self.manifest_fan.slots_ps
 
     def _waits_for_some(self) -> bool:
         """Some have not looked at their disks; all are looked at again when none is left."""

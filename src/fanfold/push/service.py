@@ -237,7 +237,8 @@ class Push:
             now_ps(), self.flow, first, second, ids, self.cap_bps, proof, self.patience_ps
         )
         node = self.event_loop.node.row[0]
-        machine.wait_for_slots(int(node["fold_ps"]) * (int(node["depth"]) - 2) + SLACK_PS)
+        slots_ps = int(node["fold_ps"]) * (int(node["depth"]) - 2) + SLACK_PS
+        machine.manifest_fan.slots_ps = slots_ps
         role = SenderRole(self.event_loop, outbox, machine)
         self.event_loop.role = role
         return role

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from fanfold.errors import ConfigError
 from fanfold.results.store import results_home
+from fanfold.run_beside import cores
 from fanfold.study.ask import ALL, Ask
 from fanfold.study.catalog import CATALOG, Kind, kind_of
 from fanfold.study.clusters import on_cluster
@@ -15,7 +16,7 @@ from fanfold.study.keys import key_of
 from fanfold.study.result import Study
 from fanfold.study.sweep import tasks_of
 from fanfold.study.task import setting_of, style_of
-from fanfold.study.workers import Submit, cores, here
+from fanfold.study.workers import Submit, here
 
 FLAGS = ("gpus", "loss", "model", "parameters", "topology")
 """Keys that the command has flags for."""

@@ -5,7 +5,6 @@ A worker keeps its row itself, so what is done is kept whatever becomes of who a
 
 import contextlib
 import functools
-import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -44,11 +43,6 @@ def here(jobs: int) -> Submit:
     if not 1 <= jobs <= 1024:
         raise ConfigError("--jobs", jobs, "1..1024")
     return functools.partial(_beside, jobs)
-
-
-def cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0))
 
 
 def _beside(jobs: int, tasks: Sequence[StudyTask], folder: Path) -> Iterator[Got]:

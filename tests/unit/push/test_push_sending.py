@@ -54,7 +54,7 @@ class Sender:
 def test_nobody_is_asked_for_a_word_before_slots_of_this_fabric_told_whom_they_heard():
     for slots_ps in (80 * MS, 320 * MS):
         sender = Sender()
-        sender.machine.wait_for_slots(slots_ps)
+        sender.machine.manifest_fan.slots_ps = slots_ps
         (job,) = [e for e in fills(sender.machine, 0) if isinstance(e, SendBlock)]
         sender.machine.on_sent(0, job)
         asked = [now for now in range(10, 500, 10) if asks(sender.machine, now * MS)]
