@@ -11,6 +11,7 @@ import pytest
 import fanfold
 from fanfold import extras
 from fanfold.errors import CheckFailed, ConfigError, EnvironmentLack
+from fanfold.run_beside import cores
 from fanfold.schemes.catalog import CATALOG as SCHEMES
 from fanfold.study import clusters, workers
 from fanfold.study.api import asks_of
@@ -24,7 +25,7 @@ from fanfold.study.summary import build_study
 from fanfold.study.sweep import STUDIED, schemes_of, tasks_of
 from fanfold.study.task import StudyTask, task_id
 from fanfold.study.verdict import sentences
-from fanfold.study.workers import Got, cores, here
+from fanfold.study.workers import Got, here
 
 SMALL = {"topology": "star:hosts=4", "gpus": "4", "size": "20kB"}
 ASK = Ask("model-push", SMALL, ("unicast", "fanfold", "pim-sm"))
