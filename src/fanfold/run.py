@@ -14,12 +14,12 @@ from blake3 import blake3
 
 from fanfold.errors import ConfigError
 from fanfold.live.clock import now_ps
+from fanfold.live.memory import cores
 from fanfold.nearest import one_of
 from fanfold.results.outcome import Outcome
 from fanfold.results.rows import Place, Task, rows_of
 from fanfold.results.store import SCENARIO, Store
 from fanfold.results.writer import RunKey
-from fanfold.run_beside import Work, cores, run_beside
 from fanfold.scenario.fidelity import Choice, choose, left_out
 from fanfold.scenario.horizon import check_horizon, check_links
 from fanfold.scenario.least import check_room
@@ -71,6 +71,7 @@ _OF_A_SCHEME = ("workload", "settings.transport", "settings.feedback", "fidelity
 
 Progress = Callable[[str, Choice, Mapping[str, int]], None]
 """Called now and then with the scheme, its fidelity, and what the simulator tells."""
+Work = Callable[[str, Progress | None], "Run"]
 
 
 class Run(NamedTuple):
@@ -183,6 +184,8 @@ def _each(
 ) -> Iterator[tuple[str, Run | ConfigError]]:
     """Run schemes here one by one, or in processes beside this one."""
     if jobs > 1 and len(names) > 1:
+        from fanfold.run_beside import run_beside  # noqa: PLC0415 - for large nets only
+
         yield from run_beside(names, jobs, work, progress)
         return
     for name in names:

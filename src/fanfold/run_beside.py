@@ -6,7 +6,6 @@ runs itself; what goes between processes is how far a run is, and what became of
 
 import contextlib
 import functools
-import os
 import signal
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -126,8 +125,3 @@ def _serve(work: Work, pipe: Connection, other: Connection, is_told: bool) -> No
 
 def _tell(pipe: Connection, scheme: str, choice: Choice, told: Mapping[str, int]) -> None:
     pipe.send(("at", (choice, dict(told))))
-
-
-def cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0))

@@ -33,9 +33,16 @@ TreeRepair = Annotated[
 SumNumbers = Annotated[
     str | None, typer.Option(help="of fanfold's sums: value (as live), block or integer")
 ]
-Jobs = Annotated[
-    int | None, typer.Option(help="schemes at once  [default: cores, where the net is large]")
-]
+
+
+def _checked_jobs(jobs: int | None) -> int | None:
+    if jobs is not None and not 1 <= jobs <= MAX_JOBS:
+        raise ConfigError("--jobs", jobs, f"1..{MAX_JOBS}")
+    return jobs
+
+
+JOBS = "schemes at once  [default: cores, where the net is large]"
+Jobs = Annotated[int | None, typer.Option(help=JOBS, callback=_checked_jobs)]
 Out = Annotated[Path | None, typer.Option("--out", help="folder of results")]
 
 
@@ -92,8 +99,6 @@ def compare(
         "--skip-unknown": skip_unknown or None,
         "--ops-rate": ops_rate,
     }
-    if jobs is not None and not 1 <= jobs <= MAX_JOBS:
-        raise ConfigError("--jobs", jobs, f"1..{MAX_JOBS}")
     asked = asked_for(scenario, flags)
     store = Store(out if out is not None else results_home())
     try:

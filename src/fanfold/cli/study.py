@@ -11,8 +11,8 @@ from fanfold.cli.study_view import Line, show_key_rows
 from fanfold.cli.verb import refuse_but
 from fanfold.cli.workload_flags import Parameters
 from fanfold.errors import CheckFailed, ConfigError, ExitCode
+from fanfold.live.memory import cores
 from fanfold.results.store import results_home
-from fanfold.run_beside import cores
 from fanfold.study.api import asks_of, run_all
 from fanfold.study.catalog import CATALOG
 from fanfold.study.clusters import CLUSTERS, on_cluster

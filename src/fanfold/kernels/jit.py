@@ -119,23 +119,28 @@ def kernel(fn: Callable[P, R]) -> Callable[P, R]:
     """
     package = fn.__module__.removeprefix("fanfold.").partition(".")[0]
     folder = cache_dir(package if package in _COMPILED else "kernels")
-    _FLAGS.CACHE_DIR = str(folder)
     flags: dict[str, Any] = {"_nrt": False, "no_cfunc_wrapper": True}  # not in numba's stubs
     whole = flags | {"pipeline_class": WholeCompiler}
     jitted = cast("Any", numba.njit(nogil=True, **whole)(fn))
     if JIT:
         flags |= {"no_cpython_wrapper": True, "pipeline_class": PartCompiler}
-        part = cast("Any", numba.njit(nogil=True, **flags)(fn))
+
+        @functools.cache
+        def part() -> Any:  # made where something is compiled that calls it
+            made = cast("Any", numba.njit(nogil=True, **flags)(fn))
+            make_quick(made)
+            return made
+
         keep(jitted, folder)
         make_quick(jitted)
-        make_quick(part)
         unliteral = cast("Any", types).unliteral
 
         def resolve(args: tuple[Any, ...], kws: dict[str, Any]) -> Any:
             plain = tuple(unliteral(a) for a in args)
-            return part.get_call_template(plain, {k: unliteral(a) for k, a in kws.items()})
+            return part().get_call_template(plain, {k: unliteral(a) for k, a in kws.items()})
 
-        jitted.get_call_template, jitted.get_overload = resolve, part.get_overload
+        jitted.get_call_template = resolve
+        jitted.get_overload = lambda signature: part().get_overload(signature)
     return cast("Callable[P, R]", jitted)
 
 

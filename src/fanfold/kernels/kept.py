@@ -8,16 +8,19 @@ there. Equal sources in two folders, two checkouts or a new install, share what 
 """
 
 import fcntl
+import functools
 import os
 import select
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+from numba.core import config
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 
+_FLAGS = cast("Any", config)  # numba defines its flags at run time
 LOCK = "compile.lock"
 STAMP = "the folder's name says of which sources"
 PACKAGE = Path(__file__).parent.parent
@@ -137,14 +140,19 @@ class KeptKernel(FunctionCache):
 
 
 def keep(dispatcher: Any, folder: Path) -> None:
-    """Let a dispatcher keep what it compiles in a folder, which is numba's CACHE_DIR now."""
-    kept = dispatcher._cache = KeptKernel(dispatcher.py_func, folder)
+    """Let a dispatcher keep what it compiles in a folder; nothing is looked for before."""
     inner = dispatcher.compile
 
+    @functools.cache
+    def kept() -> KeptKernel:
+        _FLAGS.CACHE_DIR = str(folder)
+        return KeptKernel(dispatcher.py_func, folder)
+
     def compile_once(sig: Any) -> Any:
+        dispatcher._cache = kept()
         try:
             return inner(sig)
         finally:
-            kept.give()
+            kept().give()
 
     dispatcher.compile = compile_once

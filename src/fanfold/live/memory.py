@@ -1,5 +1,6 @@
-"""How much memory a process of this machine may take now."""
+"""How much memory, and how many cores, a process of this machine may take now."""
 
+import os
 from pathlib import Path
 
 MEMINFO = Path("/proc/meminfo")
@@ -27,3 +28,8 @@ def free_bytes() -> int | None:
         except (OSError, ValueError):  # no such version, or "max"
             continue
     return free
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0))

@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from fanfold.errors import ConfigError
+from fanfold.live.memory import cores
 from fanfold.results.store import results_home
-from fanfold.run_beside import cores
 from fanfold.study.ask import ALL, Ask
 from fanfold.study.catalog import CATALOG, Kind, kind_of
 from fanfold.study.clusters import on_cluster

@@ -11,7 +11,7 @@ import pytest
 import fanfold
 from fanfold import extras
 from fanfold.errors import CheckFailed, ConfigError, EnvironmentLack
-from fanfold.run_beside import cores
+from fanfold.live.memory import cores
 from fanfold.schemes.catalog import CATALOG as SCHEMES
 from fanfold.study import clusters, workers
 from fanfold.study.api import asks_of
