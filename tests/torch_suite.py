@@ -21,7 +21,7 @@ from torch_gates import Outcomes, cases, load, names_of
 
 LIMIT_S = 90
 SPARSE = "sparse"
-COMMAND = (sys.executable, "-m", "fanfold.cli.main")
+COMMAND = (sys.executable, "-m", "fanfold")
 
 
 def main() -> int:

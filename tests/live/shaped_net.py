@@ -22,7 +22,7 @@ SUBNET = "10.85.0"
 BURST_BYTES, QUEUE_BYTES = 64 << 10, 512 << 10
 """At 200 Mbit/s the queue holds 20 ms."""
 LEAF = "leaf1"
-COMMAND = (sys.executable, "-m", "fanfold.cli.main")
+COMMAND = (sys.executable, "-m", "fanfold")
 
 
 def tool(*words: str) -> str:

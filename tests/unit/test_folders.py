@@ -92,7 +92,7 @@ def test_a_verb_without_a_home_to_write_to_is_one_line_and_code_3(
     words: tuple[str, ...], names: tuple[str, ...]
 ) -> None:
     env = {k: v for k, v in os.environ.items() if not k.startswith(("FANFOLD", "XDG"))}
-    command = [sys.executable, "-m", "fanfold.cli.main", *words]
+    command = [sys.executable, "-m", "fanfold", *words]
     env |= {"HOME": "/dev/null", "NUMBA_DISABLE_JIT": "0" if CACHE in names else "1"}
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 3, done.stderr

@@ -28,6 +28,7 @@ def main() -> None:
     if is_ours:
         signal.signal(signal.SIGINT, _stop)
     gc.freeze()  # nor is it looked through at the end, which takes 0.2 s
+    gc.enable()
     sys.exit(code)
 
 

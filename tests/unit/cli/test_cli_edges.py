@@ -43,7 +43,7 @@ def test_seeds_at_the_limits_work(seed: int) -> None:
 
 @pytest.mark.parametrize("args", [("--help",), ("topo", "ring:hosts=4"), ("topo", "--json")])
 def test_output_that_nobody_reads_ends_as_a_closed_pipe(args: tuple[str, ...]) -> None:
-    whole = [sys.executable, "-m", "fanfold.cli.main", *args]
+    whole = [sys.executable, "-m", "fanfold", *args]
     with subprocess.Popen(whole, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as verb:
         assert verb.stdout is not None
         assert verb.stderr is not None
