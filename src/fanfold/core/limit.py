@@ -30,6 +30,8 @@ TRIAL_PS = 500_000_000_000
 MAX_DOUBLINGS = 4
 """Of a step beyond the rate that was too high once, one for each that went well."""
 MIN_BPS = 1_000_000
+MANY = 8
+"""Blocks that came lately."""
 
 
 class Limit:
@@ -50,6 +52,7 @@ class Limit:
         self._before = 0, 0  # limit and share at the first of these cuts
         self._n_calm = self._n_steps = 0
         self._hold_ps = HOLD_PS
+        self._came_bytes = self._came_ps = 0  # blocks lately, and the time between them
 
     def set(self, now_ps: int, bps: int) -> None:
         """What gets through is known from elsewhere; 0 = nothing is known."""
@@ -114,6 +117,9 @@ class Limit:
     def on_done(self, now_ps: int, n_bytes: int, went_bps: int, queued_ps: int) -> None:
         """A block came through without a sign."""
         came_bps = n_bytes * 8 * PS_PER_SECOND // max(now_ps - self._done_ps, 1)
+        if self._done_ps:
+            self._came_bytes += n_bytes - self._came_bytes // MANY
+            self._came_ps += now_ps - self._done_ps - self._came_ps // MANY
         self._done_ps = now_ps
         if self.bps == 0 or queued_ps < self._set_ps:
             return
@@ -123,8 +129,15 @@ class Limit:
         if self.is_starting:
             self.is_starting = 4 * came_bps >= 3 * went_bps or self._n_calm == 1
             self.bps += self.bps if self.is_starting else 0
-        elif now_ps - self._set_ps >= self._hold_ps:
+        elif now_ps - self._set_ps >= self._hold_ps and self._is_used():
             self._step(now_ps)
+
+    def _is_used(self) -> bool:
+        """Four fifths of the rate came through lately: else it is not what limits the lane."""
+        if self._came_ps == 0:
+            return True
+        came_bps = self._came_bytes * 8 * PS_PER_SECOND // self._came_ps
+        return 5 * came_bps >= 4 * self.bps
 
     def _step(self, now_ps: int) -> None:
         """What got through first; then as the root of the rate, so that shares even out."""

@@ -45,3 +45,16 @@ def test_a_rate_that_was_asked_for_is_doubted_when_half_is_lost(
     free = Pace(64 * 1400, 0)
     assert free.on_share(STEP_PS, per_mille, 40_000_000, STEP_PS - MS)
     assert 0 < free.limit.bps < START_BPS
+
+
+@pytest.mark.parametrize(("percent", "grows"), [(79, False), (80, True), (100, True)])
+def test_a_rate_grows_while_four_fifths_of_it_come_through(percent: int, grows: bool) -> None:
+    """Else something else limits the lane, and the rate would be found too high all at once."""
+    limit = Limit(0)
+    limit.set(0, 100_000_000)
+    n_bytes = 100_000_000 * percent // 100 // 8 // 10  # in each tenth of a second
+    for i in range(1, 30):
+        limit.on_done(i * STEP_PS, n_bytes, limit.bps, i * STEP_PS - MS)
+        if limit.bps > 100_000_000:
+            break
+    assert (limit.bps > 100_000_000) is grows
