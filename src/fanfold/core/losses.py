@@ -34,7 +34,6 @@ class Losses:
         self._looked_ps = 0
         self._start_ps = self._told_ps = 0
         """When the first of the packets offered was sent; when the last word of them came."""
-        self._since_ps = 0  # blocks sent before say nothing: the lane was too fast for all
 
     def hear(self, now_ps: int, flight: Flight, feedback: Feedback) -> None:
         """Take in what is told of a first sending; no repairs are in that word."""
@@ -72,7 +71,7 @@ class Losses:
     def count(self, now_ps: int, lane: Lane, flight: Flight, n_psn: int) -> None:
         """All have told of a block, or it came through: who lost how much of it."""
         is_over = flight.need == 0 or not flight.sent_to & lane.members & ~flight.spoke
-        if flight.is_counted or not is_over or flight.start_ps < self._since_ps:
+        if flight.is_counted or not is_over:
             return
         flight.is_counted = True
         self._count(now_ps, lane, flight, flight.lost, n_psn)
@@ -80,8 +79,7 @@ class Losses:
     def count_again(self, now_ps: int, lane: Lane, flight: Flight, feedback: Feedback) -> None:
         """A block was sent again, not too fast for most, and few still lack some of it."""
         late = few(flight.need & lane.members, lane.members)
-        is_new = flight.is_repaired and flight.queued_ps >= self._since_ps
-        if not late or not is_new or flight.need & ~feedback.heard:
+        if not late or not flight.is_repaired or flight.need & ~feedback.heard:
             return
         n_psn = 0 if flight.lacked else feedback.n_psn  # offered once
         more: dict[int, int] = {}
