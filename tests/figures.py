@@ -13,7 +13,7 @@ import re
 import shlex
 import sys
 from collections.abc import Callable
-from contextlib import redirect_stdout
+from contextlib import chdir, redirect_stdout
 from difflib import unified_diff
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -130,17 +130,16 @@ def do_table() -> None:
 
 
 def do_notebook() -> None:
-    """What the cells of the notebook print."""
+    """What the cells of the notebook print; their results go into a folder that ends."""
     book: dict[str, Any] = json.loads(NOTEBOOK.read_text(encoding="utf-8"))
     scope: dict[str, Any] = {}
-    for cell in book["cells"]:
-        if cell["cell_type"] != "code":
-            continue
-        told = io.StringIO()
-        with redirect_stdout(told):
-            exec("".join(cell["source"]), scope)
-        for out in cell["outputs"]:
-            out["text"] = told.getvalue().splitlines(keepends=True)
+    with TemporaryDirectory() as folder, chdir(folder):
+        for cell in (c for c in book["cells"] if c["cell_type"] == "code"):
+            told = io.StringIO()
+            with redirect_stdout(told):
+                exec("".join(cell["source"]), scope)
+            for out in cell["outputs"]:
+                out["text"] = told.getvalue().splitlines(keepends=True)
     write(NOTEBOOK, json.dumps(book, indent=1, ensure_ascii=False) + "\n")
 
 
