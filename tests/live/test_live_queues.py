@@ -51,9 +51,9 @@ def one_slow(lab: LiveLab, file: Path, seed: int) -> float:
 
 def test_one_slow_link_costs_a_copy_and_the_others_little(lab: LiveLab, tmp_path: Path) -> None:
     for seed in range(TRIES):
-        if COPIES.count(one_slow(lab, tmp_path / f"one{seed}.bin", 21 + seed) <= 2.6):
+        if COPIES.count(one_slow(lab, tmp_path / f"one{seed}.bin", 21 + seed) <= 2.7):
             return
-    raise AssertionError(f"more than 2.6 copies in each of {TRIES} pushes")
+    raise AssertionError(f"more than 2.7 copies in each of {TRIES} pushes")
 
 
 def two_pushes(lab: LiveLab, files: list[Path], seed: int) -> float:

@@ -109,7 +109,8 @@ class Leaving(Books):
         if not self._losses.is_due(now_ps):
             return
         lossy = self._losses.lossy(members := self.lanes[MAIN].members)
-        if lossy and lossy.bit_count() * 2 <= members.bit_count():
+        is_few = 0 < lossy.bit_count() * 2 <= members.bit_count()
+        if is_few and not self._losses.is_doubtful(lossy, members):
             self._split(now_ps, lossy, "lossy", out)
         self._losses.fade(now_ps)
 

@@ -12,6 +12,8 @@ MIN_SAMPLE = 16
 LOSSY_PER_MILLE = 380
 """A receiver that lacks this share of what is offered to all is lossy."""
 PERIOD_PS = 250_000_000_000
+FEW = 8
+"""One receiver, or an eighth of them, is slow; more than that lose packets together."""
 
 
 class Losses:
@@ -34,6 +36,7 @@ class Losses:
         self._looked_ps = 0
         self._start_ps = self._told_ps = 0
         """When the first of the packets offered was sent; when the last word of them came."""
+        self._cut_ps = self._since_ps = 0  # the last cut; blocks sent before count no more
 
     def hear(self, now_ps: int, flight: Flight, feedback: Feedback) -> None:
         """Take in what is told of a first sending; no repairs are in that word."""
@@ -66,12 +69,13 @@ class Losses:
         share = lost * 1000 // (n_psn * max(rest.bit_count(), 1))
         is_cut = lane.pace.on_share(now_ps, share, flight.went_bps, flight.start_ps, n_psn)
         flight.is_calm = not is_cut
+        self._cut_ps = now_ps if is_cut else self._cut_ps
         return True
 
     def count(self, now_ps: int, lane: Lane, flight: Flight, n_psn: int) -> None:
         """All have told of a block, or it came through: who lost how much of it."""
         is_over = flight.need == 0 or not flight.sent_to & lane.members & ~flight.spoke
-        if flight.is_counted or not is_over:
+        if flight.is_counted or not is_over or flight.start_ps < self._since_ps:
             return
         flight.is_counted = True
         self._count(now_ps, lane, flight, flight.lost, n_psn)
@@ -79,7 +83,8 @@ class Losses:
     def count_again(self, now_ps: int, lane: Lane, flight: Flight, feedback: Feedback) -> None:
         """A block was sent again, not too fast for most, and few still lack some of it."""
         late = few(flight.need & lane.members, lane.members)
-        if not late or not flight.is_repaired or flight.need & ~feedback.heard:
+        is_new = flight.is_repaired and flight.queued_ps >= self._since_ps
+        if not late or not is_new or flight.need & ~feedback.heard:
             return
         n_psn = 0 if flight.lacked else feedback.n_psn  # offered once
         more: dict[int, int] = {}
@@ -144,6 +149,17 @@ class Losses:
         What all lose is no reason to send it to some of them a second time.
         """
         return too_lossy(self._lacked, self.offered, members) & ~self.immune
+
+    def is_doubtful(self, lossy: int, members: int) -> bool:
+        """Many lost so much, some of it at a rate that was cut since: that says little of them.
+
+        Then only what is sent since that cut counts.
+        """
+        is_of_before = self._start_ps < self._cut_ps
+        if not is_of_before or lossy.bit_count() * FEW <= max(members.bit_count(), FEW):
+            return False
+        self.offered, self._lacked, self._since_ps = 0, {}, self._cut_ps
+        return True
 
     def fade(self, now_ps: int) -> None:
         """Looked: half of it counts next time."""

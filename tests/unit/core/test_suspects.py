@@ -1,5 +1,7 @@
 """Who lacks most gets no repairs until the sender has looked, and then gets them soon."""
 
+import pytest
+
 from fanfold.core.books import LEAST_BLOCKS
 from fanfold.core.effects import Effect, SendBlock
 from fanfold.core.flight import Flight, Shape
@@ -93,3 +95,32 @@ def test_a_lane_of_its_own_begins_at_what_came_and_a_quarter() -> None:
     came_bps = LEAST_BLOCKS * N_PSN // 2 * 100 * 8 * 1000 // 101
     assert losses.passed(0b1, 100) == (came_bps + came_bps // 4, 500)
     assert losses.passed(0b1, 10_000) == (40_000_000, 500)
+
+
+@pytest.mark.parametrize(
+    ("lossy", "is_cut", "doubtful"),
+    [
+        (0b1, True, False),
+        (0b11, True, True),
+        (0b11, False, False),
+    ],
+)
+def test_more_than_an_eighth_are_slow_only_by_what_was_sent_after_a_cut(
+    lossy: int, is_cut: bool, doubtful: bool
+) -> None:
+    """A crowd on a busy machine loses what comes too fast for it, some more and some less."""
+    sender = FanSender(7, Shape(9 * N_PSN * 100, 100, N_PSN), [0xFF] * 9, 0)
+    losses, lane = sender._losses, sender.lanes[0]
+    losses._cut_ps = 50 * MS if is_cut else 0
+    for start_ms in (10, 60, 40):
+        flight = Flight(0, 0xFF, 0)
+        flight.start_ps, flight.went_bps, flight.spoke = start_ms * MS, 80_000_000, 0xFF
+        flight.lost = {k: N_PSN for k in range(2) if lossy >> k & 1}
+        losses.count(100 * MS, lane, flight, N_PSN)
+        if start_ms == 10:
+            assert losses.is_doubtful(lossy, 0xFF) is doubtful
+        elif not doubtful:
+            continue
+        else:  # what was sent before the cut counts no more, what was sent after it does
+            assert losses.offered == N_PSN
+            assert not losses.is_doubtful(lossy, 0xFF)
