@@ -125,7 +125,9 @@ def test_four_late_joiners_cost_one_more_copy_at_most_and_nobody_else_is_lost(
     code, result, err = push_while(lab, path, happens, "--rate", "50Mbps")
     assert code == 0, err
     assert lab.who_has(path.name, path.read_bytes()) == lab.receivers
-    assert copies(result) < 2.1
+    # Who is started late on a busy machine finds the first pass over: two passes, and a window
+    # of two blocks that were on their way.
+    assert copies(result) < 2.1 + 2 / result["n_blocks"]
     assert max(seconds_of(result)[n] for n in lab.receivers if n not in late) < 6
 
 
