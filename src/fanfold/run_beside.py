@@ -6,9 +6,10 @@ runs itself; what goes between processes is how far a run is, and what became of
 
 import contextlib
 import functools
+import itertools
 import signal
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -44,7 +45,8 @@ def run_beside(
         names: of the schemes. tell: is told how far each is.
 
     Returns:
-        Name, and what ``work`` returned or the ConfigError that it raised, as each ends.
+        Name, and what ``work`` returned, as each ends; or the ConfigError that it raised, once
+        all named before it have ended: the first that is told is that of one process.
 
     Raises:
         CheckFailed: a process died. RuntimeError: a fault of ours, with its trace.
@@ -52,6 +54,7 @@ def run_beside(
     left = list(reversed(names))
     workers = [_fork(work, is_told=tell is not None) for _ in range(min(jobs, len(names)))]
     idle, busy = [worker.pipe for worker in workers], dict[Connection, str]()
+    held = dict[str, ConfigError]()
     try:
         while left or busy:
             while left and idle and (not busy or _has_room()):
@@ -65,9 +68,22 @@ def run_beside(
                 if got is not None:
                     idle.append(pipe)
                     del busy[pipe]
-                    yield name, got
+                    if isinstance(got, ConfigError):
+                        held[name] = got
+                    else:
+                        yield name, got
+            yield from _due(names, held, {*left, *busy.values()})
     finally:
         _end(workers, busy)
+
+
+def _due(
+    names: Sequence[str], held: dict[str, ConfigError], going: Collection[str]
+) -> Iterator[tuple[str, ConfigError]]:
+    """Refusals that nobody named before them can forestall any more."""
+    for name in itertools.takewhile(lambda name: name not in going, names):
+        if name in held:
+            yield name, held.pop(name)
 
 
 def _word(name: str, pipe: Connection, tell: Tell | None) -> Any | None:

@@ -48,6 +48,20 @@ def test_a_fault_of_the_scenario_is_told_as_of_one_process(tmp_path: Path) -> No
         assert words[0] == words[1]
 
 
+def late_refusal(name: str, tell: Tell | None) -> str:
+    if name != "c":
+        time.sleep(0.3 if name == "a" else 0)
+        raise ConfigError(name, "1", "none")
+    return name
+
+
+def test_the_first_refusal_by_name_is_told_first_though_a_later_one_ends_before_it() -> None:
+    for _ in range(5):
+        told = list(run_beside.run_beside("abc", 3, late_refusal, None))
+        assert [name for name, got in told if isinstance(got, ConfigError)] == ["a", "b"]
+        assert next(name for name, _ in told) == "c"
+
+
 def die(name: str, tell: Tell | None) -> str:
     if name == "b":
         os.kill(os.getpid(), signal.SIGKILL)
