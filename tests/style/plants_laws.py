@@ -109,7 +109,7 @@ PLANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         "src/fanfold/sim/loop/ports.py",
-        '        link["drops"] += pkt["n"]\n        free_pkt(q, pkts, p)\n'
+        '        link["drops"] += pkt["n"]\n        drop(q, pkts, p)\n'
         '        return\n    if link["mark_ps"]',
         '        link["drops"] += pkt["n"]\n        return\n    if link["mark_ps"]',
         "tests/sim/test_census.py::test_all_adds_up_at_every_stop[limits]",

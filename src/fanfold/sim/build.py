@@ -47,22 +47,27 @@ class Streams(NamedTuple):
     n: I64
 
 
-def build_queue(net: Net, settings: Settings, n_events: int, margin: int) -> I64:
-    """An empty pending set with room for ``n_events``; its buckets fit this net's links."""
+def build_queue(
+    net: Net, settings: Settings, n_events: int, margin: int, n_streams: int = 0
+) -> I64:
+    """An empty pending set with room for ``n_events``; its buckets fit this net's links.
+
+    Args:
+        n_streams: of messages; what each has lost is counted.
+    """
     full_bytes = settings.payload_bytes + settings.header_bytes
     full = int(byte_times(net).all(full_bytes).min())
     gap = max(min(int(net.prop_ps.min()) + settings.switch_ps, full), 1024)
-    q = np.full(
-        r.HEAD_FIELDS + N_BUCKETS + RADIX + 13 * n_events + 3 * r.MAX_UPCALLS + r.MAX_BODIES,
-        -1,
-        np.int64,
-    )
+    fixed = r.HEAD_FIELDS + 3 * r.MAX_UPCALLS + r.MAX_BODIES + n_streams
+    q = np.full(fixed + N_BUCKETS + RADIX + 13 * n_events, -1, np.int64)
     q[: r.HEAD_FIELDS] = 0
+    q[r.N_STREAMS] = n_streams
     q[r.SHIFT] = min(gap.bit_length() - 1, 20)
     q[r.MASK] = N_BUCKETS - 1
     width = 1 << int(q[r.SHIFT])
     q[r.BASE], q[r.END], q[r.HORIZON] = -width, 0, width * (N_BUCKETS - 1)
     place(q, n_events)
+    q[q[r.AT_LOST] : q[r.AT_HEADS]] = 0
     q[r.FREE] = 0
     pool = int(q[r.AT_POOL])
     q[pool + 2 : pool + 3 * n_events : 3] = [*range(1, n_events), -1]
@@ -77,7 +82,8 @@ def place(q: I64, n_events: int) -> None:
     q[r.CAP] = n_events
     q[r.AT_UPCALLS] = r.HEAD_FIELDS
     q[r.AT_BODIES] = q[r.AT_UPCALLS] + 3 * r.MAX_UPCALLS
-    q[r.AT_HEADS] = q[r.AT_BODIES] + r.MAX_BODIES
+    q[r.AT_LOST] = q[r.AT_BODIES] + r.MAX_BODIES
+    q[r.AT_HEADS] = q[r.AT_LOST] + q[r.N_STREAMS]
     q[r.AT_POOL] = q[r.AT_HEADS] + N_BUCKETS + RADIX
     q[r.AT_READY] = q[r.AT_POOL] + 3 * n_events
     q[r.AT_SPARE] = q[r.AT_READY] + 2 * n_events

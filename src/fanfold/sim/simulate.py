@@ -90,7 +90,7 @@ class Simulation:
         self.fans = Fans(net, routes, program, settings, bfr_ids, seed)
         self.margin += self.fans.margin
         room += 2 * self.fans.margin
-        q = b.build_queue(net, settings, room, self.margin)
+        q = b.build_queue(net, settings, room, self.margin, streams.rows.size)
         b.set_scalars(q, net, program, settings, routes.first.size - 1, self.fans.rtt_ps)
         q[r.SEG] = segment_pkts
         self.q = q

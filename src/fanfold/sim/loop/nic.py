@@ -13,7 +13,7 @@ from fanfold.kernels.replicate import bit, lowest_bit, n_bits
 from fanfold.kernels.slots import NEVER_PS
 from fanfold.sim.loop.blocks import build_array, may_send_block
 from fanfold.sim.loop.events import push
-from fanfold.sim.loop.ports import free_pkt, launch, occupy, take_pkt, time_of
+from fanfold.sim.loop.ports import drop, launch, occupy, take_pkt, time_of
 from fanfold.sim.loop.rows import (
     CUT_BYTES,
     EV_NIC,
@@ -140,7 +140,7 @@ def kick(q: I64, links: Rows, pkts: Rows, senders: Senders, at: int) -> None:
     if link["up"] == 0:
         link["drops"] += pkts[p]["n"]
         link["free_ps"] = now + occupy(link, pkts[p]["bytes"])
-        free_pkt(q, pkts, p)
+        drop(q, pkts, p)
     else:
         launch(q, links, pkts, p, at, now)
     if link["first_ctl"] != NONE or link["ring"] != NONE:

@@ -14,6 +14,7 @@ from fanfold.sim.loop.events import push, push_pkt
 from fanfold.sim.loop.rows import (
     ACK_BYTES,
     AT_BODIES,
+    AT_LOST,
     CUT_BYTES,
     EV_PAUSE,
     EV_PORT,
@@ -37,6 +38,7 @@ from fanfold.sim.loop.rows import (
     PK_FAN,
     PK_FEEDBACK,
     PK_FOLD_WORD,
+    PK_PULL,
     QUEUED,
     SWITCH_PS,
     TRIM,
@@ -85,6 +87,14 @@ def free_pkt(q: I64, pkts: Rows, p: int) -> None:
 
 
 @kernel
+def drop(q: I64, pkts: Rows, p: int) -> None:
+    """A packet is lost: its row goes back, and a message's stream has lost one more."""
+    if pkts[p]["kind"] <= PK_PULL:
+        q[q[AT_LOST] + pkts[p]["stream"]] += 1
+    free_pkt(q, pkts, p)
+
+
+@kernel
 def traffic_class(pkt: Row) -> int:
     """Column of the link counters: data, sent again, other control, fan feedback."""
     kind = pkt["kind"]
@@ -115,7 +125,7 @@ def send(q: I64, links: Rows, pkts: Rows, p: int, at: int) -> None:
     full = link["limit_ps"] > 0 and backlog + ser > link["limit_ps"]
     if full or link["up"] == 0:
         link["drops"] += pkt["n"]
-        free_pkt(q, pkts, p)
+        drop(q, pkts, p)
         return
     if link["mark_ps"] > 0 and backlog > link["mark_ps"]:
         pkt["marked"] = 1
@@ -200,7 +210,7 @@ def launch(q: I64, links: Rows, pkts: Rows, p: int, at: int, start_ps: int) -> N
     count(q, link, pkt)
     if link["loss_ppb"] > 0 and draw(link) % PPB_ONE < link["loss_ppb"]:
         link["lost"] += pkt["n"]
-        free_pkt(q, pkts, p)
+        drop(q, pkts, p)
         return
     push_pkt(q, pkts, left + link["prop_ps"] + q[SWITCH_PS], p)
 
@@ -212,13 +222,13 @@ def enqueue(q: I64, links: Rows, pkts: Rows, p: int, at: int) -> None:
     pkt = pkts[p]
     if link["up"] == 0:
         link["drops"] += pkt["n"]
-        free_pkt(q, pkts, p)
+        drop(q, pkts, p)
         return
     is_data = traffic_class(pkt) < 2 and pkt["trimmed"] == 0
     if is_data and q[LIMIT_BYTES] > 0 and link["queued"] + pkt["bytes"] > q[LIMIT_BYTES]:
         if q[TRIM] == 0:
             link["drops"] += pkt["n"]
-            free_pkt(q, pkts, p)
+            drop(q, pkts, p)
             return
         trim(q, pkt)
         link["trims"] += 1

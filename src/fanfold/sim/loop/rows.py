@@ -193,6 +193,7 @@ STREAM_ROW = np.dtype(
         ("moved_ps", np.int64),  # when a record was sent or acknowledged last
         ("due_ps", np.int64),  # by then the queue at its receiver has let through what was sent
         ("backoff", np.int64),
+        ("hops", np.int64),  # that the whole net had counted when its timer was looked at
         ("probe", np.int64),  # record that asks after a silence, NONE
         ("probe_ps", np.int64),  # since when
         ("probe_end", np.int64),  # records sent by then
@@ -412,8 +413,10 @@ class World(NamedTuple):
     N_BODIES,
     N_DEALT,
     SLOW,
+    AT_LOST,
+    N_STREAMS,
     HEAD_FIELDS,
-) = range(74)
+) = range(76)
 
 # What the slow plane is told: kind, and two numbers.
 UPCALL_SENT = 0  # fan, job: its last packet left

@@ -16,7 +16,7 @@ from fanfold.sim.loop.fans import (
 )
 from fanfold.sim.loop.folds import on_arrays, on_fold
 from fanfold.sim.loop.nic import kick, post
-from fanfold.sim.loop.ports import enqueue, free_pkt, port_free, send, serve_port
+from fanfold.sim.loop.ports import drop, enqueue, free_pkt, port_free, send, serve_port
 from fanfold.sim.loop.ranks import close_sum, on_rank, on_timer
 from fanfold.sim.loop.rows import (
     AT_READY,
@@ -254,7 +254,7 @@ def forward(q: I64, world: World, streams: Rows, queued: I64 | None, p: int, nod
     at = next_link(world, q, streams, p, node)
     if at == NONE:
         world.nodes[node]["n_dead"] += world.pkts[p]["n"]
-        free_pkt(q, world.pkts, p)
+        drop(q, world.pkts, p)
     elif queued is not None:
         enqueue(q, world.links, world.pkts, p, at)
     else:

@@ -14,12 +14,14 @@ from fanfold.sim.loop.ports import take_pkt
 from fanfold.sim.loop.ranks import start_rank
 from fanfold.sim.loop.rows import (
     ACK_BYTES,
+    AT_LOST,
     EV_PULL,
     EV_RETRY,
     EV_START,
     I64,
     LOSSY,
     N_DONE,
+    N_HOPS,
     N_KINDS,
     NDP,
     NONE,
@@ -218,7 +220,7 @@ def on_answer(
             st["una"] = st["n_acked"]
             st["n_sent"] = max(st["n_sent"], st["una"])
         else:
-            mark_acked(q, st, bits, pkt["psn"], senders.conns[st["conn"]])
+            mark_acked(q, senders, pkt["stream"], pkt["psn"])
             if pkt["psn"] == st["probe"] and pkt["stamp"] >= st["probe_ps"]:
                 st["probe"] = NONE
                 lose_open(st, bits, st["probe_end"])
@@ -271,12 +273,14 @@ def probe(st: Row, bits: U64, now_ps: int) -> None:
 
 
 @kernel
-def mark_acked(q: I64, st: Row, bits: U64, r: int, conn: Row) -> None:
+def mark_acked(q: I64, senders: Senders, s: int, r: int) -> None:
     """One record is acknowledged; what lies far below it and is not was lost.
 
     Other paths, and those of answers, may be longer by what stands in their queues: it is lost
-    when no answer has come for as long as round trips differ (RFC 8985 6.2 step 4).
+    when no answer has come for as long as round trips differ (RFC 8985 6.2 step 4), if the
+    stream has lost anything.
     """
+    st, bits = senders.streams[s], senders.bits
     at = st["bits_at"] + (r >> 6)
     b = bit(r & 63)
     if bits[at] & b != ZERO:
@@ -286,8 +290,9 @@ def mark_acked(q: I64, st: Row, bits: U64, r: int, conn: Row) -> None:
     if bits[at + st["n_words"]] & b != ZERO:
         bits[at + st["n_words"]] &= ~b
         st["n_lost"] -= 1
-    if q[LOSSY] == 0 or q[TRANSPORT] == NDP:
+    if q[LOSSY] == 0 or q[TRANSPORT] == NDP or q[q[AT_LOST] + s] == 0:
         return
+    conn = senders.conns[st["conn"]]
     if st["passed"] <= st["seen"]:
         st["passed"], st["passed_ps"] = r - q[REORDER], q[NOW]
     if q[NOW] < st["passed_ps"] + DEVIATIONS * conn["var_ps"]:
@@ -308,10 +313,12 @@ def patience(q: I64, conn: Row) -> int:
 
 @kernel
 def on_retry(q: I64, links: Rows, senders: Senders, s: int) -> bool:
-    """A stream's timer: nothing moved for too long, and not for a queue at its receiver.
+    """A stream's timer: nothing moved for too long, and not for a queue (RFC 8985 7).
 
-    At first one record asks whether it is a loss or a queue (RFC 8985 7): when that one is
-    acknowledged, or the wait ends again, all that was open is lost.
+    One that has lost nothing waits on while anything moves: what senders find out later, by
+    time stamps (RFC 3522, RFC 5682), they know here at once. RoCE's receiver drops what comes
+    out of order, so its silence may be its own. At first one record asks whether it is a loss
+    or a queue: when it is acknowledged, or the wait ends again, all that was open is lost.
     """
     streams, bits = senders.streams, senders.bits
     st = streams[s]
@@ -320,6 +327,9 @@ def on_retry(q: I64, links: Rows, senders: Senders, s: int) -> bool:
         return False
     wait = patience(q, senders.conns[st["conn"]]) << min(st["backoff"], MAX_BACKOFF)
     due = max(st["moved_ps"] + wait, due_by(links, st, q[NOW], wait))
+    if q[q[AT_LOST] + s] == 0 and q[TRANSPORT] != ROCE and q[N_HOPS] > st["hops"]:
+        due = max(due, q[NOW] + wait)
+    st["hops"] = q[N_HOPS]
     if q[NOW] < due:
         st["timer_ps"] = due
         push(q, st["timer_ps"], s * N_KINDS + EV_RETRY)
