@@ -1,16 +1,120 @@
-"""Fans of the slow simulator (section 6): copies, words that are folded, a sender's window."""
+"""Fans on top of the slow simulator (section 6): copies, folded words, a sender's window."""
 
 from collections import Counter, defaultdict, deque
 from copy import copy
+from dataclasses import dataclass
 from types import SimpleNamespace as Row
 
-from slow_net import BYTE_BIT_PS, DATA, WORD, first_table
+from slow_sim import BYTE_BIT_PS, DATA, FAR, Paths, Rules, Slow, mixed
 
+WORD = "word"
+WIDTHS = (64, 128, 256, 512, 1024, 2048, 4096)
 MAX_QUEUED, START_BLOCKS, MAX_BLOCKS, N_TABLES = 2, 2, 48, 4
 
 
-class Fans:
-    """What sources, routers and receivers of fans do; ``slow_sim.Slow`` has the rest."""
+@dataclass
+class FanRules(Rules):
+    """tree: "" for BIER; "ip", "mpls", "sr": what packets of trees bear."""
+
+    block: int = 64
+    folds: bool = False
+    tree: str = ""
+    is_each: bool = False
+    sum_window: int = 0
+    has_codes: bool = False
+
+
+class FanPaths(Paths):
+    """Tables of BIFTs and trees as well."""
+
+    def __init__(self, net):
+        super().__init__(net)
+        routers = range(net.n_hosts, net.n_nodes)
+        self.is_flat = all(any(net.dst[k] < net.n_hosts for k in self.out[r]) for r in routers)
+
+    def fan_link(self, source, host):
+        """The first link if it leads there, else the nearest one."""
+        first = self.out[source][0]
+        leads = self.hops(self.net.dst[first], host) < FAR
+        return first if leads else self.first_links(source, host)[0]
+
+    def table_way(self, router, host, table, n_tables):
+        """The link of one table: odd hops by its low part, even ones by its high part."""
+        ways = self.ways(router, host)
+        if len(ways) == 1 or self.is_flat:
+            return ways[0 if table % 2 == 0 else -1]
+        is_odd = self.hops(router, host) % 2
+        part = table if is_odd else table * len(ways) // n_tables
+        return ways[(part + router) % len(ways)]
+
+    def tree_link(self, source):
+        """A host may also hang on a switch of its server that leads nowhere else."""
+        reach = {k: sum(n < FAR for n in self.far(self.net.dst[k])) for k in self.out[source]}
+        return max(reach, key=reach.__getitem__)
+
+    def tree_way(self, router, host, source):
+        """A tree is made of the first shortest paths from receivers to the source's router."""
+        far = self.far(self.net.dst[self.tree_link(source)])
+        up = min(self.out[host], key=lambda k: far[self.net.dst[k]])
+        while (node := self.net.dst[up]) != router:
+            up = next(k for k in self.out[node] if far[self.net.dst[k]] == far[node] - 1)
+        return self.net.back[up]
+
+    def round_trip(self):
+        """The longest of idle ones: a full packet there, no size back, by any equal path."""
+        hosts = range(self.net.n_hosts)
+        pairs = [(a, b) for a in hosts for b in hosts if a != b]
+        return max(self._round(k, b) for a, b in pairs for k in self.first_links(a, b))
+
+    def _round(self, link, host):
+        """From a link on."""
+        node, net = self.net.dst[link], self.net
+        left = 0 if node == host else max(self._round(k, host) for k in self.ways(node, host))
+        return 2 * net.prop[link] + 4160 * 8 * 10**12 // net.bps[link] + left
+
+
+def first_table(source, seed):
+    """Number that picks the table of a source's first fan."""
+    return mixed(source * 1_000_003, seed, "sim/fans")
+
+
+class Fans(Slow):
+    """What sources, routers and receivers of fans do beside messages."""
+
+    paths_by = FanPaths
+
+    def cut(self):
+        self.slots, self.upcalls = {}, deque()
+        self.bits = next(b for b in WIDTHS if b >= self.net.n_hosts)
+        super().cut()
+        self.cut_fans()
+
+    def think(self):
+        while self.upcalls:
+            do, *args = self.upcalls.popleft()
+            do(*args)
+
+    def begin(self, one):
+        if one.is_fan:
+            self.upcalls.append((self.fill, one))
+        else:
+            super().begin(one)
+
+    def at_router(self, packet, node):
+        if packet.kind == WORD:
+            self.word_at(packet, node)
+        elif packet.of.is_fan:
+            self.copies_at(packet, node)
+        else:
+            super().at_router(packet, node)
+
+    def at_host(self, packet, host):
+        if packet.kind == WORD:
+            self.upcalls.append((self.heard, packet))
+        elif packet.of.is_fan:
+            self.got_of_fan(packet, host)
+        else:
+            super().at_host(packet, host)
 
     def cut_fans(self):
         """A fan has a part for each link of its source that leads to receivers."""

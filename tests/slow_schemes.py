@@ -4,11 +4,24 @@ By the papers that the schemes name; nothing here is fanfold's. Ranks are hosts 
 """
 
 from math import isqrt
-
-from slow_net import Item
+from typing import NamedTuple
 
 LATENCY_BYTES, LEAST_PIECE = 2**16, 4096
 UP, DOWN, BOTH = ("reduce",), ("broadcast",), ("all_reduce",)
+
+
+class Item(NamedTuple):
+    """A message, a fan to several, or their sum; needs: items that come before it.
+
+    joins: of a sum, "one" or "all" who get it; src is its rank 0.
+    """
+
+    src: int
+    to: tuple[int, ...]
+    size: int
+    needs: tuple[int, ...] = ()
+    is_fan: bool = False
+    joins: str = ""
 
 
 def split(size: int, n: int) -> list[int]:

@@ -1,4 +1,4 @@
-"""Sums of the slow simulator (section 6): arrays joined on their way up, results fanned down.
+"""Sums on top of fans (section 6): arrays joined on their way up, results fanned down.
 
 Nothing is lost and every BFR has room, so nobody asks for anything twice.
 """
@@ -7,7 +7,10 @@ from collections import defaultdict
 from copy import copy
 from types import SimpleNamespace as Row
 
-from slow_net import BYTE_BIT_PS, FAR, FOLD
+from slow_fans import Fans
+from slow_sim import BYTE_BIT_PS, FAR
+
+FOLD = "fold"
 
 FIRST_CWND, MOST_CWND_KEPT, MOST_CLIMB = 16, 96, 3
 ROUND_PS, QUEUE_PS, RTO_PS, MOST_SPEED = 4 * 10**9, 25 * 10**9, 10 * 10**9, 10_000
@@ -37,8 +40,21 @@ def cut(size, room):
     return [min(room, size - at) for at in range(0, size, room)]
 
 
-class Sums:
-    """What ranks and routers of sums do; ``slow_sim.Slow`` has the rest."""
+class Sums(Fans):
+    """What ranks and routers of sums do beside fans and messages."""
+
+    def cut(self):
+        super().cut()
+        self.cut_sums()
+
+    def begin(self, one):
+        self.start_rank(one) if self.items[one.item].joins else super().begin(one)
+
+    def at_router(self, packet, node):
+        (self.fold_at if packet.kind == FOLD else super().at_router)(packet, node)
+
+    def at_host(self, packet, host):
+        (self.rank_gets if packet.kind == FOLD else super().at_host)(packet, host)
 
     def cut_sums(self):
         """A part for each rank."""

@@ -4,9 +4,10 @@ import random
 from typing import NamedTuple
 
 from msgspec.structs import replace
-from slow_net import Plain, Rules
+from slow_fans import FanRules
 from slow_schemes import drawn
-from slow_sim import Slow
+from slow_sim import Plain, Rules, Slow
+from slow_sums import Sums
 
 from fanfold.scenario.settings import Settings
 from fanfold.schemes.catalog import scheme_of
@@ -45,6 +46,8 @@ KINDS = {
 }
 LABELS = {"pim-sm": "ip", "pim-dm": "ip", "mldp": "mpls", "sr-p2mp": "sr"}
 FANS = ("bier", "fanfold", *LABELS)
+MOSTLY = (*KINDS, "bier", "fanfold", "ring", "unicast")
+OF_MESSAGES = tuple(scheme for scheme in KINDS if scheme not in FANS)
 
 
 class Case(NamedTuple):
@@ -68,13 +71,29 @@ class Case(NamedTuple):
         net, s = self.net, self.settings
         columns = (net.src, net.dst, net.bps, net.prop_ps, net.reverse)
         plain = Plain(net.n_hosts, net.n_nodes, *(x.tolist() for x in columns))
-        rules = Rules(
-            *(s.payload_bytes, s.header_bytes, s.ack_bytes, s.switch_ps),
-            *(s.routing == "spray", s.cut_through, s.window_pkts, s.block_psns),
-            *(self.scheme == "fanfold", LABELS.get(self.scheme, "")),
-            *(s.feedback == "packet", self.seed, s.sum_window, s.sum_numbers == "value"),
+        items = drawn(self.scheme, self.kind, self.n_bytes, self.n_ranks)
+        common = {
+            "payload": s.payload_bytes,
+            "header": s.header_bytes,
+            "ack": s.ack_bytes,
+            "switch_ps": s.switch_ps,
+            "is_sprayed": s.routing == "spray",
+            "cuts": s.cut_through,
+            "window": s.window_pkts,
+            "seed": self.seed,
+        }
+        if self.scheme not in FANS:
+            return Slow(plain, items, Rules(**common))
+        rules = FanRules(
+            **common,
+            block=s.block_psns,
+            folds=self.scheme == "fanfold",
+            tree=LABELS.get(self.scheme, ""),
+            is_each=s.feedback == "packet",
+            sum_window=s.sum_window,
+            has_codes=s.sum_numbers == "value",
         )
-        return Slow(plain, drawn(self.scheme, self.kind, self.n_bytes, self.n_ranks), rules)
+        return Sums(plain, items, rules)
 
 
 TREES = TreeSettings()
@@ -90,8 +109,8 @@ def mixed(net, rng, rates=RATES, delays=DELAYS):
     return net._replace(bps=bps, prop_ps=prop_ps)
 
 
-def case(seed):
-    """A scenario of a seed.
+def case(seed, schemes=MOSTLY):
+    """A scenario of a seed, of one of some schemes.
 
     Many fans at once have two blocks each at most, all sent at once: from then on round trips
     pace them.
@@ -100,7 +119,7 @@ def case(seed):
     net = build_named_net(rng.choice(NETS), seed)
     if rng.random() < 0.4:
         net = mixed(net, rng)
-    scheme = rng.choice((*KINDS, *("bier", "fanfold", "ring", "unicast")))
+    scheme = rng.choice(schemes)
     kind, n = rng.choice(KINDS[scheme]), rng.randint(2, min(net.n_hosts, 12))
     if scheme == "halving-doubling":
         n = 1 << n.bit_length() - 1
