@@ -202,7 +202,7 @@ PLANTS: tuple[tuple[str, str, str, str], ...] = (
         "src/fanfold/sim/loop/ports.py",
         'free = start_ps + occupy(link, pkt["bytes"])\n',
         'free = start_ps + occupy(link, pkt["bytes"]) + 1\n',
-        "tests/sim/test_slow_twin.py::test_packets_are_where_the_twin_has_them[0]",
+        "tests/sim/test_slow_twin.py::test_packets_are_where_the_twin_has_them[all-0]",
     ),
     (
         "src/fanfold/sim/loop/nic.py",
