@@ -16,6 +16,7 @@
 #   make clusters one sweep here, on a Slurm of this machine and on a Dask, with workers killed; needs Debian's Slurm
 #   make twins   200 scenarios of chance by the packet simulator and by a slow one in plain Python
 #   make rungs   how far trains and flow are off packets, measured anew; 4 minutes
+#   make truths  figures of the study beside closed forms, by the command line alone; 6 minutes
 #   make plants  planted faults of the laws, each of which must turn a test red; part of make test
 
 PYTHON ?= python3
@@ -47,7 +48,7 @@ PYTEST := timeout --signal=INT --kill-after=60 $(STEP_S) $(BIN)/pytest
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test bench lint nojit jit fuzz figures hostile chaos crowd plants torch-suite clusters twins rungs readme docs lock clean
+.PHONY: help demo test bench lint nojit jit fuzz figures hostile chaos crowd plants torch-suite clusters twins rungs truths readme docs lock clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -99,6 +100,9 @@ clusters: $(VENV)/.dev
 
 twins: $(VENV)/.dev
 	FANFOLD_TWINS=$${FANFOLD_TWINS:-200} $(PYTEST) tests/sim/test_slow_twin.py tests/unit/scenario/test_rung_bounds.py
+
+truths: $(VENV)/.dev
+	$(BIN)/python tests/truths.py
 
 rungs: $(VENV)/.dev
 	$(BIN)/python tests/rung_errors.py
