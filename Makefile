@@ -95,7 +95,7 @@ torch-suite: $(VENV)/.dev
 	$(PIP) install $(TORCH)
 	$(BIN)/python tests/torch_suite.py
 
-clusters: $(VENV)/.dev
+clusters: $(VENV)/.clusters
 	$(BIN)/python tests/cluster/sweep.py
 
 twins: $(VENV)/.dev
@@ -123,6 +123,7 @@ lock: $(VENV)/.made
 	$(COMPILE) --upgrade --extra dev pyproject.toml requirements/build.in -o requirements/dev.txt
 	$(COMPILE) pyproject.toml requirements/build.in -c requirements/dev.txt -o requirements/run.txt
 	$(COMPILE) --extra docs pyproject.toml requirements/build.in -c requirements/dev.txt -o requirements/docs.txt
+	$(COMPILE) --extra dask pyproject.toml requirements/build.in -c requirements/dev.txt -o requirements/clusters.txt
 	$(COMPILE) --no-deps requirements/model.in -o requirements/model.txt
 
 clean:
@@ -145,6 +146,10 @@ $(VENV)/.base: $(VENV)/.made pyproject.toml requirements/run.txt
 $(VENV)/.dev: $(VENV)/.base requirements/dev.txt
 	$(LOCKED)/dev.txt
 	@if [ -n "$$CI" ]; then $(PIP) install $(TORCH); fi
+	@touch $@
+
+$(VENV)/.clusters: $(VENV)/.dev requirements/clusters.txt
+	$(LOCKED)/clusters.txt
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.base requirements/docs.txt
