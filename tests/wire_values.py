@@ -130,6 +130,7 @@ def reports(draw: st.DrawFn) -> Report:
         error=draw(st.sampled_from(ReportError)),
         elapsed_us=draw(uint(64)),
         digest=draw(st.binary(min_size=32, max_size=32)),
+        mac=draw(st.binary(min_size=16, max_size=16)),
         body=draw(bodies.get(state, st.just(b""))),
     )
 
@@ -157,7 +158,13 @@ def folds(draw: st.DrawFn) -> Fold:
 
 
 asks = st.builds(Ask, flow=uint(31).map(lambda n: n * 2), cursor=uint(32), nonce=uint(32))
-closes = st.builds(Close, flow=uint(32), reason=st.sampled_from(CloseReason))
+closes = st.builds(
+    Close,
+    flow=uint(32),
+    reason=st.sampled_from(CloseReason),
+    nonce=uint(32),
+    signature=st.binary(min_size=64, max_size=64),
+)
 
 VALUES: dict[str, st.SearchStrategy[Any]] = {
     "bier": biers(),

@@ -7,22 +7,29 @@ what was put into it, and nothing from outside it.
 
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 
 import numpy as np
+import seals_world
+from blake3 import blake3
 from hostile_packets import HostilePackets
 from kernel_nodes import BFIR, data, feedback, plain_node
 from naive import Word
 from ring_ends import Pair
 from vec_file import VECTORS, load
 
-from fanfold.errors import WireError
+from fanfold.errors import ConfigError, WireError
 from fanfold.kernels import collect as c
 from fanfold.kernels.frame import seal_inner
 from fanfold.kernels.impairment import build_impairments, impair, release
 from fanfold.live import rings as r
 from fanfold.live import sock as s
-from fanfold.push import manifest
+from fanfold.push import envelope, manifest
+from fanfold.push.gate import RefusedError, open_manifest
+from fanfold.seals import keys
 from fanfold.wire import bitstring as bs
 from fanfold.wire.catalog import CATALOG
 from fanfold.wire.packet import parse
@@ -62,6 +69,33 @@ def manifests(octets: bytes) -> None:
     except WireError:
         return
     assert manifest.encode(found) == octets
+
+
+def envelopes(octets: bytes) -> None:
+    """An envelope is refused by its form, or by a gate; what gets by has a right signature.
+
+    Byte 0: whether the digest in front is made right; the rest: an envelope.
+    """
+    whole = octets[1:]
+    if octets[:1] > b"\x7f":
+        whole = blake3(whole[32:]).digest() + whole[32:]
+    gate = seals_world.gate_of()
+    try:
+        found = envelope.unwrap(whole)
+        grant = gate.admit(found, 6, BFIR)
+        manifest.decode(open_manifest(grant, found, 6))
+    except (WireError, RefusedError):
+        return
+    assert grant.signer == seals_world.SENDER.public
+
+
+def key_texts(octets: bytes) -> None:
+    """Texts of keys and trust files: taken, or refused by name."""
+    text = octets.decode("utf-8", "replace")
+    with suppress(ConfigError):
+        assert keys.read_public(text, "key").text == text.strip()
+    with suppress(ConfigError):
+        assert keys.read_secret(text, "key").secret_text == text.strip()
 
 
 def nodes(octets: bytes) -> None:
@@ -177,13 +211,29 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     "codecs": codecs,
     "packets": packets,
     "manifests": manifests,
+    "envelopes": envelopes,
+    "key_texts": key_texts,
     "nodes": nodes,
     "rings": rings,
 }
 
 
+def _keyed(target: str) -> list[bytes]:
+    own = seals_world.SENDER
+    if target == "key_texts":
+        return [own.public.text.encode(), own.secret_text.encode(), b"ff1:", b"ff1-secret:"]
+    with TemporaryDirectory() as name:
+        made = [
+            seals_world.Signed(Path(name), 6, 99, is_sealed=is_sealed).envelope
+            for is_sealed in (False, True)
+        ]
+    return [b"\xff" + one for one in (*made, envelope.wrap(1, b"manifest"))]
+
+
 def seeds(target: str) -> list[bytes]:
     """Inputs to start from."""
+    if target in ("envelopes", "key_texts"):
+        return _keyed(target)
     sound = [data(0b111, flow=7), data(1, flow=6, flags=3, block=2), feedback(OPEN)]
     vectors = [(p.parent.name, load(p).buf) for p in sorted(VECTORS.glob("*/*.vec"))]
     match target:

@@ -259,6 +259,36 @@ PLANTS: tuple[tuple[str, str, str, str], ...] = (
         "tests/unit/push/test_push_store.py::test_wrong_bytes_are_not_written",
     ),
     (
+        "src/fanfold/push/envelope.py",
+        "numbers = head.form, flow, head.nonce, bfir_id",
+        "numbers = head.form, 0, head.nonce, bfir_id",
+        "tests/unit/push/test_push_seals.py::test_what_is_signed_for_one_push_is_refused_in_another",
+    ),
+    (
+        "src/fanfold/push/sending.py",
+        "if not self.proof.is_from(report):",
+        "if not self.proof.is_from:",
+        "tests/unit/push/test_push_seals.py::test_a_word_without_the_mac_never_makes_a_push_say_verified",
+    ),
+    (
+        "src/fanfold/push/placed.py",
+        "epoch <= last and",
+        "epoch < last and",
+        "tests/unit/push/test_push_seals.py::test_a_replay_of_a_recorded_push_is_refused",
+    ),
+    (
+        "src/fanfold/push/gate.py",
+        "if row.node != sender:",
+        "if not sender:",
+        "tests/unit/push/test_push_seals.py::test_a_key_signs_for_its_own_node_only",
+    ),
+    (
+        "src/fanfold/seals/primitives.py",
+        "return flow.to_bytes(4) + block.to_bytes(4) + bytes(4)",
+        "return flow.to_bytes(4) + bytes(8)",
+        "tests/unit/seals/test_seals_primitives.py::test_no_two_blocks_of_a_push_share_a_nonce",
+    ),
+    (
         "src/fanfold/streams.py",
         'f"{seed}/{name}"',
         'f"{name}"',

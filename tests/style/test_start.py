@@ -19,7 +19,17 @@ from fanfold.cli.verbs import VERBS
 
 HEAVY = frozenset(
     {
-        *("altair", "blake3", "distributed", "duckdb", "google", "jinja2", "loky", "numba"),
+        *(
+            "altair",
+            "blake3",
+            "cryptography",
+            "distributed",
+            "duckdb",
+            "google",
+            "jinja2",
+            "loky",
+            "numba",
+        ),
         *("numpy", "pydantic", "rustworkx", "safetensors", "submitit", "torch", "vl_convert"),
         *("asyncio", "concurrent", "http", "multiprocessing"),
     }
@@ -32,6 +42,7 @@ MAY_LOAD: dict[str, frozenset[str]] = {
     **dict.fromkeys(("bfr", "demo", "receive"), NODE),
     **dict.fromkeys(("compare", "explain", "gap", "sim-bench", "study"), RUNS),
     "clean": frozenset({"blake3", "numpy"}),
+    "keys": frozenset(),
     "encodings": frozenset({"numba", "numpy"}),
     "push": NODE - {"concurrent"},
     "reduce-bench": NODE - {"blake3"},
@@ -39,7 +50,16 @@ MAY_LOAD: dict[str, frozenset[str]] = {
     **dict.fromkeys(("trees", "workload"), frozenset({"numpy"})),
     "vat": frozenset({"numpy", "rustworkx"}),
 }
-LIGHT = ("--help", "--version", "decode 00", "bitstring 1", "topo", "lab status", "dissector")
+LIGHT = (
+    "--help",
+    "--version",
+    "decode 00",
+    "bitstring 1",
+    "topo",
+    "lab status",
+    "dissector",
+    "keys --help",
+)
 """Command lines that are started, to see what they load to their end."""
 WATCH = """
 import sys

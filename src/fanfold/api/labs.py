@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from fanfold.api.keys import make_lab_keys
 from fanfold.api.nodes import make_lab_host
 from fanfold.errors import ConfigError, EnvironmentLack
 from fanfold.live.birth import Say, nobody
@@ -32,12 +33,14 @@ def start_lab(
     has_rings: bool = True,
     fsync: bool = False,
     has_spaces: bool = False,
+    has_keys: bool = False,
     say: Say = nobody,
 ) -> dict[str, Any]:
     """Start every node of a fabric; returns when all answer.
 
     Args:
         has_spaces: each node in a network namespace of its own; loopback addresses become 10.x.
+        has_keys: each host has keys of its own, and takes what the others signed only.
 
     Returns:
         As ``Lab.up``.
@@ -50,7 +53,9 @@ def start_lab(
     geometry_of(fabric.mtu, fabric.bitstring_bits)
     require_mtu(fabric)
     require_room(len(fabric.nodes))
-    make_host = partial(make_lab_host, has_rings=has_rings, fsync=fsync)
+    make_host = partial(make_lab_host, has_rings=has_rings, fsync=fsync, has_keys=has_keys)
+    if has_keys:
+        make_lab_keys(lab, fabric)
     if not has_spaces:
         return lab.up(fabric, partial(supervise, make_host), say)
     require_root()

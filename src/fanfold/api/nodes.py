@@ -3,15 +3,18 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from fanfold.api.keys import Place, gate_of
 from fanfold.api.log import log_line
 from fanfold.live.clock import now_ps
 from fanfold.live.event_loop import EventLoop, Role
 from fanfold.live.host import Host
 from fanfold.live.ports import Limits
 from fanfold.live.watch import Watch
+from fanfold.push.gate import Gate
 from fanfold.push.geometry import geometry_of
 from fanfold.push.receiver_role import ReceiverRole
 from fanfold.push.store import Store
+from fanfold.seals.keys import TRUST_FILE
 from fanfold.topo.fabric import Fabric
 from fanfold.units import NEVER
 
@@ -37,6 +40,7 @@ def make_host(
     tell: Tell | None = None,
     max_bytes: int | None = None,
     has_rings: bool = True,
+    gate: Gate | None = None,
 ) -> Host:
     """A node with the role its description names; ``tell`` hears of each push and failure."""
     if fabric.by_name[name].role == "bfr":
@@ -49,7 +53,8 @@ def make_host(
     store = Store(folder, recheck=recheck, fsync=fsync, max_bytes=max_bytes)
 
     def make_role(fabric: Fabric, name: str, event_loop: EventLoop) -> Role:
-        return ReceiverRole(fabric, name, event_loop, store, tell or (lambda line: None))
+        told = tell or (lambda line: None)
+        return ReceiverRole(fabric, name, event_loop, store, told, gate)
 
     return _watched(Host(fabric, name, limits, make_role, control_socket), fabric, tell)
 
@@ -70,13 +75,28 @@ def make_lab_host(
     *,
     has_rings: bool = True,
     fsync: bool = False,
+    has_keys: bool = False,
 ) -> Host:
-    """A node of a lab on this machine; in the lab's log, its stderr, it says who it is."""
+    """A node of a lab on this machine; in the lab's log, its stderr, it says who it is.
+
+    has_keys: it has keys of its own in the lab's folder, and trusts those of all hosts.
+    """
 
     def tell(line: str) -> None:
         log_line(f"{name}: {line}")
 
-    words = {"fsync": fsync, "has_rings": has_rings}
+    gate = None
+    if has_keys and fabric.by_name[name].role == "host":
+        home = folder.parent.parent / "keys"
+        gate = gate_of(fabric, name, Place(home / name, home / TRUST_FILE))
     return make_host(
-        fabric, name, control_socket, folder, max_bytes=LAB_BYTES, tell=tell, **words
+        fabric,
+        name,
+        control_socket,
+        folder,
+        max_bytes=LAB_BYTES,
+        tell=tell,
+        fsync=fsync,
+        has_rings=has_rings,
+        gate=gate,
     )

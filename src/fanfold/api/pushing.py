@@ -13,12 +13,14 @@ from fanfold.api.captures import (
     start_capture,
     tell_size,
 )
+from fanfold.api.keys import Signing, place_of, seals_of
 from fanfold.api.site import Site
 from fanfold.errors import CheckFailed, ConfigError
 from fanfold.ids import expand_nodes
 from fanfold.impair import LinkImpairment, parse_impairment, parse_loss
 from fanfold.live.lab import Lab
 from fanfold.live.warm import is_compiled, warm
+from fanfold.push.author import require_known
 from fanfold.push.sending import PATIENCE_PS
 from fanfold.push.service import OWN_NAME, Push, PushResult, require_complete
 from fanfold.push.source import Wish
@@ -59,6 +61,7 @@ class Order(NamedTuple):
     seed: int = 1
     capture: tuple[Path | None, int | None] = (None, None)
     wish: Wish = OWN_NAME
+    signing: Signing = Signing()
 
 
 class Watch:
@@ -106,6 +109,10 @@ def push(
     strict: bool = False,
     rate: str = "auto",
     patience: str = "30s",
+    sign: bool = False,
+    seal: bool = False,
+    keys: str | Path | None = None,
+    trusted: str | Path | None = None,
     on_progress: Callable[[str, int, int], None] | None = None,
 ) -> PushResult:
     """Send a file or a folder to many hosts with one copy on each link.
@@ -121,6 +128,8 @@ def push(
         strict: refuse broken safetensors and indexes.
         rate: "auto", or a cap such as "5Gbps".
         patience: how long the silent are waited for when all others have ended.
+        sign: receivers can prove who sent it. seal: and nobody on the way can read it.
+        keys: folder of those of the source. trusted: file with those of receivers.
         on_progress: called with receiver, blocks that it has, and blocks in all; while the
             file is read, the receiver is "hash".
 
@@ -142,7 +151,13 @@ def push(
         wish = Wish(name, delete, tuple(map(Path, follow)), strict)
         terms = Terms(rate_cap(rate), parse_duration(patience, "--patience"))
         watch = QUIET if on_progress is None else _Progress(on_progress)
-        result = run_push(site, Order(Path(path), source, names, terms, wish=wish), watch)
+        signing = Signing(sign, seal, place_of(keys, trusted))
+        order = Order(Path(path), source, names, terms, wish=wish, signing=signing)
+        result = run_push(site, order, watch)
+    return _whole(result)
+
+
+def _whole(result: PushResult) -> PushResult:
     try:
         require_complete(result)
     except CheckFailed as error:
@@ -168,7 +183,11 @@ def run_push(site: Site, order: Order, watch: Watch = QUIET) -> PushResult:
     if not is_compiled():  # half a minute before the first byte
         warm(watch.warming)
     cap, ask = order.terms.cap_bps, partial(site.begin_statuses, source=source)
-    job = Push(fabric, source, targets, order.path, cap, watch.progress, ask, order.wish)
+    lab = site.lab if site.config is None else None
+    wish = order.wish._replace(seals=seals_of(order.signing, source, lab))
+    if wish.seals is not None:
+        require_known(wish.seals.trust, targets)
+    job = Push(fabric, source, targets, order.path, cap, watch.progress, ask, wish)
     job.patience_ps = order.terms.patience_ps
     job.on_silence, job.tell = watch.silent, watch.warn
     for line in job.warnings:

@@ -9,6 +9,13 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         "receive --config rack.toml --node h1 --into incoming",
         "receive --config rack.toml --node h1 --into incoming --fsync",
     ),
+    "keys init": ("keys init --node h0", "keys init --keys secrets/h0"),
+    "keys show": ("keys show --node h0", "keys show --node h0 --json"),
+    "keys trust": (
+        "keys trust h0 ff1:KEY --node h1 --prefix models --max-bytes 200GB",
+        "keys trust h1 h1.pub --node h0 --no-sender",
+    ),
+    "keys rotate": ("keys rotate --node h0", "keys rotate --node h0 --finish"),
     "bfr": ("bfr --config rack.toml --node leaf1", "bfr --config rack.toml --node spine1"),
     "clean": ("clean incoming --older 7", "clean --lab lab --dry-run"),
     "lab up": ("lab up --hosts 8", "lab up --config rack.toml --name rack"),

@@ -21,6 +21,12 @@ from fanfold.topo.fabric_rules import check_fabric
 app = typer.Typer(help="Node processes of a fabric on this machine.", no_args_is_help=True)
 Name = Annotated[str, typer.Option("--name", "--lab", help="which lab")]
 Json = Annotated[bool, typer.Option("--json", help="print JSON")]
+LabKeys = Annotated[
+    bool, typer.Option(help="keys for each host, which takes signed pushes only")
+]
+Namespaces = Annotated[
+    bool, typer.Option(help="a network namespace a node, veth pairs as links; needs root")
+]
 OF_ARRAYS = ("complete", "partial", "passed", "full", "quota", "unlike", "overlap")
 """Counters of arrays that a table has room for; --json has all."""
 COLUMNS = ("node", "pid", "state", "table", "sent", "received", "drops", "folds", "arrays")
@@ -58,9 +64,8 @@ def up(
     fsync: Annotated[
         bool, typer.Option(help="what hosts receive survives a power cut")
     ] = False,
-    namespaces: Annotated[
-        bool, typer.Option(help="a network namespace a node, veth pairs as links; needs root")
-    ] = False,
+    namespaces: Namespaces = False,
+    keys: LabKeys = False,
     as_json: Json = False,
 ) -> None:
     """Start a leaf-spine lab, any topology, or the fabric of a TOML file."""
@@ -78,7 +83,7 @@ def up(
         fabric = msgspec.structs.replace(fabric, limits=some)
         check_fabric(fabric, "--limits")
     with telling(PATIENCE_S) as say:
-        flags = {"has_rings": rings, "fsync": fsync, "has_spaces": namespaces}
+        flags = {"has_rings": rings, "fsync": fsync, "has_spaces": namespaces, "has_keys": keys}
         told = labs.start_lab(lab, fabric, **flags, say=say)
     if as_json:
         up_now = {"lab": name, "nodes": len(fabric.nodes), "log": str(lab.log)}

@@ -9,11 +9,13 @@ from typing import Annotated
 import typer
 from rich.progress import BarColumn, Progress, TaskID, TimeRemainingColumn
 
+from fanfold.api.keys import Place, Signing
 from fanfold.api.pushing import Order, Terms, Watch, rate_cap, run_push
 from fanfold.api.site import Site
 from fanfold.cli.bars import Words
 from fanfold.cli.console import error_screen, print_json, tell_error, tell_warning
 from fanfold.cli.end import Told
+from fanfold.cli.key_flags import KeyFolder, Seal, Sign, Trusted
 from fanfold.cli.seed import checked_seed
 from fanfold.cli.tables import show_push
 from fanfold.cli.telling import Say, telling
@@ -60,6 +62,18 @@ Strict = Annotated[
     typer.Option("--strict", help="refuse broken safetensors and indexes, not only say so"),
 ]
 
+Patience = Annotated[
+    str, typer.Option(help="wait this long for the silent when all others have ended")
+]
+Snaplen = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        max=WHOLE,
+        help="bytes of each packet for --pcap, 0: all  [default: headers and 128 more]",
+        show_default=False,
+    ),
+]
 
 BEYOND_LABS = (
     (("lab",), "whose nodes are in no lab"),
@@ -81,24 +95,18 @@ def push(
     follow: Follow = None,
     strict: Strict = False,
     rate: Annotated[str, typer.Option(help="auto, or a cap such as 5Gbps")] = "auto",
-    patience: Annotated[
-        str, typer.Option(help="wait this long for the silent when all others have ended")
-    ] = "30s",
+    patience: Patience = "30s",
+    sign: Sign = False,
+    seal: Seal = False,
+    keys: KeyFolder = None,
+    trusted: Trusted = None,
     loss: Loss = None,
     impair: Impair = None,
     seed: Annotated[
         int, typer.Option(help="seed of the impairments", callback=checked_seed)
     ] = 1,
     pcap: Annotated[Path | None, typer.Option(help="write a pcapng of every BFR port")] = None,
-    snaplen: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            max=WHOLE,
-            help="bytes of each packet for --pcap, 0: all  [default: headers and 128 more]",
-            show_default=False,
-        ),
-    ] = None,
+    snaplen: Snaplen = None,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:
     """Send PATH to many hosts with one copy on each link; verified at every receiver."""
@@ -108,8 +116,9 @@ def push(
     site = Site(Lab(lab), config, tell_warning)
     wish = Wish(as_name, delete, tuple(follow or ()), strict)
     terms = Terms(rate_cap(rate), parse_duration(patience, "--patience"))
+    capture, signing = (pcap, snaplen), Signing(sign, seal, Place(keys, trusted))
     order = Order(
-        path, source, to, terms, loss or (), impair or (), seed, (pcap, snaplen), wish
+        path, source, to, terms, loss or (), impair or (), seed, capture, wish, signing
     )
     result = run_shown(site, order, is_shown=not as_json)
     finish(result, as_json)

@@ -1,13 +1,15 @@
 """`fanfold receive`: one BFER by hand, on a machine of its own."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from fanfold.api.keys import Place, describe_gate, gate_of
 from fanfold.api.log import log_line
 from fanfold.api.nodes import make_host
 from fanfold.cli.console import say
+from fanfold.cli.key_flags import KeyFolder, Trusted
 from fanfold.cli.telling import telling
 from fanfold.errors import ConfigError
 from fanfold.live.warm import warm
@@ -24,6 +26,8 @@ def receive(
         bool, typer.Option(help="read files back and hash them once more")
     ] = False,
     fsync: Annotated[bool, typer.Option(help="survive a power cut")] = False,
+    keys: KeyFolder = None,
+    trusted: Trusted = None,
     max_bytes: Annotated[
         str,
         typer.Option(
@@ -39,10 +43,14 @@ def receive(
         raise ConfigError("--node", node, ", ".join(hosts))
     most = parse_size(max_bytes, "--max-bytes") if max_bytes else None
     Store(into).require_usable("--into")
+    gate = gate_of(fabric, node, Place(keys, trusted))
     with telling() as tell:
         warm(tell)
-    words = {"recheck": recheck, "fsync": fsync}
-    host = make_host(fabric, node, None, into, max_bytes=most, tell=log_line, **words)
+    words: dict[str, Any] = {"recheck": recheck, "fsync": fsync}
+    host = make_host(
+        fabric, node, None, into, max_bytes=most, tell=log_line, gate=gate, **words
+    )
     where = f"{fabric.by_name[node].address}:{fabric.port}"
     say(f"{node}: receiving into {into} on {where}")
+    say(describe_gate(node, gate))
     host.run()

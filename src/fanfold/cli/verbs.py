@@ -29,6 +29,7 @@ VERBS: tuple[Verb, ...] = (
         "Send PATH to many hosts with one copy on each link; verified at every receiver.",
     ),
     Verb("receive", "Receive pushes into a folder until interrupted."),
+    Verb("keys", "Keys of nodes: who signs pushes, and whom receivers trust."),
     Verb("bfr", "Forward and fold until interrupted."),
     Verb("lab", "Node processes of a fabric on this machine."),
     Verb(

@@ -47,6 +47,10 @@ class DropReason(StrEnum):
     FOREIGN_PORT = "foreign_port"
     NOT_MEMBER = "not_member"
     FAULT = "fault"
+    BAD_MAC = "bad_mac"
+    BAD_SIGNATURE = "bad_signature"
+    NOT_TRUSTED = "not_trusted"
+    REPLAYED = "replayed"
 
 
 class FoldEvent(StrEnum):

@@ -4,6 +4,7 @@ import secrets
 
 FLOW_BITS = 31
 NONCE_BITS = 32
+KEY_BYTES = 32
 
 
 def draw_flow() -> int:
@@ -14,6 +15,11 @@ def draw_flow() -> int:
 def draw_nonce() -> int:
     """Nonce of a push; 0 means that there is none."""
     return 1 + secrets.randbelow((1 << NONCE_BITS) - 1)
+
+
+def draw_content_key() -> bytes:
+    """Key of what one push carries."""
+    return secrets.token_bytes(KEY_BYTES)
 
 
 def draw_group() -> int:

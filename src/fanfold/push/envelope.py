@@ -1,47 +1,141 @@
-"""What a REPORT is checked against, and the manifest as the even flow of a push carries it.
+"""What the even flow of a push carries, and what its receivers' words are checked against.
 
-    bytes    field
-    0-31     BLAKE3 of all that follows
-    32-35    nonce of the push, not 0
-    36-      the manifest (push/manifest.py)
+    bytes     field
+    0-31      BLAKE3 of all that follows
+    32-35     nonce of the push, not 0
+    36        form: 0 open, 1 signed, 2 signed and sealed
+    37-39     reserved, 0
+    of a signed one
+    40-71     Ed25519 key of the sender
+    72-103    X25519 key of the sender
+    104-111   epoch: when it was signed, nanoseconds since 1970
+    112-175   signature, see ``signed_part``
+    of a sealed one
+    176-179   how many wrapped keys follow
+    180-      (BFR-id, 2 bytes; the content key wrapped for it, 80 bytes) each
+    the rest  the manifest (push/manifest.py); of a sealed one, sealed
 
-Whoever has the manifest can say the nonce, whoever was asked as well; nobody else can.
+Whoever has an open manifest can say the nonce, whoever was asked as well; nobody else can.
+docs/wire/envelope.md is the page.
 """
+
+from collections.abc import Iterable
+from struct import Struct
 
 import msgspec
 from blake3 import blake3
 
 from fanfold.errors import WireError, WireReason
+from fanfold.seals.keys import PublicKey
+from fanfold.seals.primitives import SIGNATURE_BYTES, WRAP_BYTES, is_signed
+from fanfold.wire.close import Close
 
 HASH_BYTES = 32
-NONCE_BYTES = 4
-HEAD_BYTES = HASH_BYTES + NONCE_BYTES
 NO_NONCE = 0
+OPEN, SIGNED, SEALED = 0, 1, 2
+MANIFEST_LABEL, CLOSE_LABEL = b"fanfold manifest 1", b"fanfold close 1"
+
+_HEAD = Struct("!IB3x")
+_SIGNER = Struct("!32s32sQ")
+_BOUND = Struct("!BIIHQ32s32s")
+_CLOSE = Struct("!BIIH")
+HEAD_END = HASH_BYTES + _HEAD.size
+SIGNER_END = HEAD_END + _SIGNER.size
+SIGNATURE_END = SIGNER_END + SIGNATURE_BYTES
 
 
-class Proof(msgspec.Struct, frozen=True):
-    """What the words of a push's receivers must carry to count.
+class Envelope(msgspec.Struct, frozen=True):
+    """An envelope taken apart.
 
-    nonce: in every word. digest: in DONE, ``manifest.whole_digest``. n_files: for how long a
-    disk may be looked at.
+    body: manifest, as it travels. wraps: content keys by BFR-id, as they travel; signer, epoch,
+    signature: of a signed one.
     """
 
     nonce: int
-    digest: bytes
-    n_files: int = 1
+    form: int
+    body: bytes
+    signer: PublicKey | None = None
+    epoch: int = 0
+    signature: bytes = b""
+    sealed: bytes = b""
+
+    def is_signed_for(self, flow: int, bfir_id: int) -> bool:
+        """Whether the signature is that of its signer, for this push of this sender."""
+        if self.signer is None:
+            return False
+        head = Envelope(self.nonce, self.form, b"", self.signer, self.epoch)
+        message = signed_part(head, flow, bfir_id, self.sealed + self.body)
+        return is_signed(self.signer.signing, self.signature, message)
+
+    def wraps_for(self, bfr_id: int) -> list[bytes]:
+        """Wrapped keys of one receiver: several while its keys change."""
+        mark, size = bfr_id.to_bytes(2), 2 + WRAP_BYTES
+        rows = (self.sealed[at : at + size] for at in range(4, len(self.sealed), size))
+        return [row[2:] for row in rows if row[:2] == mark]
 
 
 def wrap(nonce: int, encoded: bytes) -> bytes:
-    """Bytes of the even flow."""
-    body = nonce.to_bytes(NONCE_BYTES) + encoded
+    """Bytes of the even flow of an open push."""
+    return _hashed(_HEAD.pack(nonce, OPEN) + encoded)
+
+
+def wrap_signed(head: Envelope, sealed: bytes, body: bytes, signature: bytes) -> bytes:
+    """Bytes of the even flow of a signed one; ``head`` has nonce, form, signer and epoch."""
+    assert head.signer is not None
+    signer = _SIGNER.pack(*head.signer, head.epoch)
+    return _hashed(_HEAD.pack(head.nonce, head.form) + signer + signature + sealed + body)
+
+
+def wrap_rows(rows: Iterable[tuple[int, bytes]]) -> bytes:
+    """The part of a sealed one that holds content keys: (BFR-id, wrapped key)."""
+    each = [bfr_id.to_bytes(2) + wrapped for bfr_id, wrapped in rows]
+    return len(each).to_bytes(4) + b"".join(each)
+
+
+def signed_part(head: Envelope, flow: int, bfir_id: int, rest: bytes) -> bytes:
+    """What a signature covers: all that names the push, and BLAKE3 of what follows it."""
+    assert head.signer is not None
+    numbers = head.form, flow, head.nonce, bfir_id, head.epoch
+    return MANIFEST_LABEL + _BOUND.pack(*numbers, head.signer.agreement, blake3(rest).digest())
+
+
+def signed_close(close: Close, bfir_id: int) -> bytes:
+    """What the signature of a CLOSE covers."""
+    return CLOSE_LABEL + _CLOSE.pack(close.reason, close.flow, close.nonce, bfir_id)
+
+
+def unwrap(whole: bytes) -> Envelope:
+    """Take apart what came; no signature is looked at. Raises WireError, nothing else."""
+    if blake3(whole[HASH_BYTES:]).digest() != whole[:HASH_BYTES]:
+        raise _bad("its own digest does not match")
+    if len(whole) < HEAD_END:
+        raise _bad(f"{len(whole)} bytes")
+    nonce, form = _HEAD.unpack_from(whole, HASH_BYTES)
+    if nonce == NO_NONCE:
+        raise _bad(f"nonce {nonce}")
+    if form not in (OPEN, SIGNED, SEALED) or any(whole[HEAD_END - 3 : HEAD_END]):
+        raise _bad(f"form {form}, reserved {whole[HEAD_END - 3 : HEAD_END].hex()}")
+    if form == OPEN:
+        return Envelope(nonce, form, whole[HEAD_END:])
+    if len(whole) < SIGNATURE_END:
+        raise _bad(f"signed, {len(whole)} bytes")
+    signing, agreement, epoch = _SIGNER.unpack_from(whole, HEAD_END)
+    signature, rest = whole[SIGNER_END:SIGNATURE_END], whole[SIGNATURE_END:]
+    at = _end_of_wraps(rest) if form == SEALED else 0
+    signer = PublicKey(signing, agreement)
+    return Envelope(nonce, form, rest[at:], signer, epoch, signature, rest[:at])
+
+
+def _end_of_wraps(rest: bytes) -> int:
+    end = 4 + int.from_bytes(rest[:4]) * (2 + WRAP_BYTES)
+    if len(rest) < end:
+        raise _bad(f"{end} bytes of wrapped keys in {len(rest)}")
+    return end
+
+
+def _hashed(body: bytes) -> bytes:
     return blake3(body).digest() + body
 
 
-def unwrap(whole: bytes) -> tuple[int, bytes]:
-    """Nonce and encoded manifest of what came. Raises WireError, nothing else."""
-    if blake3(whole[HASH_BYTES:]).digest() != whole[:HASH_BYTES]:
-        raise WireError("manifest", WireReason.BAD_FIELD, "its own digest does not match")
-    nonce = int.from_bytes(whole[HASH_BYTES:HEAD_BYTES])
-    if len(whole) < HEAD_BYTES or nonce == NO_NONCE:
-        raise WireError("manifest", WireReason.BAD_FIELD, f"nonce {nonce}")
-    return nonce, whole[HEAD_BYTES:]
+def _bad(what: str) -> WireError:
+    return WireError("manifest", WireReason.BAD_FIELD, what)

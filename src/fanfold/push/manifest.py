@@ -22,6 +22,7 @@ import msgspec
 from blake3 import blake3
 
 from fanfold.errors import WireError, WireReason
+from fanfold.seals.primitives import TAG_BYTES
 
 MAGIC = b"FANFOLDM"
 VERSION = 2
@@ -67,6 +68,7 @@ class Folder(
 class Manifest(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """What is pushed. A chunk is n_psn packets of stride bytes; chunks holds their hashes.
 
+    chunk_bytes: in a sealed push TAG_BYTES less than its packets hold.
     place: the folder below the receiver's root that is replaced as a whole; empty: each file
         is put below the root by itself.
     is_exact: what the folder held before and is not in here goes with the old folder.
@@ -188,7 +190,9 @@ def _check_numbers(m: Manifest) -> None:
     _require(is_safe_name(m.name), "name", m.name[:MAX_NAME_BYTES])
     _require(m.stride >= 1, "stride", m.stride)
     _require(m.n_psn >= 1, "n_psn", m.n_psn)
-    is_chunk = m.chunk_bytes == m.stride * m.n_psn and m.chunk_bytes <= MAX_CHUNK_BYTES
+    full_bytes = m.stride * m.n_psn
+    is_chunk = m.chunk_bytes in (full_bytes, full_bytes - TAG_BYTES)
+    is_chunk = is_chunk and m.chunk_bytes >= 1 and full_bytes <= MAX_CHUNK_BYTES
     _require(is_chunk, "chunk_bytes", m.chunk_bytes)
     _require(not m.place or is_safe_path(m.place), "place", m.place[:MAX_NAME_BYTES])
     _require(bool(m.place) or not m.is_exact, "is_exact", m.is_exact)

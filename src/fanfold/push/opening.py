@@ -4,7 +4,7 @@ A part of the work of hands, so that a node answers meanwhile. Whoever asked for
 when it is done; then nobody has it, and it is closed again.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from fanfold.push.hands import Hands
 from fanfold.push.manifest import Manifest, decode, digest
@@ -15,18 +15,24 @@ class Opening:
     """One try to open a push.
 
     Args:
-        known: of an earlier try, whose manifest was read already.
+        encoded: the manifest, once it is wanted. known: of an earlier try, whose manifest was
+            read already. judge: looks at a manifest before anything is opened for it.
 
     Attributes:
         key: digest of the manifest, once it is read.
     """
 
     def __init__(
-        self, store: Store, hands: Hands, encoded: bytes, known: "Opening | None" = None
+        self,
+        store: Store,
+        hands: Hands,
+        encoded: Callable[[], bytes] = bytes,
+        known: "Opening | None" = None,
+        judge: Callable[[Manifest], None] = lambda manifest: None,
     ) -> None:
         self.manifest: Manifest | None = known.manifest if known else None
         self.key: bytes = known.key if known else b""
-        self._store = store
+        self._store, self._judge = store, judge
         self._opened: list[Incoming] = []  # by pop: one of two threads has it
         self._is_dropped = False
         self._work = hands.take(self._steps(encoded))
@@ -53,12 +59,14 @@ class Opening:
         self._is_dropped = True
         self._close()
 
-    def _steps(self, encoded: bytes) -> Iterator[int]:
+    def _steps(self, encoded: Callable[[], bytes]) -> Iterator[int]:
         if self.manifest is None:
-            manifest = decode(encoded)
+            whole = encoded()
+            manifest = decode(whole)
+            self._judge(manifest)
             self.key = digest(manifest)
             self.manifest = manifest
-            yield len(encoded)
+            yield len(whole)
         if not self._is_dropped:
             self._opened.append(self._store.open_push(self.manifest, key=self.key))
         if self._is_dropped:

@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from fanfold.units import NEVER
+from fanfold.units import NEVER, PS_PER_SECOND
 
 FIRST_CALL_PS = 150_000_000_000
 MOST_CALL_PS = 1_000_000_000_000
@@ -46,6 +46,7 @@ class Peer:
         self.is_owing = False  # an answer to the last question
         self.way = 0  # by which it is asked, and answers
         self.n_restarts = 0
+        self.n_forged = 0  # words that lacked the MAC of its key
         self.is_strange = False  # a word of it lacked the nonce: it is asked
         self.other = b""  # digest that it was done with, unlike the source's
         self.denied_ps: int = NEVER  # since when its words deny what FEEDBACK claimed for it
@@ -69,6 +70,13 @@ class Peer:
         self.remembers = True
         self.idle_ps = self.denied_ps = NEVER
         self._call_ps, self._call_gap_ps = now_ps, FIRST_CALL_PS
+
+    def why_silent(self, now_ps: int) -> str:
+        """What to say of one that is silent to the end."""
+        text = f"silent for {(now_ps - self.heard_ps) / PS_PER_SECOND:.1f} s"
+        if self.n_forged:
+            text += f", but for {self.n_forged} words without the MAC of its key"
+        return text
 
     def is_called(self, now_ps: int) -> bool:
         """A silent receiver is to be called now; then again after twice as long."""

@@ -69,13 +69,17 @@ def excess(
         and s.state not in OVER
     ]
     every = [incoming.manifest, *others]
+    whose, trusted = "(--max-bytes)", session.grant.trusted if session.grant else None
+    of_key = trusted.max_bytes if trusted is not None else None
+    if of_key is not None and (max_bytes is None or of_key < max_bytes):
+        max_bytes, whose = of_key, "to its key"
     n_files = sum(len(manifest.entries) for manifest in every)
     if n_files > MAX_FILES:
         text = f"{n_files} files of one sender at once, allowed {MAX_FILES}"
         return StoreError(ReportError.TOO_LARGE, text)
     n_bytes = sum(manifest.total_bytes for manifest in every)
     if max_bytes is not None and n_bytes > max_bytes:
-        text = f"{n_bytes} bytes of one sender at once, allowed {max_bytes} (--max-bytes)"
+        text = f"{n_bytes} bytes of one sender at once, allowed {max_bytes} {whose}"
         return StoreError(ReportError.TOO_LARGE, text)
     return None
 

@@ -11,6 +11,7 @@ from fanfold.kernels.state import U8
 from fanfold.live import sock as s
 from fanfold.live.event_loop import EventLoop
 from fanfold.live.turns import TurnWorker
+from fanfold.push.gate import Gate
 from fanfold.push.receiving import PushReceiver
 from fanfold.push.session import Outside, Session
 from fanfold.push.store import Store
@@ -46,6 +47,7 @@ class ReceiverRole:
         event_loop: EventLoop,
         store: Store,
         tell: Callable[[str], None] = lambda line: None,
+        gate: Gate | None = None,
     ) -> None:
         node = fabric.by_name[name]
         self.fabric, self.event_loop = fabric, event_loop
@@ -65,6 +67,7 @@ class ReceiverRole:
                 self._name_of,
                 tell,
                 WaysBack(fabric, name).entropy,
+                gate,
             ),
         )
 

@@ -10,18 +10,21 @@ import numpy as np
 
 from fanfold.errors import WireError
 from fanfold.kernels import collect as c
-from fanfold.kernels.codes import DROP_CORRUPT_CHUNK, DROP_UNKNOWN_FLOW
+from fanfold.kernels.codes import DROP_BAD_SIGNATURE, DROP_CORRUPT_CHUNK, DROP_UNKNOWN_FLOW
 from fanfold.kernels.layout import MAX_PSN
 from fanfold.kernels.slots import NEVER_PS
 from fanfold.kernels.speak import WHOLE_ROW, speak
 from fanfold.kernels.state import I64, U8, Fold, Rows, build_fold
-from fanfold.push.envelope import unwrap
+from fanfold.push.envelope import NO_NONCE, unwrap
+from fanfold.push.follows import Follows, block_bytes
+from fanfold.push.gate import Grant, RefusedError, RefusedSignerError, open_manifest
 from fanfold.push.manifest import MAX_MANIFEST_BYTES
 from fanfold.push.opening import Opening
 from fanfold.push.quotas import OVER, excess, idlest, is_full, larger_manifest, who_gives_way
 from fanfold.push.sending import SLICE_BYTES
 from fanfold.push.session import LOOKING, Outside, Session
 from fanfold.push.store import Incoming, PushOpenError, Store, StoreError
+from fanfold.seals.primitives import TAG_BYTES
 from fanfold.wire.ask import Ask
 from fanfold.wire.close import Close, CloseReason
 from fanfold.wire.packet import Packet
@@ -39,6 +42,8 @@ CHECK_BYTES = 8 << 20
 TAKE_OVER_PS = 400_000_000_000
 """A live sender is heard more often than this: it asks every 150 ms at least."""
 UNKNOWN_PS = 100_000_000_000
+REFUSED_PS = 1_000_000_000_000
+"""A push that was refused is forgotten after this long: the next may be of the true sender."""
 AGAIN_OPEN_PS = 100_000_000_000
 """How often a push that waits for another one of the same looks whether that ended."""
 
@@ -70,12 +75,13 @@ class PushReceiver:
         self.store = store
         self.outside = outside or Outside()
         self.sessions: dict[tuple[int, int], Session] = {}
-        self._by_follow: dict[int, tuple[Session, int]] = {}
+        self._follows = Follows(collect)
         self._own: Fold = build_fold(1, n_words)
         self._index = (bfr_id - 1) % (64 * n_words)
         self._due = np.zeros(64, np.int64)
         self._unknown_ps: dict[tuple[int, int], int] = {}
         self._out = np.zeros(1 << 16, np.uint8)
+        self._plain = memoryview(bytearray(collect.room.shape[1]))
         self._look_ps = 0
         self.n_feedback = 0
 
@@ -104,7 +110,7 @@ class PushReceiver:
         session.port, session.flow_port = port, packet.inner.sport
         session.bfir_addr = packet.inner.src
         session.entropy = self.outside.way_back(key[0], packet.header.entropy)
-        if not self._follow(session, 0, flow, MANIFEST_BLOCKS):
+        if not self._follows.begin(session, 0, flow, MANIFEST_BLOCKS):
             return False
         self.sessions[key] = session
         return True
@@ -116,8 +122,8 @@ class PushReceiver:
             if kind == c.EVENT_WHOLE:
                 self._on_whole(now_ps, what, send_up)
             elif kind == c.EVENT_AGAIN:
-                found = self._by_follow.get(what)
-                if found is not None and self._has(what, block):
+                found = self._follows.by_row.get(what)
+                if found is not None and self._follows.has(what, block):
                     self._say(found[0], found[1], block, WHOLE_ROW, send_up)
         self.collect.n_events[0] = 0
 
@@ -125,7 +131,8 @@ class PushReceiver:
         """The sender wants to know where this receiver stands."""
         session = self.sessions.get((packet.header.bfir_id, ask.flow))
         if session is None:
-            report = Report(ReportState.UNKNOWN, self.bfr_id, ask.flow, nonce=ask.nonce)
+            bare = Report(ReportState.UNKNOWN, self.bfr_id, ask.flow, nonce=ask.nonce)
+            report = self.outside.gate.vouched(bare, packet.header.bfir_id, None)
         else:
             session.heard_ps = now_ps
             report = self._report(now_ps, session, ask.cursor, ask.nonce)
@@ -134,8 +141,15 @@ class PushReceiver:
     def on_close(self, packet: Packet, close: Close) -> None:
         """The push is over; what is verified stays for the next one, unless none can come."""
         session = self.sessions.get((packet.header.bfir_id, close.flow))
-        if session is not None:
-            self._end(session, is_gone=close.reason == CloseReason.GONE)
+        if session is None:
+            return
+        gate, bfir_id = self.outside.gate, session.bfir_id
+        is_refused = session.error == ReportError.REFUSED  # nothing is lost with it
+        known = close, bfir_id, session.grant, session.nonce
+        if not is_refused and not gate.may_close(*known):
+            self.drops[DROP_BAD_SIGNATURE] += 1
+            return
+        self._end(session, is_gone=close.reason == CloseReason.GONE)
 
     def on_timer(self, now_ps: int, send_up: SendUp) -> list[Session]:
         """Report gaps that are due; look at disks; let idle pushes go.
@@ -146,12 +160,16 @@ class PushReceiver:
         n = c.due_reports(self.collect, now_ps, AGAIN_PS, self._due)
         for r in self._due[:n]:
             row = self.collect.blocks[r]
-            session, which = self._by_follow[int(row["follow"])]
+            session, which = self._follows.by_row[int(row["follow"])]
             self._say(session, which, int(row["block"]), int(r), send_up)
         changed = []
         for session in list(self.sessions.values()):
             if session.state in LOOKING and self._check(now_ps, session):
                 changed.append(session)
+            if session.error == ReportError.REFUSED:
+                session.refused_ps = min(session.refused_ps, now_ps)
+                if now_ps - session.refused_ps >= REFUSED_PS:
+                    self._end(session)
         if now_ps >= self._look_ps:
             was_there = now_ps < self._look_ps + LOOK_PS
             self._look_ps = now_ps + LOOK_PS
@@ -161,7 +179,7 @@ class PushReceiver:
 
     def _end_idle(self, now_ps: int) -> None:
         for session in list(self.sessions.values()):
-            if now_ps - self._heard_ps(session) > IDLE_PS:
+            if now_ps - self._follows.heard_ps(session) > IDLE_PS:
                 self._end(session)
 
     def deadline_ps(self, now_ps: int) -> int:
@@ -178,10 +196,6 @@ class PushReceiver:
         """Where a push stands now."""
         return self._report(now_ps, session, 0, session.nonce)
 
-    def _heard_ps(self, session: Session) -> int:
-        rows = (f for f in session.follow.values() if f >= 0)
-        return max([session.heard_ps, *(int(self.collect.follow[f]["heard_ps"]) for f in rows)])
-
     def close_all(self) -> None:
         """Let every push go; verified chunks stay on disk."""
         for session in list(self.sessions.values()):
@@ -189,53 +203,10 @@ class PushReceiver:
 
     # Flows.
 
-    def _follow(self, session: Session, which: int, flow: int, n_blocks: int) -> bool:
-        rows = self.collect.follow
-        free = np.flatnonzero(rows["used"] == 0)
-        at = self._map_room(n_blocks)
-        if not free.size or at is None:
-            return False
-        f = int(free[0])
-        rows[f] = np.zeros((), rows.dtype)
-        row = rows[f]
-        row["used"], row["bfir_id"], row["flow"] = 1, session.bfir_id, flow
-        row["map_at"], row["map_len"] = at, n_blocks
-        row["newest"] = row["front"] = -1
-        row["heard_ps"], row["entropy"] = session.heard_ps, session.entropy
-        self.collect.have[at : at + n_blocks] = 0
-        session.follow[which] = f
-        self._by_follow[f] = (session, which)
-        return True
-
-    def _map_room(self, n: int) -> int | None:
-        """First place of ``n`` free bytes in the have-map."""
-        rows = self.collect.follow
-        at = 0
-        for f in sorted(self._by_follow, key=lambda f: int(rows[f]["map_at"])):
-            if int(rows[f]["map_at"]) - at >= n:
-                return at
-            at = int(rows[f]["map_at"] + rows[f]["map_len"])
-        return at if self.collect.have.shape[0] - at >= n else None
-
-    def _has(self, f: int, block: int) -> bool:
-        """The block is here; a row may have changed hands since an event named it."""
-        row = self.collect.follow[f]
-        at = int(row["map_at"]) + block
-        return block < int(row["map_len"]) and bool(self.collect.have[at])
-
-    def _unfollow(self, session: Session, which: int) -> None:
-        f = session.follow[which]
-        if f < 0:
-            return
-        self.collect.blocks["state"][self.collect.blocks["follow"] == f] = c.FREE
-        self.collect.follow[f]["used"] = 0
-        del self._by_follow[f]
-        session.follow[which] = -1
-
     def _end(self, session: Session, *, is_gone: bool = False) -> None:
         """Forget a push; work on it that has begun goes on, and closes it."""
         for which in (0, 1):
-            self._unfollow(session, which)
+            self._follows.end(session, which)
         if session.opening is not None:
             session.opening.drop()
         incoming = session.incoming
@@ -252,7 +223,7 @@ class PushReceiver:
         sessions = self.sessions.values()
         if not is_full(sessions, bfir_id):
             return True
-        found = who_gives_way(now_ps, sessions, bfir_id, self._heard_ps)
+        found = who_gives_way(now_ps, sessions, bfir_id, self._follows.heard_ps)
         if found is None:
             return False
         self._end(found)
@@ -261,7 +232,7 @@ class PushReceiver:
     def _require_quota(self, now_ps: int, session: Session, incoming: Incoming) -> None:
         """Let a sender's idle pushes go, the idlest first, until this one fits beside them."""
         while error := excess(self.sessions.values(), session, incoming, self.store.max_bytes):
-            idle = idlest(now_ps, self.sessions.values(), session, self._heard_ps)
+            idle = idlest(now_ps, self.sessions.values(), session, self._follows.heard_ps)
             if idle is None:
                 raise error
             self._end(idle)
@@ -272,11 +243,11 @@ class PushReceiver:
         row = self.collect.blocks[r]
         if row["state"] != c.WHOLE:
             return
-        session, which = self._by_follow[int(row["follow"])]
+        session, which = self._follows.by_row[int(row["follow"])]
         block = int(row["block"])
         follow = self.collect.follow[int(row["follow"])]
         session.heard_ps = now_ps
-        n = self._block_bytes(row, follow)
+        n = block_bytes(row, follow)
         view = self.collect.room[r, :n].data
         kept = (
             self._keep_manifest(session, block, view)
@@ -294,9 +265,6 @@ class PushReceiver:
             self.collect.have[int(follow["map_at"]) + block] = 1
             self._say(session, which, block, WHOLE_ROW, send_up)
         self._advance(now_ps, session, which)
-
-    def _block_bytes(self, row: Rows, follow: Rows) -> int:
-        return (int(row["n_psn"]) - 1) * int(follow["stride"]) + int(row["tail"])
 
     def _keep_manifest(self, session: Session, block: int, view: memoryview) -> bool:
         """Keep a block of a manifest, unless all manifests together become too large."""
@@ -318,7 +286,7 @@ class PushReceiver:
         if session.incoming is None:
             return True
         try:
-            return session.incoming.write_chunk(block, view)
+            return session.incoming.write_chunk(block, session.opened(block, view, self._plain))
         except StoreError as error:
             self._fail(session, error)
             return True
@@ -327,7 +295,10 @@ class PushReceiver:
         if which == 0:
             self._try_manifest(now_ps, session)
         elif session.incoming is not None and session.incoming.is_complete:
-            self._begin_finish(session)
+            try:
+                self._begin_finish(session)
+            except StoreError as error:
+                self._fail(session, error)
 
     def _try_manifest(self, now_ps: int, session: Session) -> None:
         last = int(self.collect.follow[session.follow[0]]["n_blocks"])
@@ -335,15 +306,34 @@ class PushReceiver:
             return
         whole = b"".join(session.parts[b] for b in sorted(session.parts))
         session.parts = {}
+        gate = self.outside.gate
         try:
-            session.nonce, encoded = unwrap(whole)
+            envelope = unwrap(whole)
+            session.nonce = envelope.nonce
+            grant = gate.admit(envelope, session.flow, session.bfir_id)
         except WireError as error:
-            self._fail(session, StoreError(ReportError.BAD_MANIFEST, str(error)))
+            closed = RefusedError(DROP_BAD_SIGNATURE, str(error))
+            bad = StoreError(ReportError.BAD_MANIFEST, str(error))
+            self._refuse(session, bad if gate.is_open else closed)
             return
+        except RefusedError as error:
+            self._refuse(session, error)
+            return
+        session.grant = grant
         session.state = ReportState.CHECKING
-        session.opening = Opening(self.store, self.outside.hands, encoded)
+        session.opening = Opening(
+            self.store,
+            self.outside.hands,
+            lambda: open_manifest(grant, envelope, session.flow),
+            judge=lambda manifest: gate.judge(grant, manifest),
+        )
         if not self.outside.hands.is_aside:
             self._check(now_ps, session)
+
+    def _refuse(self, session: Session, error: StoreError) -> None:
+        """Nothing was let in; the MAC of such a word is for the signer alone, if it is one."""
+        session.grant = Grant(error.signer if isinstance(error, RefusedSignerError) else None)
+        self._fail(session, error)
 
     def _check_opening(self, now_ps: int, session: Session, opening: Opening) -> None:
         try:
@@ -361,16 +351,17 @@ class PushReceiver:
     def _open(self, now_ps: int, session: Session, incoming: Incoming) -> None:
         session.incoming, session.text = incoming, ""
         self._require_quota(now_ps, session, incoming)
-        size, most = incoming.manifest.chunk_bytes, self.collect.room.shape[1]
+        tag_bytes = TAG_BYTES if session.cipher is not None else 0
+        size, most = incoming.manifest.chunk_bytes + tag_bytes, self.collect.room.shape[1]
         if size > most:
             message = f"chunk of {size} bytes, allowed {most}"
             raise StoreError(ReportError.TOO_LARGE, message)
         n = incoming.layout.n_chunks
-        if not self._follow(session, 1, session.flow | 1, n):
+        if not self._follows.begin(session, 1, session.flow | 1, n):
             message = f"{n} chunks, allowed {self.collect.have.shape[0]}"
             raise StoreError(ReportError.TOO_LARGE, message)
         row = self.collect.follow[session.follow[1]]
-        last = incoming.layout.chunk_size(n - 1)
+        last = incoming.layout.chunk_size(n - 1) + tag_bytes
         manifest = incoming.manifest
         row["stride"], row["n_psn"], row["n_blocks"] = manifest.stride, manifest.n_psn, n
         row["last_n_psn"] = -(-last // manifest.stride)
@@ -384,7 +375,7 @@ class PushReceiver:
                 continue
             if other.state in OVER:  # its files are in place, or it failed: nothing is locked
                 continue
-            if now_ps - self._heard_ps(other) <= TAKE_OVER_PS:
+            if now_ps - self._follows.heard_ps(other) <= TAKE_OVER_PS:
                 return other
             self._end(other)
         return None
@@ -399,7 +390,7 @@ class PushReceiver:
         session.text = text
         if other is None or other.incoming is None:
             session.waiting = None
-            session.opening = Opening(self.store, self.outside.hands, b"", waiting)
+            session.opening = Opening(self.store, self.outside.hands, known=waiting)
         else:
             work = other.work.n_steps if other.work is not None else 0
             session.n_steps = other.incoming.n_have + other.n_steps + work
@@ -421,19 +412,16 @@ class PushReceiver:
         except StoreError as error:
             self._fail(session, error)
             return True
-        incoming = session.incoming
-        row = self.collect.follow[session.follow[1]]
-        at, n = int(row["map_at"]), incoming.layout.n_chunks
-        have = np.unpackbits(np.frombuffer(bytes(incoming.have), np.uint8))
-        self.collect.have[at : at + n] |= have[:n]
+        self._follows.mark(session, session.incoming.have, session.incoming.layout.n_chunks)
         session.state = ReportState.READY
-        if incoming.is_complete:
-            self._begin_finish(session)
+        self._advance(now_ps, session, 1)
         return True
 
     def _begin_finish(self, session: Session) -> None:
         """Put all in place by steps: the node answers meanwhile, and says how far it is."""
         if session.work is None and session.incoming is not None:
+            if session.grant is not None:  # what was newer may have come in between
+                self.outside.gate.judge(session.grant, session.incoming.manifest)
             session.work = self.outside.hands.take(session.incoming.finish_steps())
             session.state = ReportState.FINISHING
 
@@ -442,7 +430,10 @@ class PushReceiver:
         assert session.incoming is not None
         if not session.work.is_over():
             return False
-        session.digest = session.incoming.whole_digest()
+        if session.grant is not None:
+            self.outside.gate.on_placed(session.grant, session.incoming.manifest)
+        digest = session.incoming.whole_digest()
+        session.digest = session.cipher.hide(digest) if session.cipher else digest
         session.state = ReportState.DONE
         n_bytes = session.incoming.manifest.total_bytes
         self._tell(session, f"verified and in place, {n_bytes} bytes")
@@ -451,10 +442,12 @@ class PushReceiver:
     def _fail(self, session: Session, error: StoreError) -> None:
         session.state = ReportState.FAILED
         session.error, session.text = int(error.code), str(error)
+        if isinstance(error, RefusedError):
+            self.drops[error.drop] += 1
         session.opening = session.waiting = None
         if session.incoming is not None:
             session.incoming.close()
-        self._unfollow(session, 1)
+        self._follows.end(session, 1)
         self._tell(session, f"failed: {error}")
 
     def _tell(self, session: Session, what: str) -> None:
@@ -462,6 +455,8 @@ class PushReceiver:
         known = session.incoming or session.waiting
         name = known.name if known else "?"
         who = self.outside.name_of(session.bfir_id)
+        if session.grant is not None and session.grant.label:
+            who += f" ({session.grant.label})"
         self.outside.tell(f"push {name!r} from {who}: {what}")
 
     # Words.
@@ -481,15 +476,13 @@ class PushReceiver:
     def _report(self, now_ps: int, session: Session, cursor: int, nonce: int) -> Report:
         incoming = session.incoming
         body = b""
-        if session.state == ReportState.READY and incoming is not None:
-            row = self.collect.follow[session.follow[1]]
-            at = int(row["map_at"]) + cursor * SLICE_BYTES * 8
-            end = int(row["map_at"]) + min(
-                incoming.layout.n_chunks, (cursor + 1) * SLICE_BYTES * 8
-            )
-            if incoming.n_have > 0 and at < end:
-                body = np.packbits(self.collect.have[at:end]).tobytes()
-        return session.report(now_ps, self.bfr_id, cursor, nonce, body)
+        if session.state == ReportState.READY and incoming is not None and incoming.n_have:
+            n = incoming.layout.n_chunks
+            body = self._follows.have_slice(session, n, cursor, SLICE_BYTES)
+        report = session.report(now_ps, self.bfr_id, cursor, nonce, body)
+        if session.nonce not in (NO_NONCE, nonce):
+            return report
+        return self.outside.gate.vouched(report, session.bfir_id, session.grant)
 
 
 Reply = Callable[[int, Packet, Report], None]

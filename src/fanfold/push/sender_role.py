@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 
 from fanfold.core.effects import SendBlock
-from fanfold.kernels.codes import DROP_NOT_BELIEVED, DROP_WRONG_PORT
+from fanfold.kernels.codes import DROP_BAD_MAC, DROP_NOT_BELIEVED, DROP_WRONG_PORT
 from fanfold.kernels.slots import NEVER_PS
 from fanfold.live import pump as p
 from fanfold.live import sock as s
@@ -16,7 +16,7 @@ from fanfold.live.outbox import TTL, Outbox, sets_of
 from fanfold.push.sending import PushEffect, PushSender, SendControl
 from fanfold.wire import bitstring
 from fanfold.wire.bier import PROTO_IPV4, BierHeader
-from fanfold.wire.close import CloseReason
+from fanfold.wire.close import Close, CloseReason
 from fanfold.wire.feedback import Feedback, FeedbackRow
 from fanfold.wire.inner import GROUP_ADDRESS
 from fanfold.wire.packet import Packet, build
@@ -33,6 +33,8 @@ class SenderRole:
         self.n_feedback = 0
         self.n_merged = 0
         self.n_control = 0
+        self.signed: Callable[[Close], Close] = lambda close: close
+        """What makes a CLOSE the sender's own."""
         self._next_ps = 0
         self._due_ps = 0
         outbox.on_sent = self._on_sent
@@ -51,8 +53,11 @@ class SenderRole:
                 self.event_loop.node.counters.drops[DROP_WRONG_PORT] += 1
                 return
             case Report():
+                n_forged = self.machine.n_forged
                 if not self.machine.on_report(now, packet.message, out):
-                    self.event_loop.node.counters.drops[DROP_NOT_BELIEVED] += 1
+                    is_forged = self.machine.n_forged > n_forged
+                    reason = DROP_BAD_MAC if is_forged else DROP_NOT_BELIEVED
+                    self.event_loop.node.counters.drops[reason] += 1
             case _:
                 return
         self._perform(out)
@@ -104,7 +109,10 @@ class SenderRole:
     def send_close(self, reason: CloseReason) -> None:
         """Say goodbye, twice: nobody confirms it."""
         for last in self.machine.close(reason):
-            self.send_control(last)
+            message = last.message
+            if isinstance(message, Close):
+                message = self.signed(message)
+            self.send_control(msgspec.structs.replace(last, message=message))
 
     def _perform(self, out: list[PushEffect]) -> None:
         for effect in out:

@@ -15,10 +15,12 @@ from fanfold.core.ear import Ear
 from fanfold.core.effects import Effect, ReceiverLost, ReceiverSplit, SendBlock
 from fanfold.core.flight import Shape, members_of
 from fanfold.core.sender import FanSender
-from fanfold.push.envelope import NO_NONCE, Proof
+from fanfold.push.envelope import NO_NONCE
 from fanfold.push.expected import Expected
 from fanfold.push.peer import ENDED, UNREADY, Peer, State
-from fanfold.units import NEVER, PS_PER_SECOND
+from fanfold.push.proof import Proof
+from fanfold.push.stuck import why_stuck
+from fanfold.units import NEVER
 from fanfold.wire.ask import Ask
 from fanfold.wire.close import Close, CloseReason
 from fanfold.wire.feedback import Feedback
@@ -37,17 +39,6 @@ PATIENCE_PS = 30_000_000_000_000
 word of anybody on."""
 JOIN_PS = 1_000_000_000_000
 """The data waits this long for receivers that are still looking at their disks."""
-STALL_PS = 20_000_000_000_000
-"""A receiver that has everything, and answers, but never ends: given up as well."""
-STALL_S = STALL_PS // PS_PER_SECOND
-DISK_STALL_PS = 120_000_000_000_000
-DISK_STALL_S = DISK_STALL_PS // PS_PER_SECOND
-"""One step of putting files in place, a disk's flush for example, may take this long."""
-CHECK_PS = 120_000_000_000_000
-CHECK_PS_PER_BYTE = 100_000
-CHECK_PS_PER_FILE = 100_000_000_000
-"""A receiver may work on its disk for this long in all, whatever progress it tells of: two
-minutes, and as long as 10 MB/s and ten files a second take."""
 DOUBT_PS = 300_000_000_000
 """A receiver whose own words deny for this long what FEEDBACK claimed for it is believed."""
 MAX_RESTARTS = 16
@@ -99,6 +90,7 @@ class PushSender:
         self.start_ps = now_ps
         self.data_start_ps = 0
         self.n_reports = 0
+        self.n_forged = 0  # words that lacked the MAC of who they name
         self._ready: dict[int, Sequence[int]] = {}
         self._unready = list(self.peers)
         self._first_ready_ps: int = NEVER
@@ -173,6 +165,10 @@ class PushSender:
             return False
         if report.nonce != self.proof.nonce:
             self._on_strange(now_ps, peer, report)
+            return False
+        if not self.proof.is_from(report):
+            peer.n_forged += 1
+            self.n_forged += 1
             return False
         self.n_reports += 1
         peer.heard_ps = now_ps
@@ -253,8 +249,7 @@ class PushSender:
         now_ps = self.ear.time_ps(now_ps)
         for bit, peer in self.peers.items():
             if peer.state == State.SILENT:
-                silent_s = (now_ps - peer.heard_ps) / PS_PER_SECOND
-                self._on_end(bit, peer, State.FAILED, f"silent for {silent_s:.1f} s")
+                self._on_end(bit, peer, State.FAILED, peer.why_silent(now_ps))
                 peer.is_silent = True
 
     def _on_end(self, bit: int, peer: Peer, state: State, error: str) -> None:
@@ -289,7 +284,7 @@ class PushSender:
             peer.other = digest
             return False
         self._on_end(bit, peer, State.VERIFIED, "")
-        peer.digest, peer.done_ps = digest, now_ps + self.ear.unheard_ps
+        peer.digest, peer.done_ps = self.proof.shown or digest, now_ps + self.ear.unheard_ps
         peer.n_have = self.data_shape.n_blocks
         return True
 
@@ -408,34 +403,14 @@ class PushSender:
 
     def _is_stuck(self, now_ps: int, bit: int, peer: Peer, lacking: int) -> bool:
         """Give up a receiver that lacks nothing, says that it lives, and never ends."""
-        if (
-            peer.state in (State.WAITING, State.SILENT)
-            or lacking >> bit & 1
-            or bit in self._ready
-        ):
+        is_served = lacking >> bit & 1 or bit in self._ready
+        if peer.state in (State.WAITING, State.SILENT) or is_served:
             peer.idle_ps = NEVER
             return False
-        if peer.idle_ps == NEVER:
-            peer.idle_ps = peer.moved_ps = now_ps
-        most_ps = CHECK_PS + self.proof.n_files * CHECK_PS_PER_FILE
-        most_ps += self.data_shape.n_bytes * CHECK_PS_PER_BYTE
-        is_over = now_ps - peer.idle_ps >= most_ps
-        limit_ps = DISK_STALL_PS if peer.state == State.FINISHING else STALL_PS
-        if now_ps - peer.moved_ps < limit_ps and not is_over:
-            return False
-        self._on_end(bit, peer, State.FAILED, self._why_stuck(peer, is_over=is_over))
-        return True
-
-    def _why_stuck(self, peer: Peer, *, is_over: bool) -> str:
-        if peer.other:
-            got, want = peer.other.hex()[:16], self.proof.digest.hex()[:16]
-            return f"done with BLAKE3 {got}, the source has {want}"
-        if is_over:
-            return "works on its disk without end"
-        if peer.state == State.FINISHING:
-            return f"puts files in place, no step of it done in {DISK_STALL_S} s"
-        what = "looks at its disk" if peer.state == State.CHECKING else "has everything"
-        return f"{what}, not ended in {STALL_S} s"
+        why = why_stuck(now_ps, peer, self.proof, self.data_shape.n_bytes)
+        if why:
+            self._on_end(bit, peer, State.FAILED, why)
+        return bool(why)
 
     def _question(self, cursor: int) -> Ask:
         return Ask(flow=self.flow, cursor=cursor, nonce=self.proof.nonce)

@@ -12,7 +12,7 @@ from fanfold.impair import LinkImpairment, apply
 from fanfold.live.chance import draw_flow, draw_nonce
 from fanfold.live.clock import now_ps
 from fanfold.live.event_loop import EventLoop
-from fanfold.live.outbox import Fan, Outbox
+from fanfold.live.outbox import Fan, Outbox, Read
 from fanfold.live.own_status import status_of
 from fanfold.live.ports import (
     Limits,
@@ -24,14 +24,17 @@ from fanfold.live.ports import (
 )
 from fanfold.live.warm import warm
 from fanfold.push import manifest as manifests
+from fanfold.push.author import Author
 from fanfold.push.counted import AskNodes, Counted
-from fanfold.push.envelope import Proof, wrap
+from fanfold.push.envelope import wrap
 from fanfold.push.geometry import Geometry, geometry_of
 from fanfold.push.notes import notes_of
 from fanfold.push.peer import ENDED, State
+from fanfold.push.proof import Proof
 from fanfold.push.sender_role import ENTROPY_MASK, SenderRole, drive
 from fanfold.push.sending import PATIENCE_PS, PushSender
 from fanfold.push.source import SourceReader, Wish, build_manifest
+from fanfold.seals.trust import Seals
 from fanfold.topo.fabric import Fabric
 from fanfold.topo.predict import nodes_on_trees, predict_links, suspect
 from fanfold.units import PS_PER_SECOND
@@ -134,7 +137,9 @@ class Push:
             raise ConfigError("--to", source, "at least one receiver other than the source")
         check_mtu(fabric, source)
         self.geometry: Geometry = geometry_of(fabric.mtu, fabric.bitstring_bits)
-        self.flow = draw_flow()
+        self.flow, self.nonce = draw_flow(), draw_nonce()
+        self.author = self._author(wish.seals) if wish.seals else None
+        self.tag_bytes = wish.tag_bytes
         self.nodes = nodes_on_trees(fabric, source, self.entropy(), set(self.targets))
         self._before = ask(self.nodes)  # they answer while the file is read
         warm()
@@ -224,24 +229,48 @@ class Push:
             flow_port=self.sock.getsockname()[1],
             entropy=self.entropy(),
         )
-        proof = Proof(
-            draw_nonce(), manifests.whole_digest(self.manifest), len(self.manifest.entries)
-        )
-        whole = wrap(proof.nonce, manifests.encode(self.manifest))
+        encoded, author = manifests.encode(self.manifest), self.author
+        whole = author.envelope(encoded) if author is not None else wrap(self.nonce, encoded)
+        read: Read = self.reader.read_chunk
+        if author is not None:
+            read = author.sealing(read, self.manifest.chunk_bytes)
         first = Shape(len(whole), *self.geometry)
-        second = Shape(self.manifest.total_bytes, *self.geometry)
+        n_tags = self.tag_bytes * manifests.n_chunks(self.manifest)
+        second = Shape(self.manifest.total_bytes + n_tags, *self.geometry)
         outbox.fans[self.flow] = _fan_of_bytes(whole, first)
-        outbox.fans[self.flow | 1] = _fan_of_files(self.reader, second)
+        outbox.fans[self.flow | 1] = _fan_of(read, second)
         ids = [self.fabric.by_name[name].bfr_id for name in self.targets]
         machine = PushSender(
-            now_ps(), self.flow, first, second, ids, self.cap_bps, proof, self.patience_ps
+            now_ps(),
+            self.flow,
+            first,
+            second,
+            ids,
+            self.cap_bps,
+            self._proof(),
+            self.patience_ps,
         )
         node = self.event_loop.node.row[0]
         slots_ps = int(node["fold_ps"]) * (int(node["depth"]) - 2) + SLACK_PS
         machine.manifest_fan.slots_ps = slots_ps
         role = SenderRole(self.event_loop, outbox, machine)
+        if author is not None:
+            role.signed = author.signed
         self.event_loop.role = role
         return role
+
+    def _author(self, seals: Seals) -> Author:
+        ids = {name: self.fabric.by_name[name].bfr_id for name in self.targets}
+        me = self.fabric.by_name[self.source].bfr_id
+        return Author(seals, ids, self.flow, self.nonce, me)
+
+    def _proof(self) -> Proof:
+        whole, n_files = manifests.whole_digest(self.manifest), len(self.manifest.entries)
+        if self.author is None:
+            return Proof(self.nonce, whole, n_files)
+        cipher = self.author.cipher
+        digest = cipher.hide(whole) if cipher is not None else whole
+        return Proof(self.nonce, digest, n_files, whole, self.author.is_from)
 
     def entropy(self) -> int:
         """BIER entropy of the whole push: one path, order kept."""
@@ -411,8 +440,8 @@ def _fan_of_bytes(whole: bytes, shape: Shape) -> Fan:
     return Fan(shape.stride, shape.n_psn, shape.last_n_psn, read)
 
 
-def _fan_of_files(reader: SourceReader, shape: Shape) -> Fan:
-    return Fan(shape.stride, shape.n_psn, shape.last_n_psn, reader.read_chunk)
+def _fan_of(read: Read, shape: Shape) -> Fan:
+    return Fan(shape.stride, shape.n_psn, shape.last_n_psn, read)
 
 
 def _seconds(ps: int) -> float:

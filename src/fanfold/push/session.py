@@ -3,9 +3,12 @@
 from collections.abc import Callable
 
 from fanfold.push.envelope import NO_NONCE
+from fanfold.push.gate import Gate, Grant
 from fanfold.push.hands import Hands, OwnHands, Work
 from fanfold.push.opening import Opening
 from fanfold.push.store import Incoming
+from fanfold.seals.primitives import BlockCipher
+from fanfold.units import NEVER
 from fanfold.wire.report import Report, ReportState
 
 MAX_TEXT_BYTES = 480
@@ -35,6 +38,8 @@ class Session:
         self.digest = bytes(32)
         self.nonce = NO_NONCE
         self.n_steps = 0  # of work on the disk
+        self.grant: Grant | None = None  # by what it was let in
+        self.refused_ps: int = NEVER  # since when it is refused
         self.error = 0
         self.text = ""
 
@@ -62,6 +67,17 @@ class Session:
             body=body,
         )
 
+    @property
+    def cipher(self) -> BlockCipher | None:
+        """What opens its blocks, of a sealed push."""
+        return self.grant.cipher if self.grant is not None else None
+
+    def opened(self, block: int, view: memoryview, room: memoryview) -> memoryview:
+        """What a block holds, opened into ``room``; nothing where it is not as sealed."""
+        if self.cipher is None:
+            return view
+        return room[: max(self.cipher.open(self.flow | 1, block, view, room), 0)]
+
     def is_elsewhere(self, *, is_aside: bool) -> bool:
         """Whether its work is not to be asked for at once."""
         return self.waiting is not None or (is_aside and bool(self.work or self.opening))
@@ -70,7 +86,8 @@ class Session:
 class Outside:
     """What a driver lends: hands, names of hosts, an ear for what people should know.
 
-    way_back: (BFIR-id, entropy of its packet) -> entropy of a word to it.
+    way_back: (BFIR-id, entropy of its packet) -> entropy of a word to it. gate: whose pushes
+    are taken.
     """
 
     def __init__(
@@ -79,6 +96,8 @@ class Outside:
         name_of: Callable[[int], str] = "BFR-id {}".format,
         tell: Callable[[str], None] = lambda line: None,
         way_back: Callable[[int, int], int] = lambda bfir_id, entropy: entropy,
+        gate: Gate | None = None,
     ) -> None:
         self.hands: Hands = hands or OwnHands()
         self.name_of, self.tell, self.way_back = name_of, tell, way_back
+        self.gate = gate or Gate()

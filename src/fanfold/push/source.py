@@ -28,6 +28,8 @@ from fanfold.push.manifest import (
 )
 from fanfold.push.scan import Scan, SourceFile, SourceFolders, scan
 from fanfold.push.tensor_files import Flaw, Offsets
+from fanfold.seals.primitives import TAG_BYTES
+from fanfold.seals.trust import Seals
 
 Progress = Callable[[int, int], None]  # bytes done, bytes in all
 
@@ -49,13 +51,19 @@ class Wish(NamedTuple):
         holds goes below the receiver's root, each file by itself.
     is_exact: what a directory of that name holds there already, and has no twin here, goes.
     follow: folders that symbolic links may end in, beside the directory itself.
-    is_strict: models with flaws are refused.
+    is_strict: models with flaws are refused. seals: what it is signed with, None: it is open.
     """
 
     as_name: str = ""
     is_exact: bool = False
     follow: tuple[Path, ...] = ()
     is_strict: bool = False
+    seals: Seals | None = None
+
+    @property
+    def tag_bytes(self) -> int:
+        """Bytes of each block that its seal takes."""
+        return TAG_BYTES if self.seals is not None and self.seals.is_sealed else 0
 
 
 BY_ITSELF = Wish(ROOT)
@@ -81,12 +89,13 @@ def build_manifest(
         ConfigError: what scan refuses, an impossible chunk, or a push that is too large.
         SourceChangedError: a file changed meanwhile.
     """
-    if stride < 1 or n_psn < 1 or stride * n_psn > MAX_CHUNK_BYTES:
+    tag_bytes = wish.tag_bytes
+    if stride < 1 or n_psn < 1 or not tag_bytes < stride * n_psn <= MAX_CHUNK_BYTES:
         raise ConfigError("chunk_bytes", f"{stride} * {n_psn}", f"1 to {MAX_CHUNK_BYTES}")
     found = scan(path, wish.follow)
     _refuse_flawed(path, found.flaws if wish.is_strict else ())
     name, place, source = _placed(found, wish)
-    reader = SourceReader(source, stride * n_psn)
+    reader = SourceReader(source, stride * n_psn - tag_bytes)
     try:
         chunks, hashes = _hashed(reader, progress)
         files, folders = source.files, source.folders
@@ -97,7 +106,7 @@ def build_manifest(
             name=name,
             place=place,
             is_exact=wish.is_exact,
-            chunk_bytes=stride * n_psn,
+            chunk_bytes=stride * n_psn - tag_bytes,
             stride=stride,
             n_psn=n_psn,
             total_bytes=reader.layout.total_bytes,

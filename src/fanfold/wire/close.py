@@ -6,7 +6,9 @@
     8-15       reason     0 done, 1 aborted, 2 gone
     16-31      reserved   ignored, sent as 0
     32-63      flow       flow of the push
-    64-127     reserved   ignored, sent as 0
+    64-95      nonce      of the push, 0 where it is not signed
+    96-127     reserved   ignored, sent as 0
+    128-639    signature  Ed25519 over what is above, see docs/wire/envelope.md; zero if none
 
 A reason that is not known is refused. 2 gone: the source is no longer what the manifest says,
 and what a receiver has of an unfinished push is of no use.
@@ -17,14 +19,16 @@ from struct import Struct
 
 import msgspec
 
-from fanfold.errors import WireError, WireReason
+from fanfold.errors import MisuseError, WireError, WireReason
 from fanfold.wire.kinds import Kind, first_byte, require, require_end
 from fanfold.wire.width import pack, within
 
 HEADER = "close"
-FIXED_BYTES = 16
+FIXED_BYTES = 80
+SIGNATURE_BYTES = 64
+NO_SIGNATURE = bytes(SIGNATURE_BYTES)
 
-_LAYOUT = Struct("!BBHIQ")
+_LAYOUT = Struct("!BBHIII64s")
 
 
 class CloseReason(IntEnum):
@@ -40,6 +44,8 @@ class Close(msgspec.Struct, frozen=True, gc=False):
 
     flow: int
     reason: int = CloseReason.DONE
+    nonce: int = 0
+    signature: bytes = NO_SIGNATURE
 
     @property
     def size_bytes(self) -> int:
@@ -56,10 +62,10 @@ def decode(buf: bytes) -> Close:
     """
     require(HEADER, buf, Kind.CLOSE, FIXED_BYTES)
     require_end(HEADER, buf, FIXED_BYTES)
-    _, reason, _, flow, _ = _LAYOUT.unpack(buf)
+    _, reason, _, flow, nonce, _, signature = _LAYOUT.unpack(buf)
     if reason > CloseReason.GONE:
         raise WireError(HEADER, WireReason.BAD_FIELD, f"reason {reason}")
-    return Close(flow, CloseReason(reason))
+    return Close(flow, CloseReason(reason), nonce, signature)
 
 
 def encode(close: Close) -> bytes:
@@ -68,5 +74,9 @@ def encode(close: Close) -> bytes:
     Raises:
         MisuseError: a value does not fit its field.
     """
+    if len(close.signature) != SIGNATURE_BYTES:
+        raise MisuseError(f"{HEADER}.signature: got {len(close.signature)} bytes, allowed: 64")
     reason = within(HEADER, "reason", close.reason, CloseReason.DONE, CloseReason.GONE)
-    return pack(HEADER, _LAYOUT, first_byte(Kind.CLOSE), reason, 0, close.flow, 0)
+    first = first_byte(Kind.CLOSE)
+    values = (first, reason, 0, close.flow, close.nonce, 0, close.signature)
+    return pack(HEADER, _LAYOUT, *values)

@@ -32,6 +32,7 @@ local states = { [0] = "UNKNOWN", [1] = "CHECKING", [2] = "READY", [3] = "DONE",
 local errors = {
   [0] = "none", [1] = "disk_full", [2] = "collision", [3] = "permission", [4] = "bad_path",
   [5] = "bad_manifest", [6] = "io", [7] = "closed", [8] = "too_large",
+  [9] = "refused",
 }
 local reasons = { [0] = "done", [1] = "aborted", [2] = "gone" }
 local asks = { [0] = "status" }
@@ -99,6 +100,8 @@ local f = {
   digest = ProtoField.bytes("fanfold.digest", "BLAKE3"),
   body = ProtoField.bytes("fanfold.body", "Have-map slice"),
   text = ProtoField.string("fanfold.text", "Text"),
+  mac = ProtoField.bytes("fanfold.mac", "MAC of the pair"),
+  signature = ProtoField.bytes("fanfold.signature", "Signature"),
   reason = ProtoField.uint8("fanfold.reason", "Reason", base.DEC, reasons),
   fold_what = ProtoField.uint8("fanfold.fold_what", "What", base.DEC, whats),
   fold_flags = ProtoField.uint8("fanfold.fold_flags", "Flags", base.HEX),
@@ -299,11 +302,12 @@ local function add_report(tree, buf)
   tree:add(f.body_len, buf(22, 2))
   tree:add(f.elapsed_us, buf(24, 8))
   tree:add(f.digest, buf(32, 32))
-  local size = 64 + buf(22, 2):uint()
-  if size > 64 and buf:len() >= size then
+  tree:add(f.mac, buf(64, 16))
+  local size = 80 + buf(22, 2):uint()
+  if size > 80 and buf:len() >= size then
     local state = buf(1, 1):uint()
     local is_text = state == 4 or state == 1
-    tree:add(is_text and f.text or f.body, buf(64, size - 64))
+    tree:add(is_text and f.text or f.body, buf(80, size - 80))
   end
   return size
 end
@@ -311,7 +315,9 @@ end
 local function add_close(tree, buf)
   tree:add(f.reason, buf(1, 1))
   tree:add(f.flow, buf(4, 4))
-  return 16
+  tree:add(f.nonce, buf(8, 4))
+  tree:add(f.signature, buf(16, 64))
+  return 80
 end
 
 local function add_fold(tree, buf)
@@ -347,8 +353,8 @@ local messages = {
   [1] = { fixed = 16, add = add_data },
   [2] = { fixed = 24, add = add_feedback },
   [3] = { fixed = 16, add = add_ask },
-  [4] = { fixed = 64, add = add_report },
-  [5] = { fixed = 16, add = add_close },
+  [4] = { fixed = 80, add = add_report },
+  [5] = { fixed = 80, add = add_close },
   [6] = { fixed = 24, add = add_fold },
   [7] = { fixed = 24, add = add_fold },
 }

@@ -13,12 +13,14 @@
     176-191    body_len    bytes of body, exactly
     192-255    elapsed_us  microseconds since the flow was first heard
     256-511    digest      BLAKE3 of the whole, zero if none
-    512-       body        body_len bytes, see below
+    512-639    mac         of the pair over all else here, zero if none
+    640-       body        body_len bytes, see below
 
 error: 0 none, 1 disk_full, 2 collision, 3 permission, 4 bad_path, 5 bad_manifest, 6 io,
-7 closed, 8 too_large. body: in READY the slice of the have-map, most significant bit first;
-in FAILED and CHECKING UTF-8 text of at most 512 bytes; else empty. cursor: in CHECKING and
-FINISHING steps of work on the disk, more each time as long as it goes on.
+7 closed, 8 too_large, 9 refused. body: in READY the slice of the have-map, most significant bit
+first; in FAILED and CHECKING UTF-8 text of at most 512 bytes; else empty. cursor: in CHECKING
+and FINISHING steps of work on the disk, more each time as long as it goes on. mac: envelope.md
+section 3.
 """
 
 from enum import IntEnum
@@ -31,12 +33,14 @@ from fanfold.wire.kinds import Kind, first_byte, require, require_end
 from fanfold.wire.width import pack
 
 HEADER = "report"
-FIXED_BYTES = 64
+FIXED_BYTES = 80
 DIGEST_BYTES = 32
 MAX_TEXT_BYTES = 512
 NO_DIGEST = bytes(DIGEST_BYTES)
+MAC_BYTES = 16
+NO_MAC = bytes(MAC_BYTES)
 
-_LAYOUT = Struct("!BBHIIIIHHQ32s")
+_LAYOUT = Struct("!BBHIIIIHHQ32s16s")
 
 
 class ReportState(IntEnum):
@@ -62,6 +66,7 @@ class ReportError(IntEnum):
     IO = 6
     CLOSED = 7
     TOO_LARGE = 8
+    REFUSED = 9
 
 
 class Report(msgspec.Struct, frozen=True, gc=False):
@@ -76,6 +81,7 @@ class Report(msgspec.Struct, frozen=True, gc=False):
     error: int = ReportError.NONE
     elapsed_us: int = 0
     digest: bytes = NO_DIGEST
+    mac: bytes = NO_MAC
     body: bytes = b""
 
     @property
@@ -97,9 +103,8 @@ def decode(buf: bytes) -> Report:
             escapes.
     """
     require(HEADER, buf, Kind.REPORT, FIXED_BYTES)
-    _, state, bfr_id, flow, cursor, nonce, n_have, error, body_len, elapsed_us, digest = (
-        _LAYOUT.unpack_from(buf)
-    )
+    fields = _LAYOUT.unpack_from(buf)
+    _, state, bfr_id, flow, cursor, nonce, n_have, error, body_len, elapsed_us = fields[:-2]
     require_end(HEADER, buf, FIXED_BYTES + body_len)
     body = buf[FIXED_BYTES:]
     flaw = _flaw(state, bfr_id, error, body)
@@ -114,7 +119,8 @@ def decode(buf: bytes) -> Report:
         n_have=n_have,
         error=ReportError(error),
         elapsed_us=elapsed_us,
-        digest=digest,
+        digest=fields[-2],
+        mac=fields[-1],
         body=body,
     )
 
@@ -128,6 +134,8 @@ def encode(report: Report) -> bytes:
     flaw = _flaw(report.state, report.bfr_id, report.error, report.body)
     if not flaw and len(report.digest) != DIGEST_BYTES:
         flaw = f"digest of {len(report.digest)} bytes"
+    if not flaw and len(report.mac) != MAC_BYTES:
+        flaw = f"mac of {len(report.mac)} bytes"
     if flaw:
         raise MisuseError(f"{HEADER}: got {flaw}, allowed: see docs/wire/fan.md")
     fixed = pack(
@@ -144,6 +152,7 @@ def encode(report: Report) -> bytes:
         report.body_len,
         report.elapsed_us,
         report.digest,
+        report.mac,
     )
     return fixed + report.body
 

@@ -105,7 +105,7 @@ def test_refused_packet_shows_its_reason_and_exits_two() -> None:
     result = run("decode", (SEED + CLOSE)[:-1].hex())
     assert result.exit_code == 2
     assert "BierHeader" in result.stdout
-    assert "refused: inner: truncated (got 43)" in result.stdout
+    assert "refused: inner: truncated (got 107)" in result.stdout
     found = json.loads(run("decode", SEED[:5].hex(), "--json").stdout)
     assert found["layers"] == []
     assert found["refused"] == {"header": "bier", "reason": "truncated", "got": "5"}

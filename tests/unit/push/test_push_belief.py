@@ -12,8 +12,9 @@ from test_push_sending import (
 )
 
 from fanfold.errors import WireError
-from fanfold.push import envelope, sending
-from fanfold.push.sending import STALL_PS, State
+from fanfold.push import envelope, sending, stuck
+from fanfold.push.sending import State
+from fanfold.push.stuck import STALL_PS
 from fanfold.units import PS_PER_SECOND
 from fanfold.wire.feedback import Feedback
 from fanfold.wire.report import ReportState
@@ -172,14 +173,14 @@ def test_progress_that_never_ends_has_a_bound_too(first):
             now, 1, ReportState.CHECKING, n_have=2, cursor=1 + now // PS_PER_SECOND
         ),
     )
-    assert sending.CHECK_PS <= end <= sending.CHECK_PS + 2 * PS_PER_SECOND
+    assert stuck.CHECK_PS <= end <= stuck.CHECK_PS + 2 * PS_PER_SECOND
     assert sender.peer(1).error == "works on its disk without end"
 
 
 def test_a_nonce_travels_in_the_envelope_and_nothing_else_is_let_through():
     whole = envelope.wrap(0xA1B2C3D4, b"manifest")
-    assert whole[32:] == bytes.fromhex("a1b2c3d4") + b"manifest"
-    assert envelope.unwrap(whole) == (0xA1B2C3D4, b"manifest")
+    assert whole[32:] == bytes.fromhex("a1b2c3d4 00000000") + b"manifest"
+    assert envelope.unwrap(whole) == envelope.Envelope(0xA1B2C3D4, envelope.OPEN, b"manifest")
     bad = [whole[:n] for n in range(len(whole))] + [whole + b"\0", envelope.wrap(0, b"x")]
     bad += [
         bytes([*whole[:i], whole[i] ^ 1 << b, *whole[i + 1 :]])

@@ -10,6 +10,7 @@ from fanfold.push import hands, receiving
 from fanfold.push import manifest as manifests
 from fanfold.push.envelope import wrap
 from fanfold.push.receiving import IDLE_PS, PushReceiver
+from fanfold.push.session import Outside
 from fanfold.push.source import build_manifest
 from fanfold.push.store import Store
 from fanfold.streams import stream
@@ -27,12 +28,13 @@ LAST, POLL = 2, 1
 class Receiver:
     """A PushReceiver whose packets come one by one."""
 
-    def __init__(self, root, *, recheck=False, n_follow=4):
+    def __init__(self, root, *, recheck=False, n_follow=4, gate=None):
         self.node = plain_node(folds=False)
         self.collect = c.build_collect(8, STRIDE * N_PSN, n_follow, 5_000 * n_follow)
         self.drops = self.node.counters.drops
         arrays = (self.collect, self.node.row, self.drops)
-        self.machine = PushReceiver(1, 0x7F000001, *arrays, 1, Store(root, recheck=recheck))
+        store, outside = Store(root, recheck=recheck), Outside(gate=gate)
+        self.machine = PushReceiver(1, 0x7F000001, *arrays, 1, store, outside)
         self.words = []
 
     def take(self, packet, now_ps=0):

@@ -8,8 +8,9 @@ from fanfold.core import sender as sender_machine
 from fanfold.core.effects import SendBlock
 from fanfold.core.flight import Shape
 from fanfold.push import sending
-from fanfold.push.envelope import Proof
-from fanfold.push.sending import MAX_RESTARTS, STALL_PS, PushSender, SendControl, State
+from fanfold.push.proof import Proof
+from fanfold.push.sending import MAX_RESTARTS, PushSender, SendControl, State
+from fanfold.push.stuck import STALL_PS
 from fanfold.units import PS_PER_SECOND
 from fanfold.wire.feedback import Feedback
 from fanfold.wire.report import Report, ReportState

@@ -1,0 +1,110 @@
+"""Keys as commands find them: of a node by its name, of a lab, or where somebody says."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+from fanfold.errors import ConfigError
+from fanfold.live.lab import Lab
+from fanfold.push.gate import Gate
+from fanfold.push.placed import Placed
+from fanfold.seals.keys import (
+    KEY_FILE,
+    PLACED_FILE,
+    TRUST_FILE,
+    keys_folder,
+    load_keys,
+    make_keys,
+)
+from fanfold.seals.trust import Seals, TrustRow, load_trust, save_trust
+from fanfold.topo.fabric import Fabric
+
+
+class Place(NamedTuple):
+    """Where the keys of a node are, and whom it trusts; None: where they are by themselves."""
+
+    folder: Path | None = None
+    trusted: Path | None = None
+
+    def of(self, node: str) -> "tuple[Path, Path]":
+        """Folder and trust file of a node."""
+        folder = self.folder or keys_folder(node)
+        return folder, self.trusted or folder / TRUST_FILE
+
+
+def place_of(folder: str | Path | None, trusted: str | Path | None) -> Place:
+    """Where somebody says that keys are."""
+    return Place(*(Path(one) if one is not None else None for one in (folder, trusted)))
+
+
+class Signing(NamedTuple):
+    """What a push asks for: to be signed, or sealed as well, with which keys."""
+
+    is_signed: bool = False
+    is_sealed: bool = False
+    place: Place = Place()
+
+
+def seals_of(signing: Signing, source: str, lab: Lab | None) -> Seals | None:
+    """Keys that a push is signed with; of a lab's node its own, unless others are named.
+
+    Raises:
+        ConfigError: there are none, or they were named for nothing.
+    """
+    if not signing.is_signed and not signing.is_sealed:
+        for flag, named in zip(("--keys", "--trusted"), signing.place, strict=True):
+            if named is not None:
+                raise ConfigError(flag, str(named), "none without --sign or --seal")
+        return None
+    place = signing.place
+    if lab is not None and place.folder is None and (own := lab_keys(lab, source)).is_dir():
+        place = Place(own, place.trusted or own.parent / TRUST_FILE)
+    folder, trusted = place.of(source)
+    return Seals(load_keys(folder), load_trust(trusted), signing.is_sealed)
+
+
+def gate_of(fabric: Fabric, node: str, place: Place) -> Gate:
+    """The gate of a receiver: open where there are neither keys nor a trust file.
+
+    Raises:
+        ConfigError: what was named is not there, or faulty.
+    """
+    folder, trusted = place.of(node)
+    has_keys = place.folder is not None or (folder / KEY_FILE).exists()
+    has_trust = place.trusted is not None or trusted.exists()
+    keys = load_keys(folder) if has_keys else None
+    trust = load_trust(trusted) if has_trust else None
+    by_id = {bfr_id: one.name for bfr_id, one in fabric.by_bfr_id.items()}
+    placed = Placed(folder / PLACED_FILE if trust is not None else None)
+    own = fabric.by_name[node].bfr_id
+    return Gate(own, keys, trust, lambda bfr_id: by_id.get(bfr_id, f"BFR-id {bfr_id}"), placed)
+
+
+def describe_gate(node: str, gate: Gate) -> str:
+    """What a receiver says of its gate at its start."""
+    if gate.trust is None:
+        return f"{node}: open, takes pushes of anybody; `fanfold keys` closes it"
+    senders = sorted(
+        name for name, rows in gate.trust.items() if any(row.is_sender for row in rows)
+    )
+    who = ", ".join(senders) or "nobody"
+    text = f"{node}: takes signed pushes of {who}"
+    if gate.keys is None:
+        return text + "; without keys of its own no sender with keys believes it"
+    return text + f"; its key is {gate.keys.public.short}"
+
+
+def lab_keys(lab: Lab, node: str) -> Path:
+    """Folder of keys of a node of a lab."""
+    return lab.folder / "keys" / node
+
+
+def make_lab_keys(lab: Lab, fabric: Fabric) -> None:
+    """Draw keys for each host of a lab; each trusts all."""
+    rows = []
+    for node in fabric.nodes:
+        if node.role != "host":
+            continue
+        folder = lab_keys(lab, node.name)
+        keys = load_keys(folder) if (folder / KEY_FILE).exists() else make_keys(folder)
+        rows.append(TrustRow(node.name, keys.public.text))
+    save_trust(lab.folder / "keys" / TRUST_FILE, rows)

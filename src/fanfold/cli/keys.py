@@ -1,0 +1,134 @@
+"""`fanfold keys`: what a node signs with, and whom it trusts."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fanfold.cli.console import print_json, say
+from fanfold.errors import ConfigError
+from fanfold.seals.keys import (
+    KEY_FILE,
+    NEXT_FILE,
+    TRUST_FILE,
+    keys_folder,
+    load_keys,
+    make_keys,
+    use_next,
+)
+from fanfold.seals.trust import TrustRow, add_trust, load_trust
+
+app = typer.Typer(
+    help="Keys of nodes: who signs pushes, and whom receivers trust.", no_args_is_help=True
+)
+Node = Annotated[str, typer.Option("--node", help="whose keys: a node of the fabric")]
+Keys = Annotated[
+    Path | None,
+    typer.Option(
+        "--keys", help="folder of keys  [default: one for each --node]", show_default=False
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="print JSON")]
+
+
+@app.command()
+def init(node: Node = "", keys: Keys = None, as_json: Json = False) -> None:
+    """Draw keys for a node, and print the public one."""
+    folder = folder_of(node, keys)
+    made = make_keys(folder)
+    if as_json:
+        print_json({"folder": str(folder), "key": made.public.text})
+        return
+    say(made.public.text)
+    say(f"keys in {folder}; others trust it by: fanfold keys trust {node or 'NAME'} KEY")
+
+
+@app.command()
+def show(node: Node = "", keys: Keys = None, as_json: Json = False) -> None:
+    """Print the public key of a node; with --json also whom it trusts."""
+    folder = folder_of(node, keys)
+    public = load_keys(folder).public.text
+    if not as_json:
+        say(public)
+        return
+    trusted = load_trust(folder / TRUST_FILE) if (folder / TRUST_FILE).exists() else {}
+    rows = [
+        {
+            "node": row.node,
+            "key": row.key.text,
+            "prefix": row.prefix,
+            "max_bytes": row.max_bytes,
+            "label": row.label,
+            "is_sender": row.is_sender,
+        }
+        for each in trusted.values()
+        for row in each
+    ]
+    print_json({"folder": str(folder), "key": public, "trusted": rows})
+
+
+@app.command()
+def trust(
+    name: Annotated[str, typer.Argument(help="who is trusted: a node of the fabric")],
+    key: Annotated[str, typer.Argument(help="its public key, or a file that holds it")],
+    node: Node = "",
+    keys: Keys = None,
+    trusted: Annotated[
+        Path | None,
+        typer.Option(help="trust file  [default: in the folder]", show_default=False),
+    ] = None,
+    prefix: Annotated[str, typer.Option(help="it may write below this path only")] = "",
+    max_bytes: Annotated[str, typer.Option(help="of its pushes at once, such as 200GB")] = "",
+    label: Annotated[str, typer.Option(help="said in the log beside its name")] = "",
+    sender: Annotated[
+        bool, typer.Option(help="take its pushes; its words are believed in any case")
+    ] = True,
+) -> None:
+    """Let a node trust the key of another one: take its pushes, believe its words."""
+    path = trusted or folder_of(node, keys) / TRUST_FILE
+    row = TrustRow(name, _text_of(key), prefix, max_bytes, label, sender)
+    is_new = add_trust(path, row)
+    say(f"{path}: {'trusts' if is_new else 'trusted already'} {name}")
+
+
+@app.command()
+def rotate(
+    node: Node = "",
+    keys: Keys = None,
+    finish: Annotated[
+        bool, typer.Option("--finish", help="use the new keys; the old ones are gone")
+    ] = False,
+) -> None:
+    """Draw the next keys of a node, or with --finish, when others trust them, use them."""
+    folder = folder_of(node, keys)
+    if finish:
+        say(f"{use_next(folder).public.text}")
+        say(f"in use in {folder}; a node that runs takes it when it starts again")
+        return
+    load_keys(folder, KEY_FILE)
+    say(make_keys(folder, NEXT_FILE).public.text)
+    say("let others trust it beside the old one, then: fanfold keys rotate --finish")
+
+
+def folder_of(node: str, keys: Path | None) -> Path:
+    """Folder of keys that was named, or that of a node.
+
+    Raises:
+        ConfigError: neither was.
+    """
+    if keys is not None:
+        return keys
+    if not node or "/" in node or node.startswith("."):
+        raise ConfigError("--node", node, "a node of the fabric, or a folder by --keys")
+    return keys_folder(node)
+
+
+def _text_of(key: str) -> str:
+    """A key that was given, or what stands in the file that was."""
+    path = Path(key)
+    try:
+        if len(key) < 256 and path.is_file():
+            return path.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError("KEY", key, "a public key, or a file that holds one") from error
+    return key
