@@ -12,8 +12,10 @@ from fanfold.wire.close import Close, CloseReason
 from fanfold.wire.fan import Data
 from fanfold.wire.feedback import Feedback, FeedbackRow
 from fanfold.wire.fold import DOWN, UP, Fold, FoldOp, FoldScope, FoldWord
+from fanfold.wire.hello import Hello, SessionState
 from fanfold.wire.inner import Inner
 from fanfold.wire.kinds import Kind
+from fanfold.wire.notice import Notice
 from fanfold.wire.report import Report, ReportError, ReportState
 
 
@@ -136,6 +138,12 @@ def reports(draw: st.DrawFn) -> Report:
 
 
 @st.composite
+def notices(draw: st.DrawFn) -> Notice:
+    n_ports = draw(st.integers(0, 40))
+    return Notice(draw(uint(32)), draw(uint(16)), n_ports, draw(uint(63)), draw(uint(n_ports)))
+
+
+@st.composite
 def folds(draw: st.DrawFn) -> Fold:
     kind = draw(st.sampled_from((Kind.FOLD, Kind.SPREAD)))
     scope = draw(st.sampled_from(FoldScope))
@@ -165,6 +173,21 @@ closes = st.builds(
     nonce=uint(32),
     signature=st.binary(min_size=64, max_size=64),
 )
+hellos = st.builds(
+    Hello,
+    state=st.sampled_from(SessionState),
+    detect_mult=st.integers(1, 255),
+    fabric=uint(32),
+    my_disc=uint(32, low=1),
+    your_disc=uint(32),
+    interval_us=uint(32),
+    wanted_us=uint(32),
+    digest=uint(64),
+    diag=uint(8),
+    lag_ms=uint(16),
+    poll=st.booleans(),
+    final=st.booleans(),
+)
 
 VALUES: dict[str, st.SearchStrategy[Any]] = {
     "bier": biers(),
@@ -176,4 +199,6 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "report": reports(),
     "close": closes,
     "fold": folds(),
+    "hello": hellos,
+    "notice": notices(),
 }

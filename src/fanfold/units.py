@@ -27,6 +27,7 @@ PPB_ONE = Ppb(10**9)
 MAX_SEED = 2**63 - 1
 """As wide as the column that results keep seeds in."""
 PS_PER_SECOND = 10**12
+PS_PER_MS = 10**9
 PS_PER_US = 10**6
 
 _DECIMAL_SIZES = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "PB": 10**15}

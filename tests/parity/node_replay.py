@@ -25,6 +25,7 @@ from fanfold.topo.routes import build_routes
 from fanfold.wire.bier import BierHeader
 from fanfold.wire.fan import Data, DataFlag
 from fanfold.wire.feedback import Feedback
+from fanfold.wire.link import is_link
 from fanfold.wire.packet import Packet, parse
 from fanfold.wire.pcapng import Direction
 
@@ -54,9 +55,9 @@ def journal_of(capture, fabric, name):
     entries = []
     for taken in capture.packets:
         port = faces[taken.interface]
-        if port is None:
-            continue
         octets = taken.frame[UNDERLAY_BYTES:]
+        if port is None or is_link(octets):
+            continue
         packet = parse(octets)
         if isinstance(packet.message, Data | Feedback):
             is_out = taken.direction == Direction.OUTBOUND

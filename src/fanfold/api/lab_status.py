@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from fanfold.api.failing import words_at
 from fanfold.errors import EnvironmentLack
 from fanfold.live.control_sockets import Call, ask_all
 from fanfold.live.lab import Lab
@@ -22,6 +23,7 @@ def describe(lab: Lab) -> dict[str, Any]:
         "up": lab.is_up(),
         "leftovers": lab.has_leftovers(),
         "log": str(lab.log),
+        "failed": words_at(lab),
         "nodes": nodes,
     }
 

@@ -9,8 +9,10 @@ import msgspec
 
 from fanfold.api.keys import make_lab_keys
 from fanfold.api.nodes import make_lab_host
+from fanfold.core.session import Pace
 from fanfold.errors import ConfigError, EnvironmentLack
 from fanfold.live.birth import Say, nobody
+from fanfold.live.host import USUAL
 from fanfold.live.lab import Lab, claim_range
 from fanfold.live.machine import require_room
 from fanfold.live.ports import open_socket, require_mtu
@@ -21,8 +23,10 @@ from fanfold.topo.fabric import ArrayLimits, Fabric
 from fanfold.topo.fabric_rules import MTU_RANGE, check_fabric
 from fanfold.topo.lab_fabric import LabFabric, lab_fabric, leaf_spine
 from fanfold.topo.nets import build_named_net
+from fanfold.units import PS_PER_MS, format_duration, parse_duration
 
 PREFIXES = range(250)
+LEAST_PS = PS_PER_MS
 MAX_DIGITS = 10
 
 
@@ -34,6 +38,7 @@ def start_lab(
     fsync: bool = False,
     has_spaces: bool = False,
     has_keys: bool = False,
+    pace: Pace = USUAL,
     say: Say = nobody,
 ) -> dict[str, Any]:
     """Start every node of a fabric; returns when all answer.
@@ -41,6 +46,7 @@ def start_lab(
     Args:
         has_spaces: each node in a network namespace of its own; loopback addresses become 10.x.
         has_keys: each host has keys of its own, and takes what the others signed only.
+        pace: of HELLOs between neighbours.
 
     Returns:
         As ``Lab.up``.
@@ -53,7 +59,9 @@ def start_lab(
     geometry_of(fabric.mtu, fabric.bitstring_bits)
     require_mtu(fabric)
     require_room(len(fabric.nodes))
-    make_host = partial(make_lab_host, has_rings=has_rings, fsync=fsync, has_keys=has_keys)
+    make_host = partial(
+        make_lab_host, has_rings=has_rings, fsync=fsync, has_keys=has_keys, pace=pace
+    )
     if has_keys:
         make_lab_keys(lab, fabric)
     if not has_spaces:
@@ -62,6 +70,15 @@ def start_lab(
     fabric = off_loopback(fabric)
     prepare = partial(build_spaces, lab.name, fabric)
     return lab.up(fabric, partial(supervise, make_host), say, prepare)
+
+
+def parse_pace(text: str) -> Pace:
+    """How often busy neighbours speak, ``50ms``."""
+    fast_ps = parse_duration(text, "--hello")
+    if not LEAST_PS <= fast_ps <= USUAL.slow_ps:
+        least, most = format_duration(LEAST_PS), format_duration(USUAL.slow_ps)
+        raise ConfigError("--hello", text, f"{least} to {most}")
+    return USUAL._replace(fast_ps=fast_ps)
 
 
 def parse_limits(text: str, given: ArrayLimits) -> ArrayLimits:

@@ -2,12 +2,14 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from fanfold.api.keys import Place, gate_of
 from fanfold.api.log import log_line
+from fanfold.core.session import Pace
 from fanfold.live.clock import now_ps
 from fanfold.live.event_loop import EventLoop, Role
-from fanfold.live.host import Host
+from fanfold.live.host import USUAL, Host
 from fanfold.live.ports import Limits
 from fanfold.live.watch import Watch
 from fanfold.push.gate import Gate
@@ -41,10 +43,12 @@ def make_host(
     max_bytes: int | None = None,
     has_rings: bool = True,
     gate: Gate | None = None,
+    pace: Pace = USUAL,
 ) -> Host:
     """A node with the role its description names; ``tell`` hears of each push and failure."""
+    words: dict[str, Any] = {"pace": pace, "tell": tell or (lambda line: None)}
     if fabric.by_name[name].role == "bfr":
-        host = Host(fabric, name, Limits(), None, control_socket, has_rings=has_rings)
+        host = Host(fabric, name, Limits(), None, control_socket, has_rings=has_rings, **words)
         return _watched(host, fabric, tell)
     stride, n_psn = geometry_of(fabric.mtu, fabric.bitstring_bits)
     limits = Limits(
@@ -56,7 +60,9 @@ def make_host(
         told = tell or (lambda line: None)
         return ReceiverRole(fabric, name, event_loop, store, told, gate)
 
-    return _watched(Host(fabric, name, limits, make_role, control_socket), fabric, tell)
+    return _watched(
+        Host(fabric, name, limits, make_role, control_socket, **words), fabric, tell
+    )
 
 
 def _watched(host: Host, fabric: Fabric, tell: Tell | None) -> Host:
@@ -76,6 +82,7 @@ def make_lab_host(
     has_rings: bool = True,
     fsync: bool = False,
     has_keys: bool = False,
+    pace: Pace = USUAL,
 ) -> Host:
     """A node of a lab on this machine; in the lab's log, its stderr, it says who it is.
 
@@ -99,4 +106,5 @@ def make_lab_host(
         fsync=fsync,
         has_rings=has_rings,
         gate=gate,
+        pace=pace,
     )

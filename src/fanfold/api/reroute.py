@@ -59,7 +59,12 @@ def install(lab: Lab, fabric: Fabric) -> dict[str, str]:
     calls = {
         node: Call(
             lab.control_socket(node),
-            {"do": "table", "version": fabric.version, "rows": table_rows(routes, node)},
+            {
+                "do": "table",
+                "version": fabric.version,
+                "rows": table_rows(routes, node),
+                "links": [link.weight if link.up else 0 for link in fabric.links],
+            },
         )
         for node, entry in lab.nodes().items()
         if entry["alive"]

@@ -94,6 +94,22 @@ def _all_nodes(ctx: Any) -> list[str]:
     return _nodes(ctx, "host", "bfr")
 
 
+def _failing(ctx: Any) -> list[str]:
+    """Links or nodes, by what is to fail."""
+    if ctx.params.get("what") in ("node", "pause"):
+        return _all_nodes(ctx)
+    home = import_module("fanfold.live.lab").labs_home()
+    lab = ctx.params.get("name") or "lab"
+    fabric = import_module("fanfold.topo.fabric").load_fabric(home / lab / "fabric.toml")
+    return [f"{link.a}-{link.b}" for link in fabric.links]
+
+
+def _failed(ctx: Any) -> list[str]:
+    lab = import_module("fanfold.live.lab").Lab(ctx.params.get("name") or "lab")
+    found = import_module("fanfold.api.failing").failures_of(lab)
+    return [*found.links, *found.gray, *found.nodes]
+
+
 def _named(module: str, rows: str, *others: str) -> Words:
     """Names of a catalog's rows, or the words of a literal type."""
 
@@ -101,7 +117,7 @@ def _named(module: str, rows: str, *others: str) -> Words:
         del ctx
         found = getattr(import_module(f"fanfold.{module}"), rows)
         kinds = get_args(found)
-        return [*others, *(kinds or [row.name for row in found])]
+        return [*others, *(kinds or [getattr(row, "name", row) for row in found])]
 
     return words
 
@@ -114,6 +130,11 @@ WORDS: dict[str, Words] = {
     "lab down name": _labs,
     "lab restart name": _labs,
     "lab restart node": _all_nodes,
+    "lab fail what": _named("api.failing", "KINDS"),
+    "lab fail target": _failing,
+    "lab fail name": _labs,
+    "lab heal targets": _failed,
+    "lab heal name": _labs,
     "to": _targets,
     "push source": _hosts,
     "receive node": _hosts,

@@ -24,15 +24,21 @@ Json = Annotated[bool, typer.Option("--json", help="print JSON")]
 LabKeys = Annotated[
     bool, typer.Option(help="keys for each host, which takes signed pushes only")
 ]
+Hello = Annotated[
+    str, typer.Option(help="how often busy neighbours speak; three times silent: lost")
+]
 Namespaces = Annotated[
     bool, typer.Option(help="a network namespace a node, veth pairs as links; needs root")
 ]
 OF_ARRAYS = ("complete", "partial", "passed", "full", "quota", "unlike", "overlap")
 """Counters of arrays that a table has room for; --json has all."""
-COLUMNS = ("node", "pid", "state", "table", "sent", "received", "drops", "folds", "arrays")
+COLUMNS = (
+    *("node", "pid", "state", "table", "neighbours", "sent", "received", "drops", "folds"),
+    "arrays",
+)
 PATIENCE_S = 1.0
 """A start that takes longer says what it does, off a terminal too."""
-LEAVES, SPINES, HOSTS, MTU = 2, 2, 8, 9000
+LEAVES, SPINES, HOSTS, MTU, HELLO = 2, 2, 8, 9000, "50ms"
 """Of a lab where nobody says otherwise."""
 
 
@@ -66,6 +72,7 @@ def up(
     ] = False,
     namespaces: Namespaces = False,
     keys: LabKeys = False,
+    hello: Hello = HELLO,
     as_json: Json = False,
 ) -> None:
     """Start a leaf-spine lab, any topology, or the fabric of a TOML file."""
@@ -77,14 +84,13 @@ def up(
     shape = {"--leaves": leaves, "--spines": spines, "--hosts": hosts, "--mtu": mtu}
     from fanfold.api import labs  # noqa: PLC0415 - who only looks at a lab needs no node
 
+    pace = labs.parse_pace(hello)
     fabric = _fabric_of(name, _Source(config, topology), shape)
     if limits:
-        some = labs.parse_limits(limits, fabric.limits)
-        fabric = msgspec.structs.replace(fabric, limits=some)
-        check_fabric(fabric, "--limits")
+        fabric = _limited(fabric, limits)
+    flags = {"has_rings": rings, "fsync": fsync, "has_spaces": namespaces, "has_keys": keys}
     with telling(PATIENCE_S) as say:
-        flags = {"has_rings": rings, "fsync": fsync, "has_spaces": namespaces, "has_keys": keys}
-        told = labs.start_lab(lab, fabric, **flags, say=say)
+        told = labs.start_lab(lab, fabric, **flags, pace=pace, say=say)
     if as_json:
         up_now = {"lab": name, "nodes": len(fabric.nodes), "log": str(lab.log)}
         print(json.dumps(up_now | told))
@@ -139,8 +145,50 @@ def restart(
     as_json: Json = False,
 ) -> None:
     """Start a node that died again, or one that lives anew."""
-    told = Lab(name).restart(node)
+    from fanfold.api import failing  # noqa: PLC0415 - as above
+
+    told = failing.restart(Lab(name), node)
     print(json.dumps(told) if as_json else f"lab {name}: {node} runs as process {told['pid']}")
+
+
+@app.command()
+def fail(
+    what: Annotated[str, typer.Argument(help="link, node, pause or gray")],
+    target: Annotated[str, typer.Argument(help="which node, or link such as leaf1-spine1")],
+    amount: Annotated[
+        str, typer.Argument(help="of a pause its time, of a gray link what it loses: 3s, 1%")
+    ] = "",
+    name: Name = "lab",
+    as_json: Json = False,
+) -> None:
+    """Let a link, a node or a share of packets fail until `heal`; or stop a node for a time."""
+    from fanfold.api import failing  # noqa: PLC0415 - as above
+
+    said = failing.fail(Lab(name), what, target, amount)
+    if as_json:
+        print(json.dumps({"lab": name, "what": what, "target": target, "amount": amount}))
+    else:
+        print(f"lab {name}: {said}")
+
+
+@app.command()
+def heal(
+    targets: Annotated[
+        list[str] | None, typer.Argument(help="links and nodes; none: all that failed")
+    ] = None,
+    name: Name = "lab",
+    as_json: Json = False,
+) -> None:
+    """Mend what `fail` broke: links carry again, nodes start again, stopped ones go on."""
+    from fanfold.api import failing  # noqa: PLC0415 - as above
+
+    mended = failing.heal(Lab(name), targets or ())
+    if as_json:
+        print(json.dumps({"lab": name, "healed": mended}))
+    else:
+        print(
+            f"lab {name}: {', '.join(mended) + ' is well again' if mended else 'all is well'}"
+        )
 
 
 @app.command()
@@ -175,6 +223,15 @@ class _Source(NamedTuple):
 
     config: Path | None
     topology: str | None
+
+
+def _limited(fabric: Fabric, text: str) -> Fabric:
+    """The fabric with other limits of arrays."""
+    from fanfold.api import labs  # noqa: PLC0415 - as above
+
+    fabric = msgspec.structs.replace(fabric, limits=labs.parse_limits(text, fabric.limits))
+    check_fabric(fabric, "--limits")
+    return fabric
 
 
 def _fabric_of(name: str, source: _Source, shape: dict[str, int | None]) -> Fabric:
@@ -213,6 +270,7 @@ def show(report: dict[str, Any]) -> None:
             str(entry["pid"]),
             state,
             str(answer.get("table", {}).get("version", "")),
+            _neighbours(answer.get("neighbours", {})),
             str(_packets(links, "tx")),
             str(_packets(links, "rx")),
             _words(answer.get("drops", {})),
@@ -220,12 +278,21 @@ def show(report: dict[str, Any]) -> None:
             _words({k: n for k, n in answer.get("arrays", {}).items() if k in OF_ARRAYS}),
         )
     screen().print(table)
+    for what in report.get("failed", ()):
+        print(f"failed by hand: {what}")
     for name, entry in report["nodes"].items():
         answer = entry.get("status", {})
         lost = {to: link.get("lost", {}) for to, link in answer.get("links", {}).items()}
         for line in words_of(name, lost, answer.get("drops", {})):
             print(line)
     print(f"log: {report['log']}")
+
+
+def _neighbours(told: dict[str, Any]) -> str:
+    """How many are up, and since when others are not; who never was is not missed."""
+    n_up = sum(row["state"] == "up" for row in told.values())
+    down = [f"{to} down {r['since_s']:.1f} s" for to, r in told.items() if r["state"] == "down"]
+    return ", ".join([f"{n_up} up", *down]) if told else ""
 
 
 def _packets(links: Any, way: str) -> int:

@@ -51,6 +51,8 @@ class DropReason(StrEnum):
     BAD_SIGNATURE = "bad_signature"
     NOT_TRUSTED = "not_trusted"
     REPLAYED = "replayed"
+    LINK_DOWN = "link_down"
+    BAD_LINK = "bad_link"
 
 
 class FoldEvent(StrEnum):

@@ -8,6 +8,8 @@ CLASS_CONTROL = 3
 CLASS_OPAQUE = 4
 CLASS_FOLD = 5
 N_CLASSES = 6
+OF_LINK = 6
+"""Of ``plan.kind``: between neighbours (docs/wire/link.md), which no counter of classes has."""
 
 # Drop codes, indices of the drop counters.
 DROP_TRUNCATED = 0
@@ -49,7 +51,9 @@ DROP_BAD_MAC = 35
 DROP_BAD_SIGNATURE = 36
 DROP_NOT_TRUSTED = 37
 DROP_REPLAYED = 38
-N_DROPS = 39
+DROP_LINK_DOWN = 39
+DROP_BAD_LINK = 40
+N_DROPS = 41
 
 # Fold events, indices of the fold counters.
 FOLD_ARMED = 0

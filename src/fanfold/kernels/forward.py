@@ -19,11 +19,20 @@ from fanfold.kernels.codes import (
     DROP_TTL_EXPIRED,
     DROP_WRONG_PORT,
     DROP_ZERO_BITSTRING,
+    OF_LINK,
 )
 from fanfold.kernels.feedback import fold_packet, is_feedback_sound
 from fanfold.kernels.frame import check_bier, classify, is_for_slots, is_inner_sound
 from fanfold.kernels.jit import i64, kernel
-from fanfold.kernels.layout import BITS_AT, FLAG_POLL, FLAG_REPAIR, INNER_BYTES, IP_BYTES
+from fanfold.kernels.layout import (
+    BITS_AT,
+    FLAG_POLL,
+    FLAG_REPAIR,
+    INNER_BYTES,
+    IP_BYTES,
+    LINK_BYTES,
+    LINK_WORD,
+)
 from fanfold.kernels.octets import (
     ZERO,
     read_bits,
@@ -47,6 +56,7 @@ from fanfold.kernels.slots import (
 )
 from fanfold.kernels.spread import spread
 from fanfold.kernels.state import (
+    I64,
     MAX_FLOWS,
     MAX_PKTS,
     U8,
@@ -308,8 +318,7 @@ def plan_packet(
     plan.kind[k], plan.flow[k], plan.clean[k] = CLASS_OPAQUE, NO_FLOW, 0
     table = check_bier(buf, at, size, bifts.ids, bifts.n_words)
     if table < 0:
-        drops[-2 - table] += 1
-        return slot
+        return set_aside(buf, at, size, k, port, table, drops, plan, slot)
     words = bifts.n_words[table]
     plan.words[k] = words
     bits = plan.scratch[0]
@@ -341,6 +350,26 @@ def plan_packet(
     spread(buf, at, k, copies, ttl, port, node, ports, counters, plan)
     if kind != CLASS_DATA and kind != CLASS_REPAIR:
         plan.clean[k] = 0  # only DATA comes in runs
+    return slot
+
+
+@kernel
+def set_aside(
+    buf: U8,
+    at: int,
+    size: int,
+    k: int,
+    port: int,
+    table: int,
+    drops: I64,
+    plan: Plan,
+    slot: int,
+) -> int:
+    """Keep what a neighbour says to this node only, drop what else is no BIER; ``slot``."""
+    if port > 0 and size >= LINK_BYTES and read_u32(buf, at) == LINK_WORD:
+        plan.kind[k] = OF_LINK
+        return keep_here(plan, k, slot)
+    drops[-2 - table] += 1
     return slot
 
 

@@ -37,6 +37,7 @@ _COMPILED: dict[str, tuple[str, ...]] = {
         "live/syscalls.py",
         "live/sock.py",
         "live/rings.py",
+        "live/life.py",
         "live/exits.py",
         "live/arrays.py",
         "live/pump.py",

@@ -12,14 +12,8 @@ from typing import Protocol
 import numpy as np
 
 from fanfold.errors import FanfoldError, MisuseError, WireError, WireReason
-from fanfold.kernels.codes import (
-    CLASS_CONTROL,
-    CLASS_FEEDBACK,
-    CLASS_OPAQUE,
-    DROP_BAD_INNER,
-    DROP_BAD_REPORT,
-    DROP_UNKNOWN_PROTO,
-)
+from fanfold.kernels import codes
+from fanfold.kernels.codes import DROP_BAD_INNER, DROP_BAD_REPORT, DROP_UNKNOWN_PROTO
 from fanfold.live import pump as p
 from fanfold.live import sock as s
 from fanfold.live.batch import take_turns
@@ -56,6 +50,19 @@ class Role(Protocol):
         """When to be called at the latest."""
 
 
+class Keeper(Protocol):
+    """Who looks after a node's neighbours (live/keeper.py)."""
+
+    def on_link(self, now: int, octets: bytes, port: int) -> None:
+        """What a neighbour says to this node only."""
+
+    def on_timer(self, now: int) -> None:
+        """Time passed, or traffic came."""
+
+    def deadline_ps(self, now: int) -> int:
+        """When to be called at the latest."""
+
+
 class EventLoop:
     """Socket, arrays and role of one node, and the loop around them."""
 
@@ -63,6 +70,7 @@ class EventLoop:
         self, sock: socket.socket, io: s.Sock, node: p.Node, role: Role | None
     ) -> None:
         self.sock, self.io, self.node, self.role = sock, io, node, role
+        self.keeper: Keeper | None = None
         self.on_pump: list[Callable[[], None]] = []
         self._wake, self._woken = socket.socketpair()
         self._wake.setblocking(False)
@@ -102,15 +110,17 @@ class EventLoop:
 
     def _until(self) -> int:
         now = now_ps()
-        if self.role is None:
-            return now + MAX_WAIT_PS
+        until_ps = now + MAX_WAIT_PS
         try:
-            return min(now + MAX_WAIT_PS, self.role.deadline_ps(now))
+            for part in (self.role, self.keeper):
+                if part is not None:
+                    until_ps = min(until_ps, part.deadline_ps(now))
         except MEANT:
             raise
         except Exception as error:
             self._on_failed("no deadline", error)
             return now
+        return until_ps
 
     def _take_turn(self) -> None:
         if self.role is not None:
@@ -118,6 +128,8 @@ class EventLoop:
             if self.node.collect.n_events[0]:
                 self._take_events(self.role, now)
             self.role.on_timer(now)
+        if self.keeper is not None:
+            self.keeper.on_timer(now_ps())
         for hook in self.on_pump:
             hook()
 
@@ -149,7 +161,7 @@ class EventLoop:
         A plain system call costs less than entering compiled code, where it does not block.
         """
         row, addr = self.io.exits[port], int(self.node.ports.addr[port])
-        if row["fd"] == self.io.ints[s.FD] and row["used"] == 0:
+        if row["fd"] == self.io.ints[s.FD] and row["used"] == 0 and not row["shut"]:
             try:
                 self.sock.sendto(packet, socket.MSG_DONTWAIT, (address_text(addr), dport))
             except BlockingIOError:
@@ -160,6 +172,18 @@ class EventLoop:
             else:
                 return True
         return bool(post(self.io, port, addr, dport, np.frombuffer(packet, np.uint8)))
+
+    def send_beside(self, packet: bytes, port: int, dport: int) -> bool:
+        """Send one packet past the queue of a port; False where it is lost."""
+        if self.io.exits[port]["shut"]:
+            self.io.exits[port]["shut_out"] += 1
+            return False
+        addr = address_text(int(self.node.ports.addr[port]))
+        try:
+            self.sock.sendto(packet, socket.MSG_DONTWAIT, (addr, dport))
+        except OSError:  # what is said once is said again
+            return False
+        return True
 
     def packet_at(self, at: int) -> Packet | None:
         """Packet at an offset of the block in hand, or None when it is malformed (counted)."""
@@ -172,23 +196,38 @@ class EventLoop:
 
     def _hand_over(self) -> None:
         plan, ints = self.node.plan, self.io.ints
-        if self.role is None:
-            return
         for i in range(int(plan.n[0])):
             k = int(plan.pkt[0, i])
-            kind = plan.kind[k]
-            if kind not in (CLASS_FEEDBACK, CLASS_CONTROL, CLASS_OPAQUE):
-                continue
-            packet = self.packet_at(int(ints[s.FIRST]) + k * int(ints[s.SEG]))
-            if packet is None:
-                continue
-            if kind == CLASS_OPAQUE:  # where it came from was not checked
-                self.node.counters.drops[DROP_BAD_INNER] += 1
-                continue
-            try:
-                self.role.on_packet(now_ps(), packet, int(ints[s.PORT]))
-            except Exception as error:  # a peer's bytes never end a node
-                self.faults.note(f"{type(packet.message).__name__} refused", error)
+            at = int(ints[s.FIRST]) + k * int(ints[s.SEG])
+            match int(plan.kind[k]):
+                case codes.OF_LINK:
+                    self._hand_link(at)
+                case codes.CLASS_OPAQUE if self.role is not None:
+                    # where it came from was not checked
+                    self.node.counters.drops[DROP_BAD_INNER] += 1
+                case codes.CLASS_FEEDBACK | codes.CLASS_CONTROL if self.role is not None:
+                    self._hand_packet(self.role, at)
+                case _:
+                    continue
+
+    def _hand_packet(self, role: Role, at: int) -> None:
+        packet = self.packet_at(at)
+        if packet is None:
+            return
+        try:
+            role.on_packet(now_ps(), packet, int(self.io.ints[s.PORT]))
+        except Exception as error:  # a peer's bytes never end a node
+            self.faults.note(f"{type(packet.message).__name__} refused", error)
+
+    def _hand_link(self, at: int) -> None:
+        if self.keeper is None:
+            return
+        ints = self.io.ints
+        octets = self.io.buf[at : min(at + int(ints[s.SEG]), int(ints[s.END]))].tobytes()
+        try:
+            self.keeper.on_link(now_ps(), octets, int(ints[s.PORT]))
+        except Exception as error:  # neither do a neighbour's
+            self.faults.note("words of a neighbour refused", error)
 
     def _take_events(self, role: Role, now: int) -> None:
         try:

@@ -149,9 +149,12 @@ def send_iov(sock: Sock, port: int, n_iov: int, n_pkts: int, seg: int) -> int:
     """Send the iovecs out of a port, behind what waits there.
 
     Returns:
-        GONE or KEPT; FULL, TOO_LARGE or REFUSED, which are counted unless more than one packet
-        was refused: then each is to be tried by itself.
+        GONE or KEPT; FULL, as a port is that is shut; TOO_LARGE or REFUSED, which are counted
+        unless more than one packet was refused: then each is to be tried by itself.
     """
+    if sock.exits[port]["shut"] != 0:
+        sock.exits[port]["shut_out"] += n_pkts
+        return FULL
     code = BLOCKED
     if sock.exits[port]["used"] == 0:
         code = send_now(sock, port, n_iov, n_pkts, seg)

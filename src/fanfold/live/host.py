@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from fanfold.core.session import Pace
 from fanfold.errors import ConfigError
 from fanfold.impair import Impairment, apply
 from fanfold.kernels.vat_rows import close_group, open_vat
@@ -15,6 +16,7 @@ from fanfold.live.channels import is_near
 from fanfold.live.clock import now_ps
 from fanfold.live.control import Commands, Handler, open_local, open_tcp
 from fanfold.live.event_loop import EventLoop, Role
+from fanfold.live.keeper import Keeper
 from fanfold.live.own_status import status_of
 from fanfold.live.ports import (
     Limits,
@@ -32,6 +34,7 @@ from fanfold.wire import bitstring
 
 MOST_CHANNELS = 64
 """Of a BFR; whom it has none for sends to its socket."""
+USUAL = Pace()
 MakeRole = Callable[[Fabric, str, EventLoop], Role]
 
 
@@ -41,7 +44,8 @@ class Host:
     Args:
         fabric, name: which node. limits: its memory. make_role: what it does beyond forwarding,
         None for a BFR. control_socket: of Unix, for every command; None: TCP at its address.
-        has_rings: a BFR on a loopback address takes channels of shared memory.
+        has_rings: a BFR on a loopback address takes channels of shared memory. pace: how often
+        it speaks to neighbours. tell: hears of neighbours that are lost.
     """
 
     def __init__(
@@ -53,6 +57,8 @@ class Host:
         control_socket: Path | None,
         *,
         has_rings: bool = True,
+        pace: Pace = USUAL,
+        tell: Callable[[str], None] = lambda line: None,
     ) -> None:
         if name not in fabric.by_name:
             raise ConfigError("node", name, ", ".join(fabric.by_name))
@@ -70,6 +76,9 @@ class Host:
         self.rings: RingSocket | None = None
         if make_role is not None:
             self.event_loop.role = make_role(fabric, name, self.event_loop)
+        self.keeper = Keeper(fabric, name, self.event_loop, self.tables, tell, pace)
+        self.event_loop.keeper = self.keeper
+        self._failed: dict[str, Any] = {}
         self.capture: Capture | None = None
         self.on_end: list[Callable[[], None]] = []
         self.is_stopped = False
@@ -77,6 +86,7 @@ class Host:
         handlers: dict[str, Handler] = {
             "status": self._status,
             "impair": self._impair,
+            "fail": self._fail,
             "capture": self._capture,
             "vat": self._vat,
             "table": self.tables.take,
@@ -125,20 +135,23 @@ class Host:
             self.capture.drain()
 
     def _is_sound(self, port: int) -> bool:
-        """No impairment befalls what comes in by a port."""
-        return not self.event_loop.node.impairments.ports[port]["active"]
+        """No impairment befalls what comes in by a port, and it is not shut."""
+        is_impaired = self.event_loop.node.impairments.ports[port]["active"]
+        return not (is_impaired or self.event_loop.io.exits[port]["shut"])
 
     def _status(self, request: dict[str, Any]) -> dict[str, Any]:
         del request
         told = status_of(self.fabric, self.name, self.event_loop.io, self.event_loop.node)
-        return told | {"table": {"version": self.tables.version}}
+        told |= {"table": {"version": self.tables.version}, "failed": self._failed}
+        return told | self.keeper.status()
 
     def _impair(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Set impairments by neighbour; neighbours not named become good again."""
+        """Set impairments by neighbour; neighbours not named become as ``fail`` has them."""
         names = [n.name for n in self.fabric.port_nodes(self.name)]
         links = request["links"]
         for port, neighbour in enumerate(names[1:], start=1):
-            impairment = Impairment(**links.get(neighbour, {}))
+            gray = self._failed.get(neighbour, {}).get("impair", {})
+            impairment = Impairment(**links.get(neighbour, gray))
             stream = f"link/{neighbour}-{self.name}"
             apply(
                 self.event_loop.node.impairments, port, impairment, int(request["seed"]), stream
@@ -148,6 +161,19 @@ class Host:
             if impairment.needs_times():
                 time_arrivals(self.event_loop.sock)
         return {"ok": True}
+
+    def _fail(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Shut ports, or impair what comes in there, by neighbour; others are good again."""
+        links = request["links"]
+        for neighbour in links:
+            if neighbour not in self.fabric.neighbours[self.name]:
+                known = ", ".join(self.fabric.neighbours[self.name])
+                raise ConfigError("fail.links", neighbour, known)
+        self._failed = links
+        for port, neighbour in enumerate(self.fabric.neighbours[self.name], start=1):
+            is_shut = bool(links.get(neighbour, {}).get("shut", False))
+            self.event_loop.io.exits[port]["shut"] = int(is_shut)
+        return self._impair({"links": {}, "seed": int(request.get("seed", 0))})
 
     def _vat(self, request: dict[str, Any]) -> dict[str, Any]:
         """Make this BFR a node of a virtual aggregation tree by configuration.

@@ -27,6 +27,8 @@ STOP_S = 5.0
 MAX_NAME = 60
 LOG = "lab.log"
 SUPERVISOR = "supervisor"
+FAILURES = "failures.json"
+"""What has failed by hand (api/failing.py)."""
 MAX_SOCKET_PATH = 107
 """Of the path of a Unix socket (sun_path has 108, and its end is a zero)."""
 
@@ -181,7 +183,7 @@ class Lab:
         alive = [pid for pid, started in pids if is_alive(pid, started)]
         end_all(alive)
         remove_spaces(self.name)
-        for item in ("lab.json", "fabric.toml"):
+        for item in ("lab.json", "fabric.toml", FAILURES):
             (self.folder / item).unlink(missing_ok=True)
         shutil.rmtree(self.control_sockets, ignore_errors=True)
         if purge:
@@ -253,6 +255,14 @@ def start_time(pid: int) -> str:
     return stat.rpartition(")")[2].split()[19]
 
 
+def process_state(pid: int) -> str:
+    """State of a process as one letter, T where it is stopped; empty when there is none."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (OSError, IndexError):
+        return ""
+
+
 def is_alive(pid: int, started: str) -> bool:
     """The very process, not one that took over its number, and not a zombie.
 
@@ -270,6 +280,7 @@ def end_all(pids: list[int]) -> None:
     for number, wait_s in ((signal.SIGTERM, STOP_S), (signal.SIGKILL, STOP_S)):
         for pid in pids:
             _signal(pid, number)
+            _signal(pid, signal.SIGCONT)  # who is stopped hears of nothing else
         until = time.monotonic() + wait_s
         while time.monotonic() < until:
             pids = [pid for pid in pids if is_alive(pid, start_time(pid))]

@@ -74,6 +74,7 @@ def lost_at(io: s.Sock, port: int) -> dict[str, int]:
         DropReason.PORT_FULL.value: int(row["full"]),
         DropReason.TOO_LARGE.value: int(row["too_large"]),
         DropReason.SEND_FAILED.value: int(row["refused"]),
+        DropReason.LINK_DOWN.value: int(row["shut_out"]),
     }
 
 

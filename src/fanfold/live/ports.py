@@ -210,6 +210,8 @@ def build_sock(
         error=np.zeros(1, np.int64),
         channels=build_rows(n_channels),
         bell=np.zeros(1, np.int64),
+        heard=np.zeros(n_ports, np.int64),
+        hellos=np.zeros((n_ports, s.HELLO_ROOM), np.uint8),
     )
 
 

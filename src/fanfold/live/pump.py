@@ -11,9 +11,9 @@ import numpy as np
 
 from fanfold.kernels.codes import (
     CLASS_FEEDBACK,
-    CLASS_FOLD,
     DROP_SOCKET_FULL,
     DROP_UNKNOWN_PEER,
+    OF_LINK,
 )
 from fanfold.kernels.collect import Collect, collect_pass, next_report
 from fanfold.kernels.feedback import raise_queue, write_feedback
@@ -37,6 +37,7 @@ from fanfold.live.exits import (
     send_packet,
     send_run,
 )
+from fanfold.live.life import has_other, note_traffic, take_in
 from fanfold.live.rings import next_in, ring_owed, wait_for
 from fanfold.live.sock import (
     BASE,
@@ -55,6 +56,7 @@ from fanfold.live.sock import (
     ROOM_CAME,
     SEG,
     SEND_BYTES,
+    STIRRED,
     TAP_IN,
     TAP_OUT,
     TAP_USED,
@@ -307,8 +309,9 @@ def count_received(sock: Sock, node: Node, first: int) -> None:
     while at < min(sock.ints[NEXT], sock.ints[END]):
         n_pkts = node.plan.run[k]
         kind = node.plan.kind[k]
-        rx[kind, 0] += n_pkts
-        rx[kind, 1] += min(n_pkts * seg, sock.ints[END] - at) + n_pkts * UNDERLAY_BYTES
+        if kind != OF_LINK:
+            rx[kind, 0] += n_pkts
+            rx[kind, 1] += min(n_pkts * seg, sock.ints[END] - at) + n_pkts * UNDERLAY_BYTES
         at += n_pkts * seg
         k += n_pkts
 
@@ -329,6 +332,7 @@ def pump(sock: Sock, node: Node, turns: int) -> int:
         if ints[NEXT] >= ints[END] and not next_block(sock, node, when):
             end_slots(sock, node, when)
             return EVENTS if node.collect.n_events[0] > 0 else IDLE
+        take_in(sock, node.counters.drops, when)
         if ints[NEXT] >= ints[END]:
             continue
         first = ints[NEXT]
@@ -348,13 +352,14 @@ def pump(sock: Sock, node: Node, turns: int) -> int:
             node.plan,
             node.vats,
         )
+        note_traffic(sock, node.plan)
         count_received(sock, node, first)
         send_plan(sock, sock.buf, first, ints[SEG], ints[END], node)
         if node.fold.ready[0] > 0:
             send_ready(sock, node)
         if node.plan.n[0] > 0:
             take_local(sock, node, first, when)
-            if has_other(node.plan):
+            if has_other(sock, node.plan, first):
                 return LOCAL
             if node.collect.n_events[0] > 0:
                 return EVENTS
@@ -437,7 +442,7 @@ def serve_on(sock: Sock, node: Node, turns: int, until_ps: int) -> int:
         when = now(sock)
         if code == LOCAL or code == EVENTS or sock.ints[TAPPING] != 0 or when >= until_ps:
             return code
-        if sock.ints[ROOM_CAME] != 0:
+        if sock.ints[ROOM_CAME] != 0 or sock.ints[STIRRED] != 0:
             return code
         if code == BUSY:
             ring_owed(sock)
@@ -449,16 +454,6 @@ def serve_on(sock: Sock, node: Node, turns: int, until_ps: int) -> int:
             return IDLE
         if report_ps <= now(sock):
             return IDLE
-
-
-@kernel
-def has_other(plan: Plan) -> bool:
-    """Something other than DATA and arrays is planned for the node itself."""
-    for i in range(plan.n[0]):
-        kind = plan.kind[plan.pkt[0, i]]
-        if kind >= CLASS_FEEDBACK and kind != CLASS_FOLD:
-            return True
-    return False
 
 
 @kernel

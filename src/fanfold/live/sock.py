@@ -57,7 +57,9 @@ RUNS_IN = 23  # blocks that came by rings,
 RUNS_OUT = 24  # that left by them,
 BROKEN = 25  # and rings that held what no neighbour writes
 LATER = 26  # 1: the loop wakes neighbours when it has done what it can
-N_INTS = 27
+STIR = 27  # whether traffic is to be noted (life.py)
+STIRRED = 28  # 1: there was some, and Python is to look
+N_INTS = 29
 
 EXIT_ROW = np.dtype(
     [
@@ -69,7 +71,9 @@ EXIT_ROW = np.dtype(
         ("drained_ps", np.int64),  # when it was empty after that, 0 = not yet
         ("full", np.int64),  # packets dropped because it was full,
         ("too_large", np.int64),  # because a link had become too small for them,
-        ("refused", np.int64),  # because the kernel refused them
+        ("refused", np.int64),  # because the kernel refused them,
+        ("shut", np.int64),  # 1: nothing passes this port, by hand
+        ("shut_out", np.int64),  # packets dropped for that
     ]
 )
 """What a port's packets leave by (exits.py)."""
@@ -96,6 +100,8 @@ CHANNEL_ROW = np.dtype(
 """A neighbour on this machine and the two rings shared with it (rings.py)."""
 
 TAP_HEAD = 24  # i64 time, u16 kept, u16 size, u8 port, u8 way, u16 peer port, u32 peer, pad
+HELLO_ROOM = 64
+
 TAP_IN = 1
 TAP_OUT = 2
 
@@ -124,6 +130,8 @@ class Sock(NamedTuple):
     error: I64  # (1,)
     channels: Rows  # (C,) of CHANNEL_ROW
     bell: I64  # (1,) what is written to a bell and read from it
+    heard: I64  # (P,) when something came last, 0 = never
+    hellos: U8  # (P, HELLO_ROOM): bytes of the last HELLO of a port, then these
 
 
 @kernel

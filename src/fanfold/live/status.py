@@ -1,6 +1,6 @@
 """What another node says that it counted, checked: peers' words are not trusted."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -31,6 +31,13 @@ class FlowStatus(msgspec.Struct, frozen=True):
     tx: dict[str, Classes]
 
 
+class NeighbourStatus(msgspec.Struct, frozen=True):
+    """What a node says of one neighbour."""
+
+    state: Literal["up", "down", "unseen"]
+    falls: Count
+
+
 class NodeStatus(msgspec.Struct, frozen=True):
     """A node's counters as others take them from its answer."""
 
@@ -39,6 +46,7 @@ class NodeStatus(msgspec.Struct, frozen=True):
     flows: list[FlowStatus]
     fabric: dict[str, Count] = {}
     table: dict[str, Count] = {}
+    neighbours: dict[str, NeighbourStatus] = {}
 
 
 def read_status(fabric: Fabric, name: str, answer: object) -> NodeStatus | None:
@@ -57,6 +65,7 @@ def read_status(fabric: Fabric, name: str, answer: object) -> NodeStatus | None:
         drops=_reasons(given.drops),
         fabric={key: n for key, n in given.fabric.items() if key in ALIKE},
         table=given.table,
+        neighbours={to: row for to, row in given.neighbours.items() if to in near},
         flows=[
             FlowStatus(
                 row.bfir_id, row.flow, {to: _known(c) for to, c in row.tx.items() if to in near}

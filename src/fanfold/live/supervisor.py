@@ -9,6 +9,7 @@ import os
 import signal
 import socket
 import sys
+import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import Any
 from fanfold.errors import EnvironmentLack, FanfoldError
 from fanfold.live.birth import OK, PID, Say, hear, nobody, say_to
 from fanfold.live.birth import tell as tell_line
-from fanfold.live.control import Commands, open_local
+from fanfold.live.control import Commands, Handler, open_local
 from fanfold.live.host import Host
 from fanfold.live.lab import SUPERVISOR, Lab, end_all, is_alive, start_time
 from fanfold.live.spaces import enter_space
@@ -70,6 +71,9 @@ def _log_end(nodes: dict[str, dict[str, Any]], pid: int) -> None:
             _log(f"{name}: ended by signal {-entry['exit']}")
 
 
+LOOK_S = 0.5
+
+
 class _Supervisor:
     """Parent of a lab's nodes."""
 
@@ -77,6 +81,7 @@ class _Supervisor:
         self.lab, self.fabric, self.make_host, self.tell = lab, fabric, make_host, tell
         self.nodes: dict[str, dict[str, Any]] = {}
         self.is_stopped = False
+        self._paused: dict[str, float] = {}
         self._wake, self._woken = socket.socketpair()
 
     def run(self) -> None:
@@ -92,7 +97,12 @@ class _Supervisor:
             for i, node in enumerate(self.fabric.nodes):
                 say(f"starting {node.name}, {i + 1} of {n} nodes")
                 self._start(node.name, say)
-            commands = Commands({"restart": self._restart}, self._poke)
+            handlers: dict[str, Handler] = {
+                "restart": self._restart,
+                "pause": self._pause,
+                "resume": self._resume,
+            }
+            commands = Commands(handlers, self._poke)
             close_socket = open_local(self.lab.control_socket(SUPERVISOR), commands)
             self.lab.save(self.nodes)
         except BaseException:  # whatever it is, no node lives on without this process
@@ -101,9 +111,9 @@ class _Supervisor:
         tell_line(self.tell, OK)
         os.close(self.tell)
         self.tell = os.open(os.devnull, os.O_WRONLY)
-        self._woken.settimeout(0.5)
         while not self.is_stopped:
             self._reap()
+            self._woken.settimeout(self._resume_due())
             try:
                 self._woken.recv(64)
             except TimeoutError:
@@ -111,6 +121,29 @@ class _Supervisor:
             commands.run_waiting()
         close_socket()
         self._stop_all()
+
+    def _pause(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Stop a node for some seconds."""
+        name, until = request["node"], time.monotonic() + float(request["seconds"])
+        os.kill(self.nodes[name]["pid"], signal.SIGSTOP)
+        self._paused[name] = until
+        return {"node": name}
+
+    def _resume(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Let a node that was stopped go on."""
+        name = request["node"]
+        self._paused.pop(name, None)
+        entry = self.nodes[name]
+        if is_alive(entry["pid"], entry["started"]):
+            os.kill(entry["pid"], signal.SIGCONT)
+        return {"node": name}
+
+    def _resume_due(self) -> float:
+        """Let nodes go on whose time is over; seconds until the next look."""
+        now = time.monotonic()
+        for name in [name for name, until in self._paused.items() if until <= now]:
+            self._resume({"node": name})
+        return min([LOOK_S, *(until - now for until in self._paused.values())])
 
     def _poke(self) -> None:
         self._wake.send(b"x")

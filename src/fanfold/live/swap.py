@@ -8,6 +8,8 @@ packet meets half of it. Its version is above the one that is in use.
 
 ``nbrs`` take turns over the BIFTs of a set identifier, so there are as many of them as divide
 ``n_ecmp``; none: the BFER cannot be reached. The node itself is the neighbour of its own bit.
+``links`` may come with it: what each link of the fabric file costs, 0 where no path uses it;
+tables without links that fail are then made from that.
 """
 
 from typing import Annotated, Any
@@ -15,11 +17,13 @@ from typing import Annotated, Any
 import msgspec
 import numpy as np
 
+from fanfold.core.link_states import LinkSet
 from fanfold.errors import ConfigError
 from fanfold.kernels.tables import NULL_NBR, WORD_BITS, Bifts
+from fanfold.live.backups import Backups
 from fanfold.toml_table import read_table
 from fanfold.topo.fabric import Fabric
-from fanfold.topo.fabric_rules import MAX_VERSION
+from fanfold.topo.fabric_rules import MAX_VERSION, MAX_WEIGHT
 from fanfold.wire.bitstring import bift_id, bsl_of_bits, place
 
 FIELD = "table"
@@ -37,11 +41,13 @@ class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     version: Annotated[int, msgspec.Meta(ge=1, le=MAX_VERSION)]
     rows: tuple[TableRow, ...]
+    links: tuple[Annotated[int, msgspec.Meta(ge=0, le=MAX_WEIGHT)], ...] = ()
 
 
 class Swap:
     """Tables of one node; ``bifts`` are the arrays that its kernels read.
 
+    While links are down, tables without them stand in the place of those that were given.
     What neighbours say is believed of BFERs behind them by any shortest path of the fabric, by
     the table in use, and by the one before, whose packets are still under way.
     """
@@ -51,6 +57,12 @@ class Swap:
         self.version: int = fabric.version
         self._of_paths = bifts.behind.copy()
         self._of_table = np.zeros_like(bifts.behind)
+        self._given = bifts._replace(
+            nbr_of=bifts.nbr_of.copy(), f_bm=bifts.f_bm.copy(), behind=self._of_table
+        )
+        self._backups = Backups(fabric, name)
+        self.failed: LinkSet = frozenset()
+        """Links that the tables in use do without."""
 
     def take(self, request: dict[str, Any]) -> dict[str, Any]:
         """Put a new table in the place of the old one.
@@ -76,10 +88,30 @@ class Swap:
                 nbr_of[first + e, position - 1] = ports[e % len(ports)]
             behind[t, ports, word] |= np.uint64(1 << k)
         _fill_masks(nbr_of, f_bm)
-        self._bifts.behind[:] = self._of_paths | self._of_table | behind
-        self._bifts.nbr_of[:], self._bifts.f_bm[:] = nbr_of, f_bm
-        self._of_table, self.version = behind, table.version
+        if table.links and len(table.links) != len(self._fabric.links):
+            n = len(self._fabric.links)
+            raise ConfigError(f"{FIELD}.links", len(table.links), f"{n}, one for each link")
+        self._given = self._bifts._replace(nbr_of=nbr_of, f_bm=f_bm, behind=behind)
+        self.version = table.version
+        if table.links:
+            self._backups.rebase(table.links)
+        self._put(self._backups.tables(self.failed) if self.failed else self._given)
         return {"ok": True, "version": self.version}
+
+    def without(self, failed: LinkSet) -> None:
+        """Do without these links from now on, and with all others."""
+        self.failed = failed
+        self._put(self._backups.tables(failed) if failed else self._given)
+
+    def prepare(self) -> bool:
+        """Make a table ahead that may be needed; False: there is none to make."""
+        return self._backups.prepare()
+
+    def _put(self, new: Bifts) -> None:
+        """Let kernels read these from the next pass on."""
+        self._bifts.behind[:] = self._of_paths | self._of_table | new.behind
+        self._bifts.nbr_of[:], self._bifts.f_bm[:] = new.nbr_of, new.f_bm
+        self._of_table = new.behind
 
     def _ports(self, rows: tuple[TableRow, ...]) -> dict[int, list[int]]:
         """Ports of each BFER, in turns; every BFER has its row."""

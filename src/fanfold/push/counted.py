@@ -34,13 +34,13 @@ class Counted:
         own: Any,
     ) -> None:
         self.unheard = [n for n in names if read_status(fabric, n, after.get(n)) is None]
-        self._before = _read(fabric, before)
+        self.before = _read(fabric, before)
         self.after = _read(fabric, {**after, source: own})
 
     def drops(self) -> dict[str, dict[str, int]]:
         """Packets dropped meanwhile, by node and reason."""
         grown = {
-            name: since(status.drops, self._before[name].drops if name in self._before else {})
+            name: since(status.drops, self.before[name].drops if name in self.before else {})
             for name, status in self.after.items()
         }
         return {name: counts for name, counts in grown.items() if counts}
@@ -72,7 +72,7 @@ class Counted:
     def _came(self, name: str, by: str) -> bool:
         """Packets came meanwhile, or it cannot be said."""
         now = _received(self.after[name], by)
-        return now > _received(self._before[name], by) if name in self._before else now > 0
+        return now > _received(self.before[name], by) if name in self.before else now > 0
 
 
 def _read(fabric: Fabric, answers: Answers) -> dict[str, NodeStatus]:

@@ -8,6 +8,8 @@ from fanfold.topo.fabric import Fabric
 
 Drops = Mapping[str, int]
 
+MOST_NAMED = 8
+
 _WORDS = {
     DropReason.TOO_LARGE: "were larger than a link takes, which had room for them at the start:"
     " its MTU was made smaller; see `ip link`, set fabric.mtu to the smallest of all links",
@@ -56,14 +58,49 @@ def swapped(fabric: Fabric, name: str, table: Mapping[str, int]) -> list[str]:
     ]
 
 
-def notes_of(
-    fabric: Fabric, statuses: Mapping[str, NodeStatus], drops: Mapping[str, Drops]
+def lost_links(
+    fabric: Fabric, before: Mapping[str, NodeStatus], after: Mapping[str, NodeStatus]
 ) -> list[str]:
-    """What went wrong at nodes during a push, that a user can mend.
+    """Links, with another way beside them, that a push had to do without."""
+    fell, down = [], []
+    for link in fabric.links:
+        if not fabric.has_other_way(link.a, link.b):
+            continue
+        ends = [(link.a, link.b), (link.b, link.a)]
+        rows = [(end, to, after[end].neighbours.get(to)) for end, to in ends if end in after]
+        if any(row and row.falls > _falls(before, end, to) for end, to, row in rows):
+            fell.append(f"{link.a}-{link.b}")
+        elif any(row and row.state == "down" for _, _, row in rows):
+            down.append(f"{link.a}-{link.b}")
+    lines = []
+    if fell:
+        lines.append(f"lost during the push, and routed around where possible: {_some(fell)}")
+    if down:
+        lines.append(f"down before the push, and routed around where possible: {_some(down)}")
+    return lines
+
+
+def _falls(statuses: Mapping[str, NodeStatus], name: str, to: str) -> int:
+    row = statuses[name].neighbours.get(to) if name in statuses else None
+    return row.falls if row else 0
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return ", ".join(names[:MOST_NAMED]) + more
+
+
+def notes_of(
+    fabric: Fabric,
+    before: Mapping[str, NodeStatus],
+    statuses: Mapping[str, NodeStatus],
+    drops: Mapping[str, Drops],
+) -> list[str]:
+    """What went wrong at nodes during a push, that a user can mend or should know.
 
     A table that is missing is not told again where a fabric file is said to differ.
     """
-    lines = []
+    lines = lost_links(fabric, before, statuses)
     for name, status in statuses.items():
         differing = unlike(fabric, name, status.fabric)
         lost = {to: link.lost for to, link in status.links.items()}

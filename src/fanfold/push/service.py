@@ -202,7 +202,7 @@ class Push:
             counted = self._counted()
             result = self._result(role, end_ps, counted, cpu_s)
             is_interrupted = self.is_stopped and is_aborted
-            notes = notes_of(self.fabric, counted.after, result.drops)
+            notes = notes_of(self.fabric, counted.before, counted.after, result.drops)
             return msgspec.structs.replace(result, notes=notes, is_interrupted=is_interrupted)
         finally:
             self.close()

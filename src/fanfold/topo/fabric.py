@@ -110,6 +110,13 @@ class Fabric(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True)
         """Port of a node that leads to a neighbour; 0 to itself."""
         return 0 if name == neighbour else self.neighbours[name].index(neighbour) + 1
 
+    def has_other_way(self, a: str, b: str) -> bool:
+        """Both ends of a link have another one, to a BFR: hosts pass nothing on."""
+        return all(
+            any(self.by_name[to].role == "bfr" for to in self.neighbours[end] if to != other)
+            for end, other in ((a, b), (b, a))
+        )
+
     def port_nodes(self, name: str) -> tuple[Node, ...]:
         """Nodes by port, the node itself first."""
         return tuple(self.by_name[n] for n in (name, *self.neighbours[name]))

@@ -5,7 +5,19 @@ from functools import partial
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from fanfold.wire import ask, bier, bier_mpls, close, fan, feedback, fold, inner, report
+from fanfold.wire import (
+    ask,
+    bier,
+    bier_mpls,
+    close,
+    fan,
+    feedback,
+    fold,
+    hello,
+    inner,
+    notice,
+    report,
+)
 
 
 class Codec(NamedTuple):
@@ -43,10 +55,12 @@ CATALOG: tuple[Codec, ...] = (
     Codec("report", report, report.decode, report.encode, report.FIXED_BYTES, False),
     Codec("close", close, close.decode, close.encode, close.FIXED_BYTES, False),
     Codec("fold", fold, fold.decode, fold.encode, fold.FIXED_BYTES, True),
+    Codec("hello", hello, hello.decode, hello.encode, hello.FIXED_BYTES, False),
+    Codec("notice", notice, notice.decode, notice.encode, notice.FIXED_BYTES, False),
 )
 
 NO_HEADER = frozenset(
-    {"bitstring", "captures", "catalog", "checksum", "kinds", "offline", "packet", "pcapng"}
-    | {"underlay", "width"}
+    {"bitstring", "captures", "catalog", "checksum", "kinds", "link", "offline", "packet"}
+    | {"pcapng", "underlay", "width"}
 )
 """Files of this folder that define no header."""

@@ -16,3 +16,9 @@ def ones_sum(buf: bytes) -> int:
 def internet_checksum(buf: bytes) -> int:
     """Complement of the sum, 0..0xFFFE; some word of `buf` must not be zero."""
     return 0xFFFF - ones_sum(buf)
+
+
+def put_checksum(buf: bytes, at: int) -> bytes:
+    """The same bytes with the checksum of all of them at an even place, where two zeros are."""
+    octets = internet_checksum(buf).to_bytes(2, "big")
+    return buf[:at] + octets + buf[at + 2 :]

@@ -21,7 +21,8 @@ local protos = {
   [8] = "NVGRE", [9] = "GENEVE",
 }
 local kinds = { [1] = "DATA", [2] = "FEEDBACK", [3] = "ASK", [4] = "REPORT", [5] = "CLOSE",
-  [6] = "FOLD up", [7] = "FOLD down" }
+  [6] = "FOLD up", [7] = "FOLD down", [8] = "HELLO", [9] = "NOTICE" }
+local sessions = { [0] = "admin down", [1] = "down", [2] = "init", [3] = "up" }
 local whats = { [0] = "ARRAY", [1] = "REQUEST", [2] = "HEARD", [3] = "ARM", [4] = "CLOSE" }
 local ops = { [0] = "sum", [1] = "product", [2] = "min", [3] = "max", [4] = "move" }
 local words = { [0] = "32-bit", [1] = "64-bit", [2] = "16-bit", [3] = "bytes",
@@ -117,6 +118,23 @@ local f = {
   n_slots = ProtoField.uint16("fanfold.n_slots", "Slots"),
   patience = ProtoField.uint16("fanfold.patience", "Patience (ms)"),
   words = ProtoField.bytes("fanfold.words", "Words"),
+  session = ProtoField.uint8("fanfold.session", "State of the session", base.DEC, sessions),
+  asks_answer = ProtoField.bool("fanfold.asks_answer", "POLL", 8, nil, 0x20),
+  is_answer = ProtoField.bool("fanfold.is_answer", "FINAL", 8, nil, 0x10),
+  checksum = ProtoField.uint16("fanfold.checksum", "Checksum", base.HEX),
+  diag = ProtoField.uint8("fanfold.diag", "Diagnostic"),
+  detect_mult = ProtoField.uint8("fanfold.detect_mult", "Detect Mult"),
+  lag_ms = ProtoField.uint16("fanfold.lag_ms", "Lag (ms)"),
+  fabric = ProtoField.uint32("fanfold.fabric", "Fabric", base.HEX),
+  my_disc = ProtoField.uint32("fanfold.my_disc", "My Discriminator", base.HEX),
+  your_disc = ProtoField.uint32("fanfold.your_disc", "Your Discriminator", base.HEX),
+  interval_us = ProtoField.uint32("fanfold.interval_us", "Interval (us)"),
+  wanted_us = ProtoField.uint32("fanfold.wanted_us", "Interval wanted (us)"),
+  states_digest = ProtoField.uint64("fanfold.states_digest", "Digest of states", base.HEX),
+  origin = ProtoField.uint16("fanfold.origin", "Origin"),
+  n_ports = ProtoField.uint16("fanfold.n_ports", "Ports"),
+  seq = ProtoField.uint64("fanfold.seq", "Sequence"),
+  down = ProtoField.bytes("fanfold.down", "Ports lost"),
 }
 fan.fields = f
 
@@ -202,7 +220,14 @@ local function add_bier_words(tree, buf, bsl)
   tree:add(b.bfir_id, buf(10, 2))
 end
 
+-- What is said to the next node only: docs/wire/link.md section 1.
+local LINK_WORD = 0x000001FF
+
 function bier.dissector(buf, pinfo, root)
+  if buf:len() >= 4 and buf(0, 4):uint() == LINK_WORD then
+    fan.dissector(buf(4):tvb(), pinfo, root)
+    return buf:len()
+  end
   pinfo.cols.protocol = "BIER"
   local tree = root:add(bier, buf(), "Bit Index Explicit Replication, non-MPLS form")
   if buf:len() < BIER_FIXED_BYTES then
@@ -349,6 +374,34 @@ local function add_fold(tree, buf)
   return buf:len()
 end
 
+local function add_hello(tree, buf)
+  tree:add(f.session, buf(1, 1), buf(1, 1):bitfield(0, 2))
+  tree:add(f.asks_answer, buf(1, 1))
+  tree:add(f.is_answer, buf(1, 1))
+  tree:add(f.checksum, buf(2, 2))
+  tree:add(f.diag, buf(4, 1))
+  tree:add(f.detect_mult, buf(5, 1))
+  tree:add(f.lag_ms, buf(6, 2))
+  tree:add(f.fabric, buf(8, 4))
+  tree:add(f.my_disc, buf(12, 4))
+  tree:add(f.your_disc, buf(16, 4))
+  tree:add(f.interval_us, buf(20, 4))
+  tree:add(f.wanted_us, buf(24, 4))
+  tree:add(f.states_digest, buf(28, 8))
+  return 36
+end
+
+local function add_notice(tree, buf)
+  tree:add(f.checksum, buf(2, 2))
+  tree:add(f.fabric, buf(4, 4))
+  tree:add(f.origin, buf(8, 2))
+  tree:add(f.n_ports, buf(10, 2))
+  tree:add(f.seq, buf(12, 8))
+  local n_bytes = math.floor((buf(10, 2):uint() + 7) / 8)
+  if n_bytes > 0 and buf:len() >= 20 + n_bytes then tree:add(f.down, buf(20, n_bytes)) end
+  return 20 + n_bytes
+end
+
 local messages = {
   [1] = { fixed = 16, add = add_data },
   [2] = { fixed = 24, add = add_feedback },
@@ -357,6 +410,8 @@ local messages = {
   [5] = { fixed = 80, add = add_close },
   [6] = { fixed = 24, add = add_fold },
   [7] = { fixed = 24, add = add_fold },
+  [8] = { fixed = 36, add = add_hello },
+  [9] = { fixed = 20, add = add_notice },
 }
 
 -- Port 8139 stands at the destination on the way down and at the source on the way up;

@@ -18,6 +18,8 @@ class Kind(IntEnum):
     CLOSE = 5
     FOLD = 6
     SPREAD = 7
+    HELLO = 8
+    NOTICE = 9
 
 
 DOWN_KINDS = frozenset({Kind.DATA, Kind.ASK, Kind.CLOSE, Kind.SPREAD})

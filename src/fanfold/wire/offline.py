@@ -16,6 +16,7 @@ from fanfold.wire import bitstring as bs
 from fanfold.wire.bier import PROTO_IPV4, BierHeader, check_version, cut_bitstring
 from fanfold.wire.bier_mpls import MplsBierHeader
 from fanfold.wire.inner import FANFOLD_PORT, Inner
+from fanfold.wire.link import LinkMessage, is_link, parse_link
 from fanfold.wire.packet import Message, parse_datagram
 
 HEADER = "frame"
@@ -77,7 +78,7 @@ class OtherBierHeader(msgspec.Struct, frozen=True):
 
 
 Bier: TypeAlias = BierHeader | OtherBierHeader | MplsBierHeader
-Layer: TypeAlias = Ethernet | Outer | MplsLabel | Bier | Inner | Message
+Layer: TypeAlias = Ethernet | Outer | MplsLabel | Bier | Inner | Message | LinkMessage
 
 
 class Reading(msgspec.Struct, frozen=True):
@@ -174,6 +175,10 @@ class _Read:
         self._carried(header)
 
     def _bier(self) -> None:
+        if is_link(self.left):
+            self.layers.append(parse_link(self.left))
+            self.left = b""
+            return
         bsl = self.bsl or _bsl_field(self.left)
         header: Bier
         if self.left[:1] and self.left[0] >> 4 == bsl:  # the static form

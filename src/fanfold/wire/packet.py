@@ -4,6 +4,7 @@ The bytes are those of the outer UDP datagram's payload (port 8138), and the sam
 follow Ethertype 0xAB37.
 """
 
+from collections.abc import Callable
 from typing import TypeAlias, assert_never
 
 import msgspec
@@ -19,13 +20,22 @@ from fanfold.wire.feedback import Feedback
 from fanfold.wire.fold import Fold
 from fanfold.wire.inner import FANFOLD_PORT, Inner
 from fanfold.wire.kinds import DOWN_KINDS, Kind, kind_of
+from fanfold.wire.link import LinkMessage, is_link, parse_link
 from fanfold.wire.report import Report
 
 HEADER = "packet"
 MAX_WORDS_BYTES = 0xFFFF
 
 Message: TypeAlias = Data | Feedback | Ask | Report | Close | Fold
-Layer: TypeAlias = BierHeader | MplsBierHeader | Inner | Message
+Layer: TypeAlias = BierHeader | MplsBierHeader | Inner | Message | LinkMessage
+
+_WHOLE: dict[Kind, Callable[[bytes], Message]] = {
+    Kind.FEEDBACK: feedback.decode,
+    Kind.ASK: ask.decode,
+    Kind.REPORT: report.decode,
+    Kind.CLOSE: close.decode,
+}
+"""Kinds that nothing follows."""
 
 
 class Packet(msgspec.Struct, frozen=True, gc=False):
@@ -118,24 +128,16 @@ def parse_message(buf: bytes) -> tuple[Message, bytes]:
         WireError: the message is refused, or a payload longer than its stride.
     """
     kind = kind_of(buf)
-    match kind:
-        case Kind.DATA:
-            data, payload = fan.decode(buf), buf[fan.FIXED_BYTES :]
-            if len(payload) > data.stride:
-                raise WireError(HEADER, WireReason.BAD_FIELD, f"payload {len(payload)}")
-            return data, payload
-        case Kind.FEEDBACK:
-            return feedback.decode(buf), b""
-        case Kind.ASK:
-            return ask.decode(buf), b""
-        case Kind.REPORT:
-            return report.decode(buf), b""
-        case Kind.CLOSE:
-            return close.decode(buf), b""
-        case Kind.FOLD | Kind.SPREAD:
-            return fold.decode(buf), buf[fold.FIXED_BYTES :]
-        case _:
-            assert_never(kind)
+    if kind in _WHOLE:
+        return _WHOLE[kind](buf), b""
+    if kind in (Kind.FOLD, Kind.SPREAD):
+        return fold.decode(buf), buf[fold.FIXED_BYTES :]
+    if kind != Kind.DATA:  # between neighbours, and never inside BIER
+        raise WireError(HEADER, WireReason.BAD_KIND, int(kind))
+    data, payload = fan.decode(buf), buf[fan.FIXED_BYTES :]
+    if len(payload) > data.stride:
+        raise WireError(HEADER, WireReason.BAD_FIELD, f"payload {len(payload)}")
+    return data, payload
 
 
 def encode_message(message: Message, payload: bytes = b"") -> bytes:
@@ -176,6 +178,8 @@ def dissect(buf: bytes, label_bsl: int = 0) -> Dissection:
     layers: list[Layer] = []
     payload = buf
     try:
+        if is_link(buf) and not label_bsl:
+            return Dissection((parse_link(buf),), b"", None)
         header = bier_mpls.decode(buf, label_bsl) if label_bsl else bier.decode(buf)
         layers.append(header)
         payload = buf[header.size_bytes :]

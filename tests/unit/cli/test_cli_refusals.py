@@ -101,7 +101,10 @@ def test_a_flag_that_another_makes_idle_is_refused(
             "command: got 'frob', allowed: bfr, bitstring, clean, compare, decode, demo, ",
         ),
         (["studdy"], "command: got 'studdy', not a command; did you mean study?"),
-        (["lab", "frob"], "command: got 'frob', allowed: down, reroute, restart, status, up"),
+        (
+            ["lab", "frob"],
+            "command: got 'frob', allowed: down, fail, heal, reroute, restart, status, up",
+        ),
         (["topo", "--sed", "1"], "option: got '--sed', not an option; did you mean --seed?"),
         (["topo", "-x"], "option: got '-x', allowed: --help, --jobs, --json, --seed"),
         (["topo", "--jobs"], "--jobs: got 'nothing', allowed: jobs that hosts are dealt"),
