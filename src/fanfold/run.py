@@ -79,7 +79,8 @@ class Run(NamedTuple):
 
     run_id: empty when it was refused. wall_ps: what this process spent on it, 0 when it was
     kept already. n_hops: packets moved over links, 0 when kept or at flow fidelity. refusal:
-    why it cannot do the collective, empty when it can.
+    why it cannot do the collective, empty when it can. row: of ``query.comparison``, where
+    the process that ran it has asked already.
     """
 
     scheme: str
@@ -87,6 +88,7 @@ class Run(NamedTuple):
     wall_ps: int = 0
     n_hops: int = 0
     refusal: str = ""
+    row: dict[str, object] | None = None
 
 
 class Story(NamedTuple):
@@ -164,7 +166,7 @@ def run_scenario(
     if jobs == 0:
         jobs = cores() if len(left) > 1 and stage().net.n_hosts >= MANY_HOSTS else 1
     work = functools.partial(_run, scenario, stage, store)
-    for name, got in _each(left, jobs, work, progress):
+    for name, got in _each(left, jobs, work, store, progress):
         is_its_own = isinstance(got, Run) or got.field.startswith(_OF_A_SCHEME)
         if isinstance(got, ConfigError) and (scenario.matrix or not is_its_own):
             raise got
@@ -180,13 +182,13 @@ def _kept(
 
 
 def _each(
-    names: Sequence[str], jobs: int, work: Work, progress: Progress | None
+    names: Sequence[str], jobs: int, work: Work, store: Store, progress: Progress | None
 ) -> Iterator[tuple[str, Run | ConfigError]]:
     """Run schemes here one by one, or in processes beside this one."""
     if jobs > 1 and len(names) > 1:
-        from fanfold.run_beside import run_beside  # noqa: PLC0415 - for large nets only
+        from fanfold.run_beside import run_beside, with_row  # noqa: PLC0415 - large nets only
 
-        yield from run_beside(names, jobs, work, progress)
+        yield from run_beside(names, jobs, functools.partial(with_row, work, store), progress)
         return
     for name in names:
         try:

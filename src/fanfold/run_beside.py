@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 
 from fanfold.errors import CheckFailed, ConfigError
 from fanfold.live.memory import free_bytes
+from fanfold.results import query
+from fanfold.results.store import Store
 from fanfold.scenario.fidelity import Choice
 
 Tell = Callable[[str, Choice, Mapping[str, int]], None]
@@ -75,6 +77,12 @@ def run_beside(
             yield from _due(names, held, {*left, *busy.values()})
     finally:
         _end(workers, busy)
+
+
+def with_row(work: Work, store: Store, name: str, tell: Tell | None) -> Any:
+    """Run one scheme and ask its tables at once: nobody waits for it at the end."""
+    run = work(name, tell)
+    return run._replace(row=query.comparison([store.place(run.run_id)])[0])
 
 
 def _due(

@@ -194,7 +194,9 @@ def one_of_equals(scenario: Scenario, trace: Trace | None) -> tuple[Scenario, li
 
 def rows_of(runs: Sequence[Run], store: Store) -> list[query.Row]:
     """What the table shows of runs."""
-    return query.comparison(_places(runs, store))
+    rows = [run.row for run in runs if run.row is not None]
+    rows += query.comparison(_places([run for run in runs if run.row is None], store))
+    return sorted(rows, key=query.by_rank)
 
 
 def comparison_of(

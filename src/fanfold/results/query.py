@@ -108,10 +108,10 @@ def comparison(places: Sequence[Path]) -> list[Row]:
     most bytes. source: all links of the one source host that sent most. fabric: all links.
     """
     rows = [row for place in places for row in _ask([place], _COMPARISON)]
-    return sorted(rows, key=_by_rank)
+    return sorted(rows, key=by_rank)
 
 
-def _by_rank(row: Row) -> tuple[Any, ...]:
+def by_rank(row: Row) -> tuple[Any, ...]:
     """Those that are ranked, by time, then those that have not finished; others last."""
     last_ps = row["last_ps"]
     return row["left_out"] != "", last_ps is None, last_ps or 0, row["scheme"], row["run_id"]

@@ -22,7 +22,7 @@ MAX_EDGES = 2**22
 """Dependencies of one "all wait for all", or of several alike, that are spelled out."""
 MAX_ITEMS = 2**23
 """Messages of a program, and receivers of all its fans: some 2 GB while it is made."""
-MAX_SPELLED = 2**22
+MAX_SPELLED = 2**20
 """Messages that the flow rung takes one by one where it can do with fewer: 700 bytes each."""
 _FAN = 2**40
 _SUM = 2**41
