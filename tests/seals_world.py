@@ -55,7 +55,7 @@ class Signed:
         self.manifest, reader = build_manifest(path, STRIDE, N_PSN, wish=Wish(seals=seals))
         self.author = Author(seals, {"h1": 1}, flow, nonce, BFIR)
         self.envelope = self.author.envelope(manifests.encode(self.manifest))
-        read = self.author.sealing(reader.read_chunk, self.manifest.chunk_bytes)
+        read = self.author.sealing(reader.read_chunk)
         room, self.stream = memoryview(bytearray(STRIDE * N_PSN)), b""
         for block in range(manifests.n_chunks(self.manifest)):
             self.stream += bytes(room[: read(block, room)])

@@ -18,7 +18,8 @@ TESTS = Path(__file__).parents[1]
 def main() -> int:
     """The parent runs itself twice: with plain kernels, then with checked ones."""
     if len(sys.argv) > 1:
-        run_once(float(sys.argv[1]), int(sys.argv[2]))
+        for flags in ((), ("--seal",)):  # half of it open, half with keys
+            run_once(float(sys.argv[1]) / 2, int(sys.argv[2]), flags)
         return 0
     total = float(os.environ.get("FANFOLD_HOSTILE_SECONDS", "600"))
     seed = int(os.environ.get("FANFOLD_HOSTILE_SEED", "1"))
@@ -34,7 +35,7 @@ def main() -> int:
     return 0
 
 
-def run_once(seconds: float, seed: int) -> None:
+def run_once(seconds: float, seed: int, flags: tuple[str, ...]) -> None:
     """A lab of its own, and everything on it."""
     sys.path[:0] = [str(TESTS / "live"), str(TESTS)]
     from hostile_run import FLAGS, HostileRun  # noqa: PLC0415 - on a path that is known now
@@ -43,13 +44,14 @@ def run_once(seconds: float, seed: int) -> None:
     state = Path(tempfile.mkdtemp(prefix="fanfold-"))
     site = Site(state)
     try:
-        lab = LiveLab(site, "hostile", *FLAGS)
-        run = HostileRun(lab, state, seed)
+        lab = LiveLab(site, "hostile", *FLAGS, *(("--keys",) if flags else ()))
+        run = HostileRun(lab, state, seed, flags)
         seen = run.run(seconds)
         lab.down()
     finally:
         site.end_all()
         shutil.rmtree(state, ignore_errors=True)
+    print(f"  pushes {' '.join(flags) or 'in the open mode'}")
     for what, n in sorted(seen.items()):
         print(f"  {what}: {n}")
     print(f"  slowest push, its command's start counted: {run.slowest_s:.1f} s", flush=True)

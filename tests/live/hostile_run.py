@@ -55,10 +55,12 @@ LOOK_S = 0.5
 
 
 class HostileRun:
-    """Everything at once, and what was seen."""
+    """Everything at once, and what was seen. flags: of each push."""
 
-    def __init__(self, lab: LiveLab, folder: Path, seed: int) -> None:
-        self.lab, self.folder = lab, folder
+    def __init__(
+        self, lab: LiveLab, folder: Path, seed: int, flags: tuple[str, ...] = ()
+    ) -> None:
+        self.lab, self.folder, self.flags = lab, folder, flags
         self.fabric = load_fabric(lab.folder / "fabric.toml")
         self.random = Random(seed)
         self.seed = seed
@@ -79,7 +81,7 @@ class HostileRun:
         path = self.folder / f"hostile{n}.bin"
         path.write_bytes(random_bytes(PUSH_BYTES, self.seed * 1000 + n))
         began = time.monotonic()
-        process = self.lab.start_push(path, "--to", TARGETS)
+        process = self.lab.start_push(path, "--to", TARGETS, *self.flags)
         try:
             code, out, err = finish(process, within_s)
         except subprocess.TimeoutExpired:

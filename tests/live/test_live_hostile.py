@@ -301,13 +301,15 @@ def test_ids_of_nobody_end_no_node(lab: LiveLab, fabric: Fabric) -> None:
     assert lab.deaths() == {}
 
 
+@pytest.mark.parametrize("flags", [(), ("--seal",)], ids=["open", "sealed"])
 def test_pushes_and_sums_hold_while_mutated_captures_hit_every_port(
-    site: Site, tmp_path: Path
+    site: Site, tmp_path: Path, flags: tuple[str, ...]
 ) -> None:
     """A few seconds of `make hostile`."""
-    made = LiveLab(site, "under-fire", *hostile_run.FLAGS)
+    keys = ("--keys",) if flags else ()
+    made = LiveLab(site, "under-fire", *hostile_run.FLAGS, *keys)
     try:
-        seen = hostile_run.HostileRun(made, tmp_path, seed=5).run(4.0)
+        seen = hostile_run.HostileRun(made, tmp_path, 5, flags).run(3.0)
     finally:
         made.down()
     assert seen["sums"] > 0

@@ -54,7 +54,7 @@ MESSAGES: tuple[tuple[BierHeader, Message, bytes], ...] = (
         b"payload of a packet",
     ),
     (LONG, Ask(flow=0x2A00, cursor=3, nonce=0xDEADBEEF), b""),
-    (RECEIVERS, Close(flow=0x2A00, reason=CloseReason.ABORTED), b""),
+    (RECEIVERS, Close(0x2A00, CloseReason.ABORTED, 0xDEADBEEF, bytes(range(64))), b""),
     (
         TO_BFIR,
         Feedback(
@@ -85,6 +85,7 @@ MESSAGES: tuple[tuple[BierHeader, Message, bytes], ...] = (
             n_have=5,
             elapsed_us=1 << 40,
             digest=bytes(range(32)),
+            mac=bytes(range(100, 116)),
             body=b"\xf8\x00",
         ),
         b"",
@@ -124,7 +125,7 @@ COMMON = ("version", "kind")
 FIELDS: dict[type[Message], tuple[str, ...]] = {
     Data: ("flow", "block", "n_psn", "psn", "round", "first_ttl", "stride"),
     Ask: ("flow", "what", "cursor", "nonce"),
-    Close: ("flow", "reason"),
+    Close: ("flow", "reason", "nonce"),
     Feedback: (
         "flow",
         "block",
@@ -274,9 +275,11 @@ def test_fanfold_fields_are_the_codecs(tshark: str, tmp_path: Path, linktype: in
 def test_bitstrings_texts_and_flags_are_the_codecs(tshark: str, tmp_path: Path) -> None:
     path = tmp_path / "bodies.pcapng"
     write_capture(path, packets(), LINKTYPE_IPV4)
-    names = "payload poll last repair partial heard done row_psn lacking digest body text words"
-    fields = [f"fanfold.{name}" for name in [*names.split(), "bift_id"]]
-    data, _, _, fed, ready, failed, folded = read(tshark, path, fields)
+    names = (
+        "payload poll last repair partial heard done row_psn lacking digest body text words mac"
+    )
+    fields = [f"fanfold.{name}" for name in [*names.split(), "bift_id", "signature"]]
+    data, _, closed, fed, ready, failed, folded = read(tshark, path, fields)
     assert data["fanfold.payload"] == [MESSAGES[0][2].hex()]
     flags = [data[f"fanfold.{name}"] for name in ("poll", "last", "repair")]
     assert flags == [["0"], ["1"], ["1"]]
@@ -292,6 +295,8 @@ def test_bitstrings_texts_and_flags_are_the_codecs(tshark: str, tmp_path: Path) 
     assert fed["fanfold.lacking"] == lacking
     assert folded["fanfold.words"] == [b"words".hex()]
     assert ready["fanfold.digest"] == [bytes(range(32)).hex()]
+    assert ready["fanfold.mac"] == [bytes(range(100, 116)).hex()]
+    assert closed["fanfold.signature"] == [bytes(range(64)).hex()]
     assert ready["fanfold.body"] == ["f800"]
     assert failed["fanfold.text"] == ["disk full"]
 

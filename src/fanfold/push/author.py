@@ -83,17 +83,16 @@ class Author:
         return msgspec.structs.replace(named, signature=sign(self._keys.signing, message))
 
     def sealing(
-        self, read: Callable[[int, memoryview], int], size: int
+        self, read: Callable[[int, memoryview], int]
     ) -> Callable[[int, memoryview], int]:
-        """The same read of the data, each block sealed. size: bytes of a block, open."""
+        """The same read of the data, each block sealed where it lies."""
         cipher = self.cipher
         if cipher is None:
             return read
-        plain = memoryview(bytearray(size))
 
         def read_sealed(block: int, room: memoryview) -> int:
-            n_bytes = read(block, plain)
-            return cipher.seal(self.flow | 1, block, plain[:n_bytes], room)
+            n_bytes = read(block, room[:-TAG_BYTES])
+            return cipher.seal(self.flow | 1, block, room[:n_bytes], room)
 
         return read_sealed
 

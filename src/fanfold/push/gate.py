@@ -14,6 +14,7 @@ import msgspec
 from fanfold.kernels.codes import DROP_BAD_SIGNATURE, DROP_NOT_TRUSTED, DROP_REPLAYED
 from fanfold.push.author import plain_of, wrap_info
 from fanfold.push.envelope import OPEN, SEALED, Envelope, signed_close
+from fanfold.push.incoming import Incoming
 from fanfold.push.manifest import Manifest
 from fanfold.push.placed import Placed
 from fanfold.push.target import StoreError
@@ -114,9 +115,32 @@ class Gate:
         if trusted.max_bytes is not None and manifest.total_bytes > trusted.max_bytes:
             text = f"{manifest.total_bytes} bytes, its key may write {trusted.max_bytes}"
             raise RefusedError(DROP_NOT_TRUSTED, text)
+        self.require_newest(grant, manifest)
+
+    def require_newest(self, grant: Grant, manifest: Manifest) -> None:
+        """See that nothing that was signed as late stands where a push would put its own.
+
+        Raises:
+            RefusedError: a replay, or an older push.
+        """
+        if grant.trusted is None or grant.signer is None or self._is_again(grant, manifest):
+            return
         if self._placed.is_stale(grant.signer, manifest, grant.epoch):
             text = "it was signed no later than what stands there: a replay, or a wrong clock"
             raise RefusedError(DROP_REPLAYED, text)
+
+    def is_settled(self, grant: Grant, incoming: Incoming | None) -> bool:
+        """Whether this very push was put in place before the node started, and stands there.
+
+        Raises:
+            RefusedError: it does not stand there any more: none of it is taken a second time.
+        """
+        if incoming is None or not self._is_again(grant, incoming.manifest):
+            return False
+        if not incoming.is_in_place and grant.signer is not None:
+            self._placed.settle(grant.signer, incoming.manifest)
+            raise RefusedError(DROP_REPLAYED, "it was put in place before, and changed since")
+        return True
 
     def on_placed(self, grant: Grant, manifest: Manifest) -> None:
         """A push is in place: none that was signed before goes there any more."""
@@ -160,6 +184,11 @@ class Gate:
                     raise RefusedSignerError(signer, f"{sender} may not push here")
                 return row
         raise RefusedSignerError(signer, f"signature of an unknown key {signer.short}")
+
+    def _is_again(self, grant: Grant, manifest: Manifest) -> bool:
+        if grant.trusted is None or grant.signer is None:
+            return False
+        return self._placed.is_again(grant.signer, manifest, grant.epoch)
 
     def _newest_of(self, bfir_id: int) -> PublicKey | None:
         rows = (self.trust or {}).get(self._node_of(bfir_id), ())

@@ -77,6 +77,11 @@ class Incoming:
         """Whether every chunk is there."""
         return self.n_have == self.layout.n_chunks
 
+    @property
+    def is_in_place(self) -> bool:
+        """Whether every file stood where it goes when that was looked at."""
+        return len(self._survey.in_place) == len(self.manifest.entries)
+
     def has(self, i: int) -> bool:
         """Whether chunk i is there, verified."""
         return bool(self.have[i >> 3] & 0x80 >> (i & 7))

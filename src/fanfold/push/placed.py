@@ -4,6 +4,9 @@ A recorded push is a right signature for ever. So a receiver keeps, for each key
 the last push that it put in place there, and refuses what was signed no later, for that place,
 for one below it and for one above. Epochs of one sender are of one clock; clocks of several are
 never compared. Bounded: of more than MAX_PLACES the oldest become one for the whole root.
+
+A receiver that ended right after it had put a push in place is asked again for the very same
+one. So after each start it looks once whether all of it still stands there; it takes no byte.
 """
 
 from pathlib import Path
@@ -24,7 +27,14 @@ class Placed:
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
+        self._settled: set[tuple[str, str]] = set()  # known to have been told to the sender
         self._epochs: dict[str, dict[str, int]] = _read(path) if path is not None else {}
+
+    def is_again(self, signer: PublicKey, manifest: Manifest, epoch: int) -> bool:
+        """Whether a push is the last one here, put in place before this node started."""
+        place = place_of(manifest)
+        last = self._epochs.get(signer.text, {}).get(place)
+        return last == epoch and (signer.text, place) not in self._settled
 
     def is_stale(self, signer: PublicKey, manifest: Manifest, epoch: int) -> bool:
         """Whether something signed as late stands where a push would put its own."""
@@ -39,11 +49,16 @@ class Placed:
         places = self._epochs.setdefault(signer.text, {})
         place = place_of(manifest)
         places[place] = max(epoch, places.get(place, 0))
+        self.settle(signer, manifest)
         while len(places) > MAX_PLACES:
             oldest = min((p for p in places if p != ROOT), key=places.__getitem__)
             places[ROOT] = max(places.pop(oldest), places.get(ROOT, 0))
         if self._path is not None:
             write_whole(self._path, msgspec.json.encode(self._epochs).decode())
+
+    def settle(self, signer: PublicKey, manifest: Manifest) -> None:
+        """The last push of a place needs no second look any more."""
+        self._settled.add((signer.text, place_of(manifest)))
 
 
 def place_of(manifest: Manifest) -> str:

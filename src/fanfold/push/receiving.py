@@ -81,7 +81,6 @@ class PushReceiver:
         self._due = np.zeros(64, np.int64)
         self._unknown_ps: dict[tuple[int, int], int] = {}
         self._out = np.zeros(1 << 16, np.uint8)
-        self._plain = memoryview(bytearray(collect.room.shape[1]))
         self._look_ps = 0
         self.n_feedback = 0
 
@@ -286,7 +285,7 @@ class PushReceiver:
         if session.incoming is None:
             return True
         try:
-            return session.incoming.write_chunk(block, session.opened(block, view, self._plain))
+            return session.incoming.write_chunk(block, session.opened(block, view))
         except StoreError as error:
             self._fail(session, error)
             return True
@@ -409,6 +408,7 @@ class PushReceiver:
             session.n_steps += 1
             if not session.incoming.check_some(CHECK_BYTES):
                 return False
+            self._is_settled(session)
         except StoreError as error:
             self._fail(session, error)
             return True
@@ -420,10 +420,17 @@ class PushReceiver:
     def _begin_finish(self, session: Session) -> None:
         """Put all in place by steps: the node answers meanwhile, and says how far it is."""
         if session.work is None and session.incoming is not None:
-            if session.grant is not None:  # what was newer may have come in between
-                self.outside.gate.judge(session.grant, session.incoming.manifest)
-            session.work = self.outside.hands.take(session.incoming.finish_steps())
+            steps = session.incoming.finish_steps()
+            if self._is_settled(session):
+                steps = session.incoming.discard_steps()
+            elif session.grant is not None:  # what was newer may have come in between
+                self.outside.gate.require_newest(session.grant, session.incoming.manifest)
+            session.work = self.outside.hands.take(steps)
             session.state = ReportState.FINISHING
+
+    def _is_settled(self, session: Session) -> bool:
+        grant, incoming = session.grant, session.incoming
+        return grant is not None and self.outside.gate.is_settled(grant, incoming)
 
     def _check_work(self, session: Session) -> bool:
         assert session.work is not None

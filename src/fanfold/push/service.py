@@ -233,7 +233,7 @@ class Push:
         whole = author.envelope(encoded) if author is not None else wrap(self.nonce, encoded)
         read: Read = self.reader.read_chunk
         if author is not None:
-            read = author.sealing(read, self.manifest.chunk_bytes)
+            read = author.sealing(read)
         first = Shape(len(whole), *self.geometry)
         n_tags = self.tag_bytes * manifests.n_chunks(self.manifest)
         second = Shape(self.manifest.total_bytes + n_tags, *self.geometry)

@@ -72,11 +72,11 @@ class Session:
         """What opens its blocks, of a sealed push."""
         return self.grant.cipher if self.grant is not None else None
 
-    def opened(self, block: int, view: memoryview, room: memoryview) -> memoryview:
-        """What a block holds, opened into ``room``; nothing where it is not as sealed."""
+    def opened(self, block: int, view: memoryview) -> memoryview:
+        """What a block holds, opened where it lies; nothing where it is not as sealed."""
         if self.cipher is None:
             return view
-        return room[: max(self.cipher.open(self.flow | 1, block, view, room), 0)]
+        return view[: max(self.cipher.open(self.flow | 1, block, view, view), 0)]
 
     def is_elsewhere(self, *, is_aside: bool) -> bool:
         """Whether its work is not to be asked for at once."""

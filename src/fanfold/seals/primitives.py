@@ -117,14 +117,18 @@ class BlockCipher:
     def seal(self, flow: int, block: int, plain: memoryview | bytes, room: memoryview) -> int:
         """Seal a block into the start of ``room``; its bytes, TAG_BYTES more than ``plain``.
 
-        The same block of the same push must always hold the same bytes.
+        The same block of the same push must always hold the same bytes; they may lie in
+        ``room`` already.
         """
         size = len(plain) + TAG_BYTES
         self._aead.encrypt_into(nonce_of(flow, block), plain, None, room[:size])
         return size
 
     def open(self, flow: int, block: int, sealed: memoryview, room: memoryview) -> int:
-        """Open a block into the start of ``room``; its bytes, -1 where it is not as sealed."""
+        """Open a block into the start of ``room``; its bytes, -1 where it is not as sealed.
+
+        ``room`` may be where it lies sealed; what it holds is lost then, whatever comes out.
+        """
         from cryptography.exceptions import InvalidTag  # noqa: PLC0415 - see above
 
         size = len(sealed) - TAG_BYTES

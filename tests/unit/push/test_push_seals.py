@@ -246,6 +246,32 @@ def test_an_older_push_that_waited_is_refused_at_its_end(world, make):
     assert world.landed() == new.data
 
 
+def test_who_ended_after_it_put_all_in_place_says_so_when_it_is_asked_again(tmp_path, make):
+    """A crash between the last rename and the word of it: the manifest comes again."""
+    path, sent = tmp_path / "placed.json", make()
+    world = World(tmp_path, gate_of(path=path))
+    world.finish(world.begin(sent.envelope), sent.stream)
+    again = World(tmp_path, gate_of(path=path))
+    session = again.finish(again.begin(sent.envelope), b"")
+    assert session.state == ReportState.DONE
+    assert sent.author.is_from(again.report(session))
+    again.receiver.machine.close_all()
+    assert refused(again.begin(sent.envelope), "a replay")  # once is enough
+    assert again.landed() == sent.data
+    assert [p.name for p in (tmp_path / "root").iterdir()] == ["a.bin"]
+
+
+def test_no_byte_of_a_push_is_taken_twice(tmp_path, make):
+    path, sent = tmp_path / "placed.json", make()
+    world = World(tmp_path, gate_of(path=path))
+    world.finish(world.begin(sent.envelope), sent.stream)
+    (tmp_path / "root" / "a.bin").write_bytes(b"changed since")
+    again = World(tmp_path, gate_of(path=path))
+    assert refused(again.begin(sent.envelope), "changed since")
+    assert again.drops() == {"replayed": 1}
+    assert again.landed() == b"changed since"
+
+
 def test_other_places_are_not_held_up_by_a_newer_push(world, make):
     older, newer = make(nonce=1, name="b.bin"), make(FLOW + 2, 2)
     world.finish(world.begin(newer.envelope, FLOW + 2), newer.stream)

@@ -144,6 +144,16 @@ def test_a_block_opens_only_in_its_own_place_and_unchanged():
         room[i] ^= 1
 
 
+def test_a_block_is_sealed_and_opened_where_it_lies():
+    cipher, apart, plain = BlockCipher(b"\7" * 32), bytearray(10_016), bytes(range(250)) * 40
+    cipher.seal(7, 3, plain, memoryview(apart))
+    room = memoryview(bytearray(plain) + bytearray(16))
+    assert cipher.seal(7, 3, room[:10_000], room) == 10_016
+    assert room == apart
+    assert cipher.open(7, 3, room, room) == 10_000
+    assert room[:10_000] == plain
+
+
 def test_no_two_blocks_of_a_push_share_a_nonce():
     """A flow has 2^32 blocks; the manifest's flow is even, that of the data odd."""
     assert nonce_of(0xA1B2C3D4, 0x01020304).hex() == "a1b2c3d40102030400000000"
