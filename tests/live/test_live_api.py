@@ -46,3 +46,17 @@ def test_a_program_pushes_to_a_lab_of_its_own(
         result = fanfold.push(model, to="h1", lab=lab.name, name="a/b")
         assert result.data_seconds == 0.0  # h1 had it all
     assert not Lab("api").folder.exists()
+
+
+def test_a_program_seals_what_it_pushes(
+    tmp_path: Path, state: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FANFOLD_STATE_DIR", state)
+    (tmp_path / "model.bin").write_bytes(os.urandom(300_000))
+    with fanfold.lab(leaves=1, spines=0, hosts=2, name="api-keys", keys=True) as lab:
+        result = fanfold.push(tmp_path / "model.bin", lab=lab.name, seal=True)
+        assert [r.state for r in result.receivers] == ["verified", "verified"]
+        with pytest.raises(fanfold.PushFailed, match="h1: refused: the manifest is not signed"):
+            fanfold.push(tmp_path / "model.bin", lab=lab.name, patience="2s")
+        with pytest.raises(fanfold.ConfigError, match=r"keys: got .*none without"):
+            fanfold.push(tmp_path / "model.bin", lab=lab.name, keys=tmp_path)

@@ -75,6 +75,7 @@ def lab(
     name: str = "",
     rings: bool = True,
     fsync: bool = False,
+    keys: bool = False,
     keep: bool = False,
     on_progress: Tell | None = None,
 ) -> Iterator[RunningLab]:
@@ -87,6 +88,7 @@ def lab(
         name: of the lab; one of its own where empty.
         rings: arrays between ranks and BFRs by shared memory.
         fsync: what hosts receive survives a power cut.
+        keys: each host has keys of its own, and takes what another one signed only.
         keep: leave received files and the log when it ends.
         on_progress: hears what is done while it starts; the first time kernels are compiled.
 
@@ -110,6 +112,7 @@ def lab(
         "config": str(config) if config is not None else "",
         "has_rings": rings,
         "fsync": fsync,
+        "has_keys": keys,
     }
     with by_argument():
         _start(asked, on_progress)

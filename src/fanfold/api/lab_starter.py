@@ -24,7 +24,7 @@ def main(asked: dict[str, Any]) -> None:
     try:
         name, config = asked["name"], asked["config"]
         fabric = load_fabric(Path(config)) if config else pick_fabric(name, *asked["shape"])
-        flags = {"has_rings": asked["has_rings"], "fsync": asked["fsync"]}
+        flags = {word: asked[word] for word in ("has_rings", "fsync", "has_keys")}
         _print({"up": start_lab(Lab(name), fabric, **flags, say=say)})
     except ConfigError as error:
         got = error.got if isinstance(error.got, int) else str(error.got)
