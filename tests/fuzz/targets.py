@@ -21,6 +21,8 @@ from naive import Word
 from ring_ends import Pair
 from vec_file import VECTORS, load
 
+from fanfold.core.neighbours import Ground, LinkEffect, Neighbours
+from fanfold.core.session import Pace
 from fanfold.errors import ConfigError, WireError
 from fanfold.kernels import collect as c
 from fanfold.kernels.frame import seal_inner
@@ -32,12 +34,19 @@ from fanfold.push.gate import RefusedError, open_manifest
 from fanfold.seals import keys
 from fanfold.wire import bitstring as bs
 from fanfold.wire.catalog import CATALOG
+from fanfold.wire.checksum import internet_checksum
+from fanfold.wire.hello import Hello
+from fanfold.wire.link import WORD as LINK_WORD
+from fanfold.wire.link import parse_link
 from fanfold.wire.packet import parse
 
 MAX_PACKETS = 6
 MAX_STEPS = 256
 MAX_BLOCK = 65_000
 BIFT_ID = 0x10000
+FABRIC = 7
+LINKS = {(0, 1), (0, 2), (1, 2)}
+NEAR = [[1, 2], [0, 2], [0, 1]]
 OPEN = Word(BIFT_ID, 4, heard=0b110, done=0b10, rows={1: 0b100})
 
 
@@ -130,6 +139,36 @@ def nodes(octets: bytes) -> None:
             parse(word)  # what a node says, its neighbour understands
 
 
+def neighbours(octets: bytes) -> None:
+    """Words of a neighbour, each with its length before it and its checksum made right."""
+    node = Neighbours(0, Ground(FABRIC, 0, NEAR, [True, True]), 1, Pace())
+    for port in (1, 2):
+        node.on_hello(0, port, Hello(2, 3, FABRIC, 9, port, 10, 10), [])
+    at, now = 0, 1
+    while at + 1 < len(octets):
+        n = octets[at] & 63
+        body = bytearray(octets[at + 1 : at + 1 + n])
+        if len(body) > 4:
+            body[2:4] = b"\0\0"
+            body[2:4] = internet_checksum(bytes(body)).to_bytes(2, "big")
+        now += octets[at] << 32
+        node.listen(now, now, [0, now, 0])
+        out: list[LinkEffect] = []
+        try:
+            message = parse_link(LINK_WORD + bytes(body))
+        except WireError:
+            message = None
+        if isinstance(message, Hello):
+            node.on_hello(now, 1, message, out)
+        elif message is not None:
+            node.on_notice(now, 1, message, out)
+        assert len(list(node.states.kept())) <= len(NEAR)
+        assert len(out) <= 4 + len(NEAR)
+        assert node.deadline_ps(now) >= 0
+        at += 1 + n
+    assert node.failed <= LINKS
+
+
 def rings(octets: bytes) -> None:
     """Two ends of a channel: blocks put and taken, sleep, and what no neighbour writes.
 
@@ -215,6 +254,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     "key_texts": key_texts,
     "nodes": nodes,
     "rings": rings,
+    "neighbours": neighbours,
 }
 
 
@@ -230,10 +270,17 @@ def _keyed(target: str) -> list[bytes]:
     return [b"\xff" + one for one in (*made, envelope.wrap(1, b"manifest"))]
 
 
+def _said_by_neighbours() -> list[bytes]:
+    paths = [p for name in ("hello", "notice") for p in sorted(VECTORS.glob(f"{name}/*.vec"))]
+    words = [load(path).buf for path in paths]
+    said = [buf[:4] + FABRIC.to_bytes(4, "big") + buf[8:] for buf in words]
+    return [b"".join(bytes([len(buf)]) + buf for buf in said)]
+
+
 def seeds(target: str) -> list[bytes]:
     """Inputs to start from."""
-    if target in ("envelopes", "key_texts"):
-        return _keyed(target)
+    if target in ("envelopes", "key_texts", "neighbours"):
+        return _said_by_neighbours() if target == "neighbours" else _keyed(target)
     sound = [data(0b111, flow=7), data(1, flow=6, flags=3, block=2), feedback(OPEN)]
     vectors = [(p.parent.name, load(p).buf) for p in sorted(VECTORS.glob("*/*.vec"))]
     match target:

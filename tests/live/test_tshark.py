@@ -16,8 +16,11 @@ from fanfold.wire.close import Close, CloseReason
 from fanfold.wire.fan import Data, DataFlag
 from fanfold.wire.feedback import Feedback, FeedbackFlag, FeedbackRow
 from fanfold.wire.fold import Fold, FoldFlag, FoldOp, FoldScope, FoldWord
+from fanfold.wire.hello import Hello
 from fanfold.wire.inner import FANFOLD_PORT, GROUP_ADDRESS, address_text
 from fanfold.wire.kinds import DOWN_KINDS, Kind
+from fanfold.wire.link import build_link
+from fanfold.wire.notice import Notice
 from fanfold.wire.packet import Message, Packet, build, parse
 from fanfold.wire.pcapng import LINKTYPE_ETHERNET, LINKTYPE_IPV4, Direction, Writer
 from fanfold.wire.report import Report, ReportError, ReportState
@@ -254,6 +257,35 @@ def test_bier_fields_are_the_codecs(tshark: str, tmp_path: Path, linktype: int) 
         assert cells["fanfold_bier.bitstring"] == [hexed]
         ids = tuple(map(int, cells["fanfold_bier.bfr_id"]))
         assert ids == bs.ids_of(header.si, header.bitstring, header.bsl)
+
+
+HELLO = Hello(
+    *(3, 3, 0xABCD0123, 5, 6, 50_000, 1_000_000),
+    digest=1 << 63,
+    lag_ms=24,
+    poll=True,
+)
+NOTICE = Notice(fabric=0xABCD0123, origin=2, n_ports=9, seq=1 << 40, down=0x101)
+
+
+def test_words_of_neighbours_are_the_codecs(tshark: str, tmp_path: Path) -> None:
+    path = tmp_path / "link.pcapng"
+    write_capture(path, [build_link(HELLO), build_link(NOTICE)], LINKTYPE_IPV4)
+    plain = ("fabric", "my_disc", "your_disc", "interval_us", "wanted_us", "lag_ms", "origin")
+    plain += ("detect_mult", "n_ports", "seq")
+    other = {"kind": (8, 9), "session": (3, None), "states_digest": (1 << 63, None)}
+    names = [f"fanfold.{name}" for name in (*plain, *other, "down", "bad_kind", "trailing")]
+    seen = read(tshark, path, names)
+    for k, (cells, message) in enumerate(zip(seen, (HELLO, NOTICE), strict=True)):
+        got = {
+            name: one(cells[f"fanfold.{name}"]) for name in plain if cells[f"fanfold.{name}"]
+        }
+        assert got == {name: getattr(message, name) for name in plain if hasattr(message, name)}
+        for name, values in other.items():
+            cell = cells[f"fanfold.{name}"]
+            assert (one(cell) if cell else None) == values[k]
+        assert cells["fanfold.down"] == (["0101"] if k else [])
+        assert cells["fanfold.bad_kind"] == cells["fanfold.trailing"] == []
 
 
 @pytest.mark.parametrize("linktype", [LINKTYPE_IPV4, LINKTYPE_ETHERNET])
