@@ -309,8 +309,8 @@ def simulate_job(
     """Run one job."""
     net, routes, settings = stage.net, stage.routes, scenario.settings
     if job.choice.rung == "flow":
-        if job.program.exchange is not None:
-            return run_exchange(net, routes, job.program.exchange, settings, seed=scenario.seed)
+        if (exchange := job.program.exchange) is not None:
+            return run_exchange(net, routes, exchange, settings, seed=scenario.seed)
         return run_fluid(net, routes, job.program, settings, seed=scenario.seed)
     tell = functools.partial(progress, job.scheme, job.choice) if progress else None
     return simulate(

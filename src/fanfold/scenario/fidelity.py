@@ -238,11 +238,9 @@ def _hops_of_pairs(routes: Routes, program: Program, settings: Settings) -> int:
     """Links that packets of an exchange cross, and their acknowledgements, at most."""
     if program.exchange is None:
         return 0
-    n, longest = program.exchange.hosts.size, int(routes.hops[routes.hops < FAR].max()) + 1
-    pkts = sum(
-        int((-(-each // settings.payload_bytes)).sum()) for each in program.exchange.sizes
-    )
-    return pkts * (n - 1) * longest * (1 + _CONTROL[settings.transport])
+    longest = int(routes.hops[routes.hops < FAR].max()) + 1
+    pkts = program.exchange.n_pkts(settings.payload_bytes)
+    return pkts * longest * (1 + _CONTROL[settings.transport])
 
 
 def _trains(n_bytes: I64, n_chunks: int, settings: Settings, segment_pkts: int) -> I64:

@@ -44,7 +44,7 @@ def band_of(program: Program, settings: Settings) -> int:
     """Index of the band of its mean piece."""
     sizes = [*program.n_bytes.tolist(), *(one.n_bytes for one in program.many)]
     if program.exchange is not None:
-        sizes = [int(each.mean()) for each in program.exchange.sizes]
+        sizes = program.exchange.mean_bytes
     piece = sum(sizes) // max(len(sizes) * program.chunks, 1)
     return sum(piece // settings.payload_bytes >= edge for edge in BANDS)
 

@@ -10,11 +10,13 @@ power of two are refused.
 import numpy as np
 
 from fanfold.errors import ConfigError
-from fanfold.schemes.draft import I64, Draft, Plan, shard_bounds
+from fanfold.schemes.draft import I64, MAX_SPELLED, Draft, Plan, shard_bounds
 from fanfold.schemes.options import SchemeOptions
+from fanfold.schemes.program import Rounds, build_program
 from fanfold.work.collective import Collective
 
 NOTHING = -1
+NO_MESSAGES: I64 = np.zeros((0, 4), np.int64)
 
 
 def plan(work: Collective, options: SchemeOptions) -> Plan:
@@ -22,7 +24,9 @@ def plan(work: Collective, options: SchemeOptions) -> Plan:
     n = len(work.hosts)
     if n & (n - 1):
         raise ConfigError("workload.ranks", n, "a power of two with halving-doubling")
-    rounds = _Rounds(work)
+    n_messages = n * (n.bit_length() - 1) * (2 if work.kind == "all_reduce" else 1)
+    is_long = options.compact and n_messages >= MAX_SPELLED
+    rounds = _Listed(work) if is_long else _Rounds(work)
     if work.kind == "broadcast":
         rounds.scatter()
         rounds.double(after_scatter=True)
@@ -34,7 +38,7 @@ def plan(work: Collective, options: SchemeOptions) -> Plan:
             rounds.double()
         elif work.kind == "reduce":
             rounds.gather()
-    return rounds.draft.finish(options)
+    return rounds.finish(options)
 
 
 class _Rounds:
@@ -46,6 +50,10 @@ class _Rounds:
         self._bounds = shard_bounds(work.n_bytes, self._n)
         self._got: I64 = np.full(self._n, NOTHING)
         self._sent: I64 = np.full(self._n, NOTHING)
+
+    def finish(self, options: SchemeOptions) -> Plan:
+        """The plan that was drawn."""
+        return self.draft.finish(options)
 
     def halve(self) -> None:
         """Exchange halves of what is left, farthest partner first, adding."""
@@ -82,7 +90,8 @@ class _Rounds:
             sender = np.arange(d, self._n, 2 * d)
             ids = self._send(sender, sender - d, sender, d)
             for got in earlier[:-1]:
-                self.draft.wait(got[sender], ids)
+                has = got[sender] != NOTHING
+                self.draft.wait(got[sender][has], ids[has])
             earlier.append(self._got.copy())
             d *= 2
 
@@ -98,3 +107,28 @@ class _Rounds:
         self._got[receiver] = ids
         self._sent[sender] = ids
         return ids
+
+
+class _Listed(_Rounds):
+    """The same without an item for each message: rounds, one after the other."""
+
+    def __init__(self, work: Collective) -> None:
+        super().__init__(work)
+        self._hosts = np.array(work.hosts, np.int64)
+        self._sends: list[tuple[I64, I64, I64]] = []
+
+    def finish(self, options: SchemeOptions) -> Plan:
+        """The plan of a program in rounds; its options are those of the compact form."""
+        if min(int(n_bytes.min()) for _, _, n_bytes in self._sends) < 1:
+            raise ConfigError("workload.n_bytes", "less than a byte each", "a byte for a rank")
+        program = build_program(NO_MESSAGES, NO_MESSAGES[:, :2])
+        program = program._replace(exchange=Rounds(tuple(self._sends)))
+        return Plan(program, NO_MESSAGES[:, 0], NO_MESSAGES[:, 0] > 0)
+
+    def _send(
+        self, sender: I64, receiver: I64, shard: I64, n_shards: int, *, adds: bool = False
+    ) -> I64:
+        sizes = self._bounds[shard + n_shards] - self._bounds[shard]
+        self._sends.append((self._hosts[sender], self._hosts[receiver], sizes))
+        self._got[receiver] = NOTHING
+        return sender

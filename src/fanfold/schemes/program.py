@@ -101,6 +101,41 @@ class Exchange(NamedTuple):
         """Of all rounds."""
         return len(self.sizes) * self.hosts.size * (self.hosts.size - 1)
 
+    @property
+    def mean_bytes(self) -> list[int]:
+        """Of a message, in each round."""
+        return [int(each.mean()) for each in self.sizes]
+
+    def n_pkts(self, payload_bytes: int) -> int:
+        """Packets of all messages."""
+        pkts = sum(int((-(-each // payload_bytes)).sum()) for each in self.sizes)
+        return pkts * (self.hosts.size - 1)
+
+
+class Rounds(NamedTuple):
+    """Messages between pairs, in rounds, said without an item for each.
+
+    A round begins when all of the round before has come.
+
+    sends: of each round, senders, receivers and bytes, (F,) each.
+    """
+
+    sends: tuple[tuple[I64, I64, I64], ...]
+
+    @property
+    def n_messages(self) -> int:
+        """Of all rounds."""
+        return sum(src.size for src, _, _ in self.sends)
+
+    @property
+    def mean_bytes(self) -> list[int]:
+        """Of a message, in each round."""
+        return [int(n_bytes.mean()) for _, _, n_bytes in self.sends]
+
+    def n_pkts(self, payload_bytes: int) -> int:
+        """Packets of all messages."""
+        return sum(int((-(-n_bytes // payload_bytes)).sum()) for _, _, n_bytes in self.sends)
+
 
 class Phase(NamedTuple):
     """Links that a tree has from a time on, the source's own one among them.
@@ -175,7 +210,7 @@ class Program(NamedTuple):
     pauses_ps: I64 = NO_PAUSES
     sums: tuple[Sum, ...] = ()
     shift: int = 0
-    exchange: Exchange | None = None
+    exchange: Exchange | Rounds | None = None
 
     @property
     def n_messages(self) -> int:

@@ -47,8 +47,7 @@ def count_links(
         np.add.at(sorts, wires.of, sizes.sorts[:n])
         full = settings.payload_bytes + settings.header_bytes
         out[:, DATA] += _spread(net, routes, ways, wires, sorts, settings, full)
-        acks = np.zeros_like(sorts)
-        acks[:, FULL] = sorts[:, FULL] + sorts[:, SHORT]
+        acks = acks_of(sorts)
         back = _turned(net, routes, ways, wires, settings)
         size = settings.ack_bytes
         out[:, ACK] += _spread(net, routes, ways, back, acks, settings, size)
@@ -135,3 +134,18 @@ def _table(net: Net, routes: Routes) -> Table:
         np.zeros(net.n_hosts, np.int64),
         np.zeros((net.n_links, N_SORTS), np.int64),
     )
+
+
+def sorts_of(sizes: I64, settings: Settings) -> I64:
+    """(n, N_SORTS) packets of messages of these sizes."""
+    full, rest = np.divmod(sizes, settings.payload_bytes)
+    is_short = rest > 0
+    bytes_of = is_short * (rest + settings.header_bytes)
+    return np.stack([full, is_short.astype(np.int64), bytes_of], axis=1)
+
+
+def acks_of(sorts: I64) -> I64:
+    """One for each packet."""
+    acks = np.zeros_like(sorts)
+    acks[:, FULL] = sorts[:, FULL] + sorts[:, SHORT]
+    return acks

@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from fanfold.errors import ConfigError
 from fanfold.results.outcome import ACK, DATA, N_LINK_CLASSES, Outcome
 from fanfold.scenario.settings import Settings
-from fanfold.schemes.program import Exchange
-from fanfold.sim.fluid_counts import spread_pairs
+from fanfold.schemes.program import Exchange, Rounds
+from fanfold.sim.fluid_counts import acks_of, sorts_of, spread_pairs
 from fanfold.sim.fluid_flows import first_links, paths_by
+from fanfold.sim.fluid_rounds import run_rounds
 from fanfold.sim.fluid_sizes import control_ps, last_packet_ps
 from fanfold.sim.loop.tally import FULL, N_SORTS, SHORT, SHORT_BYTES
 from fanfold.sim.loop.ways import Ways
@@ -38,13 +39,15 @@ class Spans(NamedTuple):
 
 
 def run_exchange(
-    net: Net, routes: Routes, exchange: Exchange, settings: Settings, *, seed: int
+    net: Net, routes: Routes, exchange: Exchange | Rounds, settings: Settings, *, seed: int
 ) -> Outcome:
     """Run all rounds.
 
     Raises:
         ConfigError: hosts with several links, or without a path to one another.
     """
+    if isinstance(exchange, Rounds):
+        return run_rounds(net, routes, exchange, settings, seed=seed)
     hosts = exchange.hosts
     if (np.diff(net.first_out)[hosts] != 1).any():
         got = f"{hosts.size} hosts with several links each"
@@ -133,7 +136,7 @@ def _count_round(
     Args:
         known: what was worked out for rounds before, by what a group sends.
     """
-    sorts = _sorts(sizes, settings)
+    sorts = sorts_of(sizes, settings)
     some, at, of, n_of = np.unique(
         routes.group[hosts], return_index=True, return_inverse=True, return_counts=True
     )
@@ -148,7 +151,14 @@ def _count_round(
     is_even = bool((n_of == n_of[0]).all() and (per_group == per_group[0]).all())
     for kind, what, by_one, up, down, size in (
         (DATA, per_group, by_sender, sent, came, full),
-        (ACK, _acks(per_group), not by_sender, _acks(came), _acks(sent), settings.ack_bytes),
+        (
+            ACK,
+            acks_of(per_group),
+            not by_sender,
+            acks_of(came),
+            acks_of(sent),
+            settings.ack_bytes,
+        ),
     ):
         key = what.tobytes(), by_one or is_even
         if key not in known:
@@ -160,18 +170,3 @@ def _count_round(
         out[:, kind, 0] = links[:, FULL] + links[:, SHORT]
         out[:, kind, 1] = links[:, FULL] * size + links[:, SHORT_BYTES]
     return out
-
-
-def _sorts(sizes: I64, settings: Settings) -> I64:
-    """(n, N_SORTS) packets of messages of these sizes."""
-    full, rest = np.divmod(sizes, settings.payload_bytes)
-    is_short = rest > 0
-    bytes_of = is_short * (rest + settings.header_bytes)
-    return np.stack([full, is_short.astype(np.int64), bytes_of], axis=1)
-
-
-def _acks(sorts: I64) -> I64:
-    """One for each packet."""
-    acks = np.zeros_like(sorts)
-    acks[:, FULL] = sorts[:, FULL] + sorts[:, SHORT]
-    return acks

@@ -77,8 +77,7 @@ class Wires(NamedTuple):
 
 def longest(routes: Routes) -> int:
     """Links of the longest path between two hosts."""
-    hops = routes.hops[routes.hops < FAR]
-    return int(hops.max(initial=1)) + 1
+    return int(np.max(routes.hops, where=routes.hops < FAR, initial=1)) + 1
 
 
 def build_desk(net: Net, routes: Routes) -> Desk:

@@ -7,7 +7,7 @@ from fanfold.errors import ConfigError
 from fanfold.results.outcome import ACK, DATA
 from fanfold.scenario.fidelity import choose
 from fanfold.scenario.settings import Settings
-from fanfold.schemes import direct, ring
+from fanfold.schemes import direct, halving_doubling, ring
 from fanfold.schemes.catalog import scheme_of
 from fanfold.schemes.options import SchemeOptions
 from fanfold.schemes.program import expand
@@ -22,6 +22,7 @@ PLAIN = Settings()
 COMPACT = SchemeOptions(compact=True)
 FULL_PS = 4160 * 80  # of a packet at 100 Gbit/s
 ACK_PS = 64 * 80
+PLANES = "multi-plane:planes=2,leaves=2,spines=2,hosts=16"
 US = 10**6
 
 
@@ -30,6 +31,7 @@ def short(monkeypatch):
     """Every program counts as too long to be spelled out."""
     monkeypatch.setattr(ring, "MAX_SPELLED", 1)
     monkeypatch.setattr(direct, "MAX_SPELLED", 1)
+    monkeypatch.setattr(halving_doubling, "MAX_SPELLED", 1)
 
 
 def both(name, kind, n_bytes, topology, n=0):
@@ -114,6 +116,24 @@ def test_an_exchange_in_rounds_is_the_exchange_by_messages(short, topology, kind
     assert a.link_bytes.sum(axis=0).tolist() == b.link_bytes.sum(axis=0).tolist()
     assert a.due_bytes.tolist() == b.due_bytes.tolist()
     assert abs(a.end_ps - b.end_ps) <= b.end_ps // 100
+
+
+@pytest.mark.parametrize(
+    "topology", ["fat-tree:k=4", "star:hosts=16", "torus:dims=4x4", PLANES]
+)
+@pytest.mark.parametrize(
+    "kind", ["all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce"]
+)
+def test_halves_and_doubles_in_rounds_are_those_by_messages(short, topology, kind) -> None:
+    n_bytes = 4096 * 16 * 13 + (5 if kind in ("all_reduce", "broadcast", "reduce") else 0)
+    _, (compact, plain), (a, b) = both("halving-doubling", kind, n_bytes, topology)
+    assert compact.src.size == 0
+    assert compact.n_messages == plain.src.size
+    assert a.link_pkts[:, [DATA, ACK]].sum() == b.link_pkts[:, [DATA, ACK]].sum()
+    assert a.link_bytes.sum(axis=0).tolist() == b.link_bytes.sum(axis=0).tolist()
+    assert a.due_bytes.tolist() == b.due_bytes.tolist()
+    assert (a.host_ps > 0).tolist() == (b.host_ps > 0).tolist()
+    assert abs(a.end_ps - b.end_ps) <= b.end_ps // 50
 
 
 def test_an_exchange_is_as_fast_as_its_fullest_link(short) -> None:
