@@ -7,6 +7,8 @@ again: what an attacker sends who knows the documents.
 from collections.abc import Callable, Iterator, Sequence
 from random import Random
 
+from msgspec.structs import replace
+
 from fanfold.wire import bitstring as bs
 from fanfold.wire.ask import Ask
 from fanfold.wire.bier import BierHeader
@@ -186,16 +188,18 @@ class HostilePackets:
         )
         return self.random.choice(makers)()
 
-    def session(self, group: int, flow: int) -> Iterator[bytes]:
-        """What honest nodes say to a BFR: a block and its words, an array of each of two ranks.
+    def lossy_block(self, flow: int) -> Iterator[bytes]:
+        """Packet 1 of a block passes a BFR, and a word that somebody lacks it."""
+        data, heard = self._block(flow, 5)
+        yield self._sane(replace(data, psn=1), heard.heard, b"12345678")
+        yield self._sane(heard, 1 << self.own - 1)
 
-        First the group's root is here, then elsewhere; words are asked for and sent again.
-        """
+    def _block(self, flow: int, block: int) -> tuple[Data, Feedback]:
         whole = 0b11
-        data = Data(flow=flow, block=0, n_psn=4, psn=0, stride=8, first_ttl=64)
+        data = Data(flow=flow, block=block, n_psn=4, psn=0, stride=8, first_ttl=64)
         heard = Feedback(
             flow=flow,
-            block=0,
+            block=block,
             n_psn=4,
             bift_id=bs.bift_id(self.bsl, 0, 0),
             heard=whole,
@@ -207,6 +211,15 @@ class HostilePackets:
             worst=0,
             n_merged=2,
         )
+        return data, heard
+
+    def session(self, group: int, flow: int) -> Iterator[bytes]:
+        """What honest nodes say to a BFR: a block and its words, an array of each of two ranks.
+
+        First the group's root is here, then elsewhere; words are asked for and sent again.
+        """
+        whole = 0b11
+        data, heard = self._block(flow, 0)
         yield self._sane(data, whole, b"12345678")
         yield self._sane(heard, 1 << self.own - 1)
         for root in (Kind.FOLD, Kind.SPREAD):

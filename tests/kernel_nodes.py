@@ -11,9 +11,13 @@ from fanfold.core.effects import DropReason, FoldEvent
 from fanfold.kernels.collect import build_collect
 from fanfold.kernels.feedback import write_feedback
 from fanfold.kernels.forward import patch, plan_pass
-from fanfold.kernels.layout import MAX_PSN
+from fanfold.kernels.layout import BITS_AT, MAX_PSN
+from fanfold.kernels.mend import write_mend
+from fanfold.kernels.octets import write_bits
+from fanfold.kernels.replicate import replicate
 from fanfold.kernels.slots import expire
 from fanfold.kernels.state import Ports, build_counters, build_fold, build_node, build_plan
+from fanfold.kernels.store import has_store, keep_pass
 from fanfold.kernels.tables import NULL_NBR, Bifts, build_unchecked
 from fanfold.kernels.vat import build_vats
 from fanfold.topo.bift import build_bifts
@@ -42,6 +46,13 @@ class Copy(NamedTuple):
     packet: bytes
 
 
+class Mend(NamedTuple):
+    """A repair of a BFR's own: to whom, and the packet by port."""
+
+    bits: int
+    copies: dict[int, bytes]
+
+
 class KernelNode:
     """One node's arrays, and its kernels as plain calls.
 
@@ -60,6 +71,7 @@ class KernelNode:
         mtu: int = 9000,
         n_slots: int = 64,
         port_addrs: Sequence[int] = (),
+        store_bytes: int = 0,
     ) -> None:
         self.n_words = int(bifts.n_words.max())
         self.row = build_node(bfr_id, addr, folds=folds, fold_ps=FOLD_PS, depth=depth, mtu=mtu)
@@ -67,7 +79,7 @@ class KernelNode:
         self.inlet = len(port_ids)
         addrs = np.array([*([*port_addrs] or [0] * len(port_ids)), 0], np.int64)
         self.ports = Ports(addr=addrs, bfr_id=np.array([*port_ids, 0], np.int64))
-        self.fold = build_fold(n_slots, self.n_words)
+        self.fold = build_fold(n_slots, self.n_words, store_bytes)
         self.counters = build_counters(len(port_ids) + 1)
         self.plan = build_plan(len(port_ids) + 1, self.n_words)
         self.collect = build_collect(4, 4096, 2, 64)
@@ -95,6 +107,31 @@ class KernelNode:
             self.vats,
         )
         assert end >= len(self.block)
+        self.mended = self.take_mends()
+        if has_store(self.fold.store):
+            n = len(self.block)
+            keep_pass(self.block, 0, self.seg, n, self.plan, self.counters, self.fold)
+
+    def take_mends(self) -> list[Mend]:
+        """Repairs that this BFR makes itself, as live/mending.py sends them."""
+        store, found = self.fold.store, []
+        while store.n_todo[0]:
+            store.n_todo[0] -= 1
+            i = int(store.n_todo[0])
+            bits = bs.from_words(store.todo_bits[i])
+            size = write_mend(store, i, self.n_words, self.out)
+            read = parse(self.out[:size].tobytes())
+            nbrs, words = np.zeros(64, np.int64), np.zeros((64, self.n_words), np.uint64)
+            t = self.bifts.ids.tolist().index(read.header.bift_id)
+            which = self.bifts.first[t] + read.header.entropy % self.bifts.n_ecmp[t]
+            masks = self.bifts.nbr_of[which], self.bifts.f_bm[which]
+            n = replicate(store.todo_bits[i], self.n_words, *masks, nbrs, words)
+            copies = {}
+            for c in range(n):
+                write_bits(self.out, BITS_AT, self.n_words, words[c])
+                copies[int(nbrs[c])] = self.out[:size].tobytes()
+            found.append(Mend(bits, copies))
+        return found
 
     def copies(self) -> dict[int, list[Copy]]:
         """What the last pass planned, by port."""
@@ -119,7 +156,9 @@ class KernelNode:
         return self.copies()
 
     def expire(self, now_ps: int) -> int:
-        return int(expire(self.fold, now_ps))
+        following = int(expire(self.fold, now_ps))
+        self.mended = self.take_mends()
+        return following
 
     def send_ready(self) -> list[tuple[int, list[bytes]]]:
         """(port, packets) of each slot that is complete or past its deadline; frees them."""
@@ -301,7 +340,7 @@ def three_levels(bitstring_bits: int = 64) -> Fabric:
 class KernelFabric:
     """All nodes of a fabric; packets travel from node to node until they are delivered."""
 
-    def __init__(self, fabric: Fabric) -> None:
+    def __init__(self, fabric: Fabric, store_bytes: int = 0) -> None:
         self.fabric = fabric
         paths = FabricRoutes(fabric)
         self.nodes: dict[str, KernelNode] = {}
@@ -315,6 +354,7 @@ class KernelFabric:
                 folds=node.role == "bfr",
                 depth=6,
                 port_addrs=[address_of(n.address) for n in ends],
+                store_bytes=store_bytes if node.role == "bfr" else 0,
             )
         self.delivered: list[tuple[str, bytes]] = []
         self.n_on_link: dict[tuple[str, str], int] = {}
@@ -339,6 +379,8 @@ class KernelFabric:
         todo = deque(start)
         while todo:
             name, port, block = todo.popleft()
+            if not block:
+                continue
             found = self.nodes[name].forward(block, port, now_ps)
             self.delivered += [(name, copy.packet) for copy in found.pop(0, ())]
             for out_port, copies in found.items():
@@ -346,12 +388,21 @@ class KernelFabric:
             todo.extend(self._ready(name))
 
     def _ready(self, name: str) -> list[tuple[str, int, list[bytes]]]:
-        ready = self.nodes[name].send_ready()
-        return [self._across(name, port, [p]) for port, packets in ready for p in packets]
+        node = self.nodes[name]
+        mended, node.mended = node.mended, []
+        down = [self._across(name, at, [p]) for m in mended for at, p in m.copies.items()]
+        ready = node.send_ready()
+        up = [self._across(name, port, [p]) for port, packets in ready for p in packets]
+        return [*down, *up]
 
     def _across(
         self, name: str, port: int, packets: list[bytes]
     ) -> tuple[str, int, list[bytes]]:
         peer = self.fabric.port_nodes(name)[port].name
         self.n_on_link[name, peer] = self.n_on_link.get((name, peer), 0) + len(packets)
-        return peer, self.fabric.port_to(peer, name), packets
+        return peer, self.fabric.port_to(peer, name), self.arriving(name, peer, packets)
+
+    def arriving(self, name: str, peer: str, packets: list[bytes]) -> list[bytes]:
+        """What of them arrives at the other end of a link."""
+        del name, peer
+        return packets

@@ -210,16 +210,46 @@ def test_a_rate_is_kept_and_costs_no_packet_more(lab: LiveLab, tmp_path: Path) -
 # Bad links.
 
 
-def test_repairs_travel_only_toward_who_lost(lab: LiveLab, tmp_path: Path) -> None:
-    path = write(tmp_path, "onelossy.bin", 20 * MB, 6)
-    result = lab.push(path, "--loss", "1%@leaf1-h3", "--seed", 7)
+def repaired_of_one_lossy(lab: LiveLab, path: Path, *flags: str) -> dict[tuple[str, str], int]:
+    """Bytes of repairs by link, where one receiver's link loses 1 %."""
+    result = lab.push(path, "--loss", "1%@leaf1-h3", "--seed", 7, *flags)
     assert all_verified(lab, result)
     assert lab.who_has(path.name, path.read_bytes()) == lab.receivers
-    repaired = {way: row["repair_bytes"] for way, row in links(result).items()}
-    toward = {("h0", "leaf1"), ("leaf1", "h3")}
-    assert {way for way, n_bytes in repaired.items() if n_bytes} == toward
-    assert repaired["h0", "leaf1"] == repaired["leaf1", "h3"] < result["bytes"] // 20
     assert off_prediction(result) == []
+    repaired = {way: row["repair_bytes"] for way, row in links(result).items()}
+    assert repaired["leaf1", "h3"] < result["bytes"] // 20
+    return {way: n_bytes for way, n_bytes in repaired.items() if n_bytes}
+
+
+def test_repairs_travel_only_toward_who_lost(lab: LiveLab, tmp_path: Path) -> None:
+    path = write(tmp_path, "onelossy.bin", 20 * MB, 6)
+    repaired = repaired_of_one_lossy(lab, path, "--repair", "source")
+    assert {*repaired} == {("h0", "leaf1"), ("leaf1", "h3")}
+    assert repaired["h0", "leaf1"] == repaired["leaf1", "h3"]
+
+
+def test_the_nearest_holder_repairs(lab: LiveLab, tmp_path: Path) -> None:
+    """The leaf before the bad link does; the source hears of what was lost twice."""
+    path = write(tmp_path, "nearlossy.bin", 20 * MB, 8)
+    repaired = repaired_of_one_lossy(lab, path)
+    assert {*repaired} <= {("h0", "leaf1"), ("leaf1", "h3")}
+    assert repaired.get(("h0", "leaf1"), 0) * 3 < repaired["leaf1", "h3"]
+    cache = lab.status("leaf1")["cache"]
+    assert cache["hit"] > 0
+    assert 0 < cache["bytes"] <= cache["room"] <= 16 << 20
+
+
+def test_loss_on_all_links_costs_the_source_what_its_own_link_lost(
+    lab: LiveLab, tmp_path: Path
+) -> None:
+    """1 % there and 1.6 % for headers; repairs from the source alone take 1.12 copies."""
+    copies = []
+    for seed in range(TRIES):
+        path = write(tmp_path, f"alllossy{seed}.bin", 10 * MB, 9 + seed)
+        result = lab.push(path, "--loss", "1%", "--seed", 8 + seed)
+        assert all_verified(lab, result)
+        copies.append(result["source_link_bytes"] / (10 * MB))
+    assert sorted(copies)[TRIES // 2] < 1.04, copies  # a machine that is busy asks more
 
 
 def test_loss_reordering_duplicates_and_damage_together(lab: LiveLab, tmp_path: Path) -> None:

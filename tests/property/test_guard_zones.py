@@ -27,11 +27,13 @@ from fanfold.kernels import (
     impairment,
     impose,
     late,
+    mend,
     octets,
     replicate,
     slots,
     speak,
     spread,
+    store,
     vat,
     vat_packet,
 )
@@ -51,6 +53,7 @@ ZONE = 1 << 16
 PATTERN = 0xEE
 N_PACKETS = 3000 if JIT else 400
 MTU = 9000
+STORE_BYTES = 1 << 18
 STEP_PS = 10**9
 OWN = 2
 
@@ -73,9 +76,11 @@ class Zones:
     def every(self, given: Any) -> Any:
         """The same for all arrays of a named tuple."""
         name = type(given).__name__
-        return type(given)(
-            *(self.array(f"{name}.{f}", getattr(given, f)) for f in given._fields)
+        made = (
+            self.every(value) if isinstance(value, tuple) else self.array(f"{name}.{f}", value)
+            for f, value in given._asdict().items()
         )
+        return type(given)(*made)
 
     def broken(self) -> list[str]:
         """Arrays beside which something was written."""
@@ -118,7 +123,7 @@ def guarded(fabric: Fabric, name: str) -> Guarded:
             zones.array("addr", np.zeros(len(ends), np.int64)),
             zones.array("bfr_id", np.array([n.bfr_id for n in ends], np.int64)),
         ),
-        zones.every(build_fold(16, n_words)),
+        zones.every(build_fold(16, n_words, STORE_BYTES if is_bfr else 0)),
         zones.every(build_counters(len(ends))),
         zones.every(build_plan(len(ends), n_words)),
         zones.every(collect.build_collect(4, 4096, 2, 64)),
@@ -172,6 +177,9 @@ def pass_of(node: Guarded, buf: np.ndarray, n: int, port: int, now: int) -> None
     )
     for out in range(1, plan.n.shape[0]):
         forward.patch(buf, 0, n, out, plan)
+    mend_all(node)
+    if store.has_store(node.fold.store):
+        store.keep_pass(buf, 0, n, n, plan, node.counters, node.fold)
     if plan.n[0] and plan.kind[0] == codes.CLASS_FOLD:
         words = plan.words[0]
         vats = node.vats
@@ -198,6 +206,14 @@ def pass_of(node: Guarded, buf: np.ndarray, n: int, port: int, now: int) -> None
         words_of_feedback.raise_queue(buf, 0, n, plan.words[0], 200, 1)
     collect.collect_pass(buf, 0, n, n, now, plan, node.collect, drops)
     say_all(node, now)
+
+
+def mend_all(node: Guarded) -> None:
+    """Repairs that are noted, as packets."""
+    for i in range(int(node.fold.store.n_todo[0])):
+        size = mend.write_mend(node.fold.store, i, node.plan.scratch.shape[1], node.out)
+        assert 0 < size <= MTU
+    node.fold.store.n_todo[0] = 0
 
 
 def flush_all(node: Guarded) -> None:
@@ -231,6 +247,7 @@ def headers_of_results(node: Guarded) -> None:
 def say_all(node: Guarded, now: int) -> None:
     """Words of slots that are ready, words of blocks that lack something, deadlines."""
     slots.expire(node.fold, now - 5 * STEP_PS)
+    mend_all(node)
     for i in range(int(node.fold.ready[0])):
         slot = int(node.fold.ready[1 + i])
         psn = 0
@@ -277,6 +294,10 @@ def run_all(n_bits: int, name: str) -> Guarded:
     node = guarded(fabric, name)
     random = Random(n_bits)
     n_ports = len(fabric.port_nodes(name))
+    buf = np.zeros(1 << 17, np.uint8)
+    for packet in maker.lossy_block(flow=6):
+        buf[: len(packet)] = np.frombuffer(packet, np.uint8)
+        pass_of(node, buf, len(packet), n_ports - 1, 0)
     honest = list(maker.session(group=7, flow=6))
     for i, packet in enumerate(honest):
         give(node, packet, n_ports - 1, 2 * STEP_PS * i)
@@ -300,6 +321,7 @@ def test_no_packet_writes_beside_an_array_or_a_row(n_bits: int, name: str) -> No
         assert node.vats.events[vat.VAT_ARMED] > 0
         assert node.vats.events[vat.VAT_ABSORBED] > 0
         assert node.fold.events.sum() > 0
+        assert node.fold.store.events[codes.STORE_HIT] > 0
     else:
         assert node.collect.blocks["state"].any() or node.counters.drops[codes.DROP_DUPLICATE]
 
@@ -336,6 +358,7 @@ MODULES = (
     slots,
     speak,
     spread,
+    store,
     vat,
     vat_packet,
     words_of_feedback,

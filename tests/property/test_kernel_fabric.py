@@ -18,7 +18,7 @@ from fanfold.wire.packet import build, parse
 N_PACKETS = 10_000 if JIT else 2_500
 
 
-def head_of(fabric, block, n_psn, stride, bsl):
+def head_of(fabric, block, n_psn, stride, bsl, flags=1):
     header = BierHeader(
         bift_id=bs.bift_id(bsl, fabric.sub_domain, 0),
         ttl=64,
@@ -26,15 +26,15 @@ def head_of(fabric, block, n_psn, stride, bsl):
         bitstring=1,
         entropy=block,
     )
-    said = Data(7, block, n_psn, 0, stride, 64, 1)
+    said = Data(7, block, n_psn, 0, stride, 64, flags)
     packet = build(header, BFIR_ADDR, GROUP_ADDRESS, FLOW_PORT, said, b"x")
     return np.array([*packet[:-1]], np.uint8)
 
 
-def impose_block(fabric, block, sets, bsl=1):
+def impose_block(fabric, block, sets, bsl=1, flags=1):
     """Packets of one block, each to its own BitString."""
     stride = 4
-    head = head_of(fabric, block, len(sets), stride, bsl)
+    head = head_of(fabric, block, len(sets), stride, bsl, flags)
     rows = np.array([bs.to_words(bits, bsl) for bits in sets], np.uint64)
     payload = np.array([*range(stride * len(sets))], np.uint8)
     out = np.zeros(1 << 16, np.uint8)

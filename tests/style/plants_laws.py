@@ -84,6 +84,24 @@ PLANTS: tuple[tuple[str, str, str, str], ...] = (
         "tests/unit/kernels/test_kernel_slots.py::test_the_worst_branch_wins_and_is_named",
     ),
     (
+        "src/fanfold/kernels/mend.py",
+        "words[MENDED_TWICE, w] |= hit[w] & words[MENDED, w]",
+        "words[MENDED_TWICE, w] |= hit[w] & words[MENDED, w] & ZERO",
+        "tests/unit/kernels/test_kernel_mend.py::test_what_one_host_sets_off_is_bounded_by_the_data_that_passed",
+    ),
+    (
+        "src/fanfold/kernels/mend.py",
+        "words[FIRST_ROW + store.todo[i, 1], w] &= ~nowhere[w]",
+        "words[FIRST_ROW + store.todo[i, 1], w] &= ~ZERO",
+        "tests/unit/kernels/test_kernel_mend.py::test_what_is_not_kept_goes_up_at_once_and_what_is_on_its_way_is_no_gap",
+    ),
+    (
+        "src/fanfold/kernels/slots.py",
+        "fold.words[at, P_BM, w] & ~fold.words[at, MENDING, w]",
+        "fold.words[at, P_BM, w]",
+        "tests/unit/kernels/test_kernel_mend.py::test_a_gap_is_answered_to_who_lacks_it_and_the_word_goes_up_when_it_is_mended",
+    ),
+    (
         "src/fanfold/kernels/collect.py",
         "copy_octets(collect.room[r], psn * stride,",
         "copy_octets(collect.room[r], psn * size,",

@@ -38,11 +38,29 @@ class PushFailed(CheckFailed):
         self.result = result
 
 
+REPAIRS = ("nearest", "source")
+
+
+def checked_repair(text: str) -> str:
+    """Who repairs: one of REPAIRS.
+
+    Raises:
+        ConfigError: another word.
+    """
+    if text not in REPAIRS:
+        raise ConfigError("--repair", text, ", ".join(REPAIRS))
+    return text
+
+
 class Terms(NamedTuple):
-    """How fast a push may go, 0 = auto, and how long it waits for those who are silent."""
+    """How fast a push may go, 0 = auto, and how long it waits for those who are silent.
+
+    repair: "nearest", BFRs repair what they keep, or "source", nobody else does.
+    """
 
     cap_bps: int = 0
     patience_ps: int = PATIENCE_PS
+    repair: str = "nearest"
 
 
 class Order(NamedTuple):
@@ -189,6 +207,7 @@ def run_push(site: Site, order: Order, watch: Watch = QUIET) -> PushResult:
         require_known(wish.seals.trust, targets)
     job = Push(fabric, source, targets, order.path, cap, watch.progress, ask, wish)
     job.patience_ps = order.terms.patience_ps
+    job.repairs_alone = order.terms.repair == REPAIRS[1]
     job.on_silence, job.tell = watch.silent, watch.warn
     for line in job.warnings:
         watch.warn(line)

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
 
 from fanfold.api.log import log_line
@@ -11,14 +12,21 @@ from fanfold.cli.telling import telling
 from fanfold.errors import ConfigError
 from fanfold.live.warm import warm
 from fanfold.topo.fabric import load_fabric
+from fanfold.topo.fabric_rules import check_fabric
 
 
 def bfr(
     config: Annotated[Path, typer.Option(help="fabric TOML")],
     node: Annotated[str, typer.Option(help="which BFR of it this is")],
+    cache: Annotated[
+        str, typer.Option(help="DATA kept to repair from, 64MB; 0 none  [default: of the file]")
+    ] = "",
 ) -> None:
     """Forward and fold until interrupted."""
     fabric = load_fabric(config)
+    if cache:
+        fabric = msgspec.structs.replace(fabric, cache=cache)
+        check_fabric(fabric, "--cache")
     bfrs = [n.name for n in fabric.nodes if n.role == "bfr"]
     if node not in bfrs:
         raise ConfigError("--node", node, ", ".join(bfrs))

@@ -32,8 +32,10 @@ Namespaces = Annotated[
 ]
 OF_ARRAYS = ("complete", "partial", "passed", "full", "quota", "unlike", "overlap")
 """Counters of arrays that a table has room for; --json has all."""
+OF_CACHE = ("hit", "miss", "evicted", "heavy", "spent")
 COLUMNS = (
     *("node", "pid", "state", "table", "neighbours", "sent", "received", "drops", "folds"),
+    "cache",
     "arrays",
 )
 PATIENCE_S = 1.0
@@ -56,6 +58,9 @@ def up(
     ] = None,
     limits: Annotated[
         str, typer.Option(help="of arrays at each BFR, array_groups=128,array_slots=4096")
+    ] = "",
+    cache: Annotated[
+        str, typer.Option(help="DATA that each BFR keeps to repair from, 64MB; 0 none")
     ] = "",
     config: Annotated[
         Path | None, typer.Option(help="fabric TOML instead of a leaf-spine")
@@ -86,8 +91,7 @@ def up(
 
     pace = labs.parse_pace(hello)
     fabric = _fabric_of(name, _Source(config, topology), shape)
-    if limits:
-        fabric = _limited(fabric, limits)
+    fabric = _bounded(fabric, limits, cache)
     flags = {"has_rings": rings, "fsync": fsync, "has_spaces": namespaces, "has_keys": keys}
     with telling(PATIENCE_S) as say:
         told = labs.start_lab(lab, fabric, **flags, pace=pace, say=say)
@@ -218,20 +222,25 @@ def reroute(
         raise CheckFailed(f"lab {name}: version {fabric.version} is not at {who}")
 
 
+def _bounded(fabric: Fabric, limits: str, cache: str) -> Fabric:
+    """The fabric with other bounds of each BFR's memory, where flags name any."""
+    from fanfold.api import labs  # noqa: PLC0415 - as above
+
+    if limits:
+        some = labs.parse_limits(limits, fabric.limits)
+        fabric = msgspec.structs.replace(fabric, limits=some)
+        check_fabric(fabric, "--limits")
+    if cache:
+        fabric = msgspec.structs.replace(fabric, cache=cache)
+        check_fabric(fabric, "--cache")
+    return fabric
+
+
 class _Source(NamedTuple):
     """Where a lab's fabric is from, but for flags."""
 
     config: Path | None
     topology: str | None
-
-
-def _limited(fabric: Fabric, text: str) -> Fabric:
-    """The fabric with other limits of arrays."""
-    from fanfold.api import labs  # noqa: PLC0415 - as above
-
-    fabric = msgspec.structs.replace(fabric, limits=labs.parse_limits(text, fabric.limits))
-    check_fabric(fabric, "--limits")
-    return fabric
 
 
 def _fabric_of(name: str, source: _Source, shape: dict[str, int | None]) -> Fabric:
@@ -275,6 +284,7 @@ def show(report: dict[str, Any]) -> None:
             str(_packets(links, "rx")),
             _words(answer.get("drops", {})),
             _words(answer.get("folds", {})),
+            _words({k: n for k, n in answer.get("cache", {}).items() if k in OF_CACHE}),
             _words({k: n for k, n in answer.get("arrays", {}).items() if k in OF_ARRAYS}),
         )
     screen().print(table)

@@ -10,7 +10,7 @@ import typer
 from rich.progress import BarColumn, Progress, TaskID, TimeRemainingColumn
 
 from fanfold.api.keys import Place, Signing
-from fanfold.api.pushing import Order, Terms, Watch, rate_cap, run_push
+from fanfold.api.pushing import Order, Terms, Watch, checked_repair, rate_cap, run_push
 from fanfold.api.site import Site
 from fanfold.cli.bars import Words
 from fanfold.cli.console import error_screen, print_json, tell_error, tell_warning
@@ -62,6 +62,9 @@ Strict = Annotated[
     typer.Option("--strict", help="refuse broken safetensors and indexes, not only say so"),
 ]
 
+Repair = Annotated[
+    str, typer.Option(help="nearest: by BFRs that keep it; source: by nobody else")
+]
 Patience = Annotated[
     str, typer.Option(help="wait this long for the silent when all others have ended")
 ]
@@ -96,6 +99,7 @@ def push(
     strict: Strict = False,
     rate: Annotated[str, typer.Option(help="auto, or a cap such as 5Gbps")] = "auto",
     patience: Patience = "30s",
+    repair: Repair = "nearest",
     sign: Sign = False,
     seal: Seal = False,
     keys: KeyFolder = None,
@@ -115,7 +119,8 @@ def push(
             refuse(ctx, names, f"none beside --config, {allowed}")
     site = Site(Lab(lab), config, tell_warning)
     wish = Wish(as_name, delete, tuple(follow or ()), strict)
-    terms = Terms(rate_cap(rate), parse_duration(patience, "--patience"))
+    wait_ps = parse_duration(patience, "--patience")
+    terms = Terms(rate_cap(rate), wait_ps, checked_repair(repair))
     capture, signing = (pcap, snaplen), Signing(sign, seal, Place(keys, trusted))
     order = Order(
         path, source, to, terms, loss or (), impair or (), seed, capture, wish, signing

@@ -67,6 +67,25 @@ class FoldEvent(StrEnum):
     UNHEARD = "unheard"
 
 
+class StoreEvent(StrEnum):
+    """What a BFR did with the DATA it keeps; the member's place is the kernels' code.
+
+    KEPT, EVICTED, CORRUPT: packets. HIT, MISS: packets that somebody lacked. HEAVY, SPENT:
+    receivers left to the source, who lacked much or lacked it after two repairs. FULL: words
+    of which too much was to be sent at once. LATE: receivers before whom a deep queue stands.
+    """
+
+    KEPT = "kept"
+    EVICTED = "evicted"
+    HIT = "hit"
+    MISS = "miss"
+    HEAVY = "heavy"
+    SPENT = "spent"
+    FULL = "full"
+    CORRUPT = "corrupt"
+    LATE = "late"
+
+
 class VatEvent(StrEnum):
     """What happened to arrays at a BFR; the member's place is the kernels' code."""
 

@@ -14,6 +14,7 @@ from fanfold.kernels.layout import (
     FANFOLD_PORT,
     FEEDBACK_BYTES,
     FLAG_PARTIAL,
+    FLAG_SPENT,
     INNER_BYTES,
     IP_BYTES,
     IP_UDP,
@@ -102,15 +103,11 @@ def raise_queue(buf: U8, at: int, n: int, outer_words: int, queue: int, worst: i
 
 
 @kernel
-def fold_packet(buf: U8, at: int, outer_words: int, fold: Fold, scratch: U64) -> int:
-    """Merge one sound FEEDBACK packet into the slot that waits for it.
+def slot_of(buf: U8, at: int, outer_words: int, fold: Fold) -> int:
+    """Slot that waits for a sound FEEDBACK packet; NO_SLOT, counted: it goes on unfolded.
 
     Args:
         buf, at: the packet. outer_words: words of its own BIER BitString.
-        fold: slot table. scratch: (4, W), rows 1 to 3 are overwritten.
-
-    Returns:
-        The slot, or NO_SLOT where none waits for it: it goes on unfolded.
     """
     fan = at + BITS_AT + 8 * outer_words + INNER_BYTES
     slot = find_slot(
@@ -123,9 +120,18 @@ def fold_packet(buf: U8, at: int, outer_words: int, fold: Fold, scratch: U64) ->
     if slot == NO_SLOT or fold.rows[slot]["n_psn"] != i64(buf[fan + 2]):
         fold.events[FOLD_UNFOLDED] += 1
         return NO_SLOT
+    return slot
+
+
+@kernel
+def fold_packet(buf: U8, at: int, fan: int, fold: Fold, slot: int, scratch: U64) -> None:
+    """Merge one sound FEEDBACK packet, whose message is at ``fan``, into its slot.
+
+    Args:
+        scratch: (4, W), rows 1 to 3 are overwritten; row 1 with who it heard.
+    """
     merge_feedback(buf, fan, fold, slot, scratch)
     fold.rows[slot]["entropy"] = read_u32(buf, at + 4) & ENTROPY_MASK
-    return slot
 
 
 @kernel
@@ -217,6 +223,7 @@ def write_head(row: Row, own_addr: int, psn: int, out: U8) -> int:
     fan = ip + INNER_BYTES
     out[fan], out[fan + 2] = (VERSION << 4) | KIND_FEEDBACK, row["n_psn"]
     out[fan + 1] = FLAG_PARTIAL if row["partial"] else 0
+    out[fan + 1] |= FLAG_SPENT if row["spent"] else 0
     write_u32(out, fan + 4, row["flow"])
     write_u32(out, fan + 8, row["block"])
     out[fan + 12], out[fan + 13], out[fan + 14] = row["round"], row["queue"], row["room"]

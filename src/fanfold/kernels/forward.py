@@ -21,18 +21,21 @@ from fanfold.kernels.codes import (
     DROP_ZERO_BITSTRING,
     OF_LINK,
 )
-from fanfold.kernels.feedback import fold_packet, is_feedback_sound
+from fanfold.kernels.feedback import fold_packet, is_feedback_sound, slot_of
 from fanfold.kernels.frame import check_bier, classify, is_for_slots, is_inner_sound
 from fanfold.kernels.jit import i64, kernel
 from fanfold.kernels.layout import (
     BITS_AT,
+    FEEDBACK_BYTES,
     FLAG_POLL,
     FLAG_REPAIR,
+    FLAG_SPENT,
     INNER_BYTES,
     IP_BYTES,
     LINK_BYTES,
     LINK_WORD,
 )
+from fanfold.kernels.mend import mend_word, speak_anew
 from fanfold.kernels.octets import (
     ZERO,
     read_bits,
@@ -67,6 +70,7 @@ from fanfold.kernels.state import (
     Ports,
     Rows,
 )
+from fanfold.kernels.store import has_store
 from fanfold.kernels.tables import Bifts
 from fanfold.kernels.vat import Vats, is_from_root
 from fanfold.kernels.vouch import (
@@ -447,14 +451,26 @@ def fold_in(
     buf: U8, at: int, words: int, now_ps: int, node: Rows, fold: Fold, scratch: U64
 ) -> bool:
     """Fold one sound FEEDBACK packet; False when it travels on unfolded."""
-    slot = fold_packet(buf, at, words, fold, scratch)
+    slot = slot_of(buf, at, words, fold)
     if slot == NO_SLOT:
         return False
-    if fold.rows[slot]["late"] != 0:
-        end_silence(fold.rows[slot], node, now_ps)
-    if is_complete(fold, slot, fold.rows[slot]["n_words"]):
+    fan = at + BITS_AT + 8 * words + INNER_BYTES
+    row = fold.rows[slot]
+    is_more = read_u16(buf, fan + 22) == 0
+    if has_store(fold.store) and not is_more:
+        read_bits(buf, fan + FEEDBACK_BYTES, row["n_words"], scratch[1])
+        speak_anew(fold, slot, scratch[1], node, now_ps)
+    fold_packet(buf, at, fan, fold, slot, scratch)
+    if row["late"] != 0:
+        end_silence(row, node, now_ps)
+    if buf[fan + 1] & FLAG_SPENT != 0:
+        row["spent"] = 1
+    elif has_store(fold.store) and buf[fan + 3] != 0:
+        mend_word(fold, slot, scratch[1], is_more, node, now_ps)
+    if is_complete(fold, slot, row["n_words"]):
         settle_once(fold, slot)
-        note_lag(node, now_ps - fold.rows[slot]["armed_ps"], now_ps)
+        if row["mended_ps"] == 0:
+            note_lag(node, now_ps - row["armed_ps"], now_ps)
     return True
 
 

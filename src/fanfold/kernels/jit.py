@@ -39,6 +39,7 @@ _COMPILED: dict[str, tuple[str, ...]] = {
         "live/rings.py",
         "live/life.py",
         "live/exits.py",
+        "live/mending.py",
         "live/arrays.py",
         "live/pump.py",
         "live/rank_state.py",

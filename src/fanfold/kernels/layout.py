@@ -30,7 +30,9 @@ KIND_SPREAD = 7
 FLAG_POLL = 1
 FLAG_LAST = 2
 FLAG_REPAIR = 4
+FLAG_SOURCE = 8
 FLAG_PARTIAL = 1
+FLAG_SPENT = 2
 
 MAX_PSN = 64
 """Packets in one block: a receiver's gaps are one 64-bit word."""

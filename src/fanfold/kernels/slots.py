@@ -15,9 +15,10 @@ from fanfold.kernels.codes import (
     FOLD_UNHEARD,
 )
 from fanfold.kernels.jit import i64, kernel
+from fanfold.kernels.mend import is_mending, mend_again
 from fanfold.kernels.octets import ONE, ZERO, times
 from fanfold.kernels.replicate import bit
-from fanfold.kernels.state import A_BM, DONE_BM, FIRST_ROW, P_BM, U64, Fold, Row, Rows
+from fanfold.kernels.state import A_BM, DONE_BM, FIRST_ROW, MENDING, P_BM, U64, Fold, Row, Rows
 
 NO_SLOT = -1
 PROBES = 16
@@ -85,6 +86,7 @@ def open_slot(fold: Fold, bfir_id: int, flow: int, block: int, bift_id: int) -> 
     row["round"], row["queue"], row["room"] = 255, 0, 255
     row["worst"], row["n_merged"], row["partial"] = 0, 0, 0
     row["behind"], row["entropy"], row["late"] = 0, 0, 0
+    row["spent"], row["mended_ps"], row["mend_ps"] = 0, 0, 0
     row["gaps"] = ZERO
     for plane in range(FIRST_ROW):
         for w in range(fold.words.shape[2]):
@@ -184,9 +186,10 @@ def signal(fold: Fold, at: int, queue: int, room: int, worst: int) -> None:
 
 @kernel
 def is_complete(fold: Fold, at: int, n_words: int) -> bool:
-    """Everyone expected was heard: A-BM is inside P-BM."""
+    """Everyone expected was heard, and nobody is mending: A-BM is inside P-BM."""
     for w in range(n_words):
-        if fold.words[at, A_BM, w] & ~fold.words[at, P_BM, w] != ZERO:
+        spoke = fold.words[at, P_BM, w] & ~fold.words[at, MENDING, w]
+        if fold.words[at, A_BM, w] & ~spoke != ZERO:
             return False
     return True
 
@@ -222,8 +225,13 @@ def expire(fold: Fold, now_ps: int) -> int:
         row = fold.rows[at]
         if row["armed"] == 0:
             continue
+        if 0 < row["mend_ps"] <= now_ps:
+            mend_again(fold, at, now_ps)
+            if not is_mending(fold, at) and is_complete(fold, at, row["n_words"]):
+                settle(fold, at)
+                continue
         if row["deadline_ps"] > now_ps:
-            nearest = min(nearest, row["deadline_ps"])
+            nearest = min(nearest, row["deadline_ps"], row["mend_ps"] or NEVER_PS)
             continue
         heard = ZERO
         for w in range(row["n_words"]):
@@ -238,6 +246,8 @@ def expire(fold: Fold, now_ps: int) -> int:
             fold.events[FOLD_UNHEARD] += 1
             continue
         row["partial"] = 1
+        if is_mending(fold, at):
+            row["spent"] = 1  # it took too long
         fold.events[FOLD_PARTIAL] += 1
         fold.ready[0] += 1
         fold.ready[fold.ready[0]] = at

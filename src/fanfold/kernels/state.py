@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fanfold.kernels.codes import N_CLASSES, N_DROPS, N_FOLDS
+from fanfold.kernels.codes import N_CLASSES, N_DROPS, N_FOLDS, N_STORE
 from fanfold.kernels.layout import MAX_PSN
 
 I64 = NDArray[np.int64]
@@ -48,12 +48,19 @@ SLOT_ROW = np.dtype(
         ("partial", np.int64),
         ("behind", np.int64),  # blocks back to the oldest one lacking, worst of those merged
         ("gaps", np.uint64),  # bit p: some receiver lacks PSN p, its row is in use
+        ("mended_ps", np.int64),  # when this BFR sent some of the block again last
+        ("mend_wait_ps", np.int64),  # and how long it waits for word of that
+        ("mend_ps", np.int64),  # when that is over, 0: it waits for none
+        ("spent", np.int64),  # 1 where a BFR sent some again in vain: the source is to do it
     ]
 )
 A_BM = 0
 P_BM = 1
 DONE_BM = 2
-FIRST_ROW = 3
+MENDING = 3  # heard, but this BFR sent what they lack: their next word is waited for
+MENDED = 4  # this BFR sent them something once,
+MENDED_TWICE = 5  # and again
+FIRST_ROW = 6
 SLOT_PLANES = FIRST_ROW + MAX_PSN
 
 NODE_ROW = np.dtype(
@@ -70,8 +77,57 @@ NODE_ROW = np.dtype(
         ("mtu", np.int64),
         ("queue", np.int64),  # fill of the receive queue, 0..255
         ("next_ps", np.int64),  # no slot expires before
+        ("mend_lag_ps", np.int64),  # mean time from a repair of this BFR's to the word on it
     ]
 )
+SEG_ROW = np.dtype(
+    [
+        ("key", np.int64),  # BFIR-id << 32 | flow, -1 nobody's
+        ("used", np.int64),  # bytes
+        ("n", np.int64),  # entries
+        ("n_pkts", np.int64),
+        ("used_at", np.int64),  # the store's count of entries when it was written to last
+    ]
+)
+KEPT_ROW = np.dtype(
+    [
+        ("block", np.int64),
+        ("bift_id", np.int64),
+        ("psns", np.uint64),  # which packets of the block
+        ("at", np.int64),  # where in its segment
+        ("size", np.int64),
+    ]
+)
+MAX_TODO = 256
+"""Repairs noted before they are sent; what finds no room is left to the source."""
+SEG_BYTES = 1 << 16
+"""Of a segment at least: the largest packet fits."""
+MAX_SEGS = 16
+LEAST_PKT = 512
+"""Bytes of a packet from which the entries of a segment suffice for its bytes."""
+
+
+class Store(NamedTuple):
+    """DATA that a BFR keeps (store.py), and repairs from it that are to be sent.
+
+    segs: (G,) of SEG_ROW; entries: (G, E) of KEPT_ROW; room: (G, B), (G, 0) where packets have
+    no bytes. most: (1,) bytes of a segment. held: (2,) bytes kept, entries ever made. events:
+    (N_STORE,). todo: (T, 3), where it is kept, its PSN, 1 where it asks for a word; todo_bits:
+    (T, W), to whom; n_todo: (1,). sets: (4, W), scratch. sick: (64 * W,), by bit:
+    until when the source alone repairs a receiver.
+    """
+
+    segs: Rows
+    entries: Rows
+    room: U8
+    most: I64
+    held: I64
+    events: I64
+    todo: I64
+    todo_bits: U64
+    n_todo: I64
+    sets: U64
+    sick: I64
 
 
 class Fold(NamedTuple):
@@ -81,6 +137,7 @@ class Fold(NamedTuple):
     words: U64
     events: I64
     ready: I64  # (S + 1,), ready[0] = how many slots are complete, then their indices
+    store: Store
 
 
 class Ports(NamedTuple):
@@ -142,7 +199,32 @@ def build_node(
     return node
 
 
-def build_fold(n_slots: int, n_words: int) -> Fold:
+def _no_segs(n: int) -> Rows:
+    rows = np.zeros(n, SEG_ROW)
+    rows["key"] = -1
+    return rows
+
+
+def build_store(n_bytes: int, n_words: int, *, has_bytes: bool = True) -> Store:
+    """Empty store of about ``n_bytes``, none below SEG_BYTES; memory is touched when used."""
+    n_segs = min(n_bytes // SEG_BYTES, MAX_SEGS)
+    most = n_bytes // n_segs & ~7 if n_segs else 0
+    return Store(
+        segs=_no_segs(n_segs),
+        entries=np.zeros((n_segs, most // LEAST_PKT), KEPT_ROW),
+        room=np.zeros((n_segs, most if has_bytes else 0), np.uint8),
+        most=np.array([most], np.int64),
+        held=np.zeros(2, np.int64),
+        events=np.zeros(N_STORE, np.int64),
+        todo=np.zeros((MAX_TODO, 3), np.int64),
+        todo_bits=np.zeros((MAX_TODO, n_words), np.uint64),
+        n_todo=np.zeros(1, np.int64),
+        sets=np.zeros((4, n_words), np.uint64),
+        sick=np.full(64 * n_words, -1, np.int64),
+    )
+
+
+def build_fold(n_slots: int, n_words: int, store_bytes: int = 0) -> Fold:
     """Empty slot table; ``n_slots`` is a power of two."""
     assert n_slots & (n_slots - 1) == 0
     return Fold(
@@ -150,6 +232,7 @@ def build_fold(n_slots: int, n_words: int) -> Fold:
         words=np.zeros((n_slots, SLOT_PLANES, n_words), np.uint64),
         events=np.zeros(N_FOLDS, np.int64),
         ready=np.zeros(n_slots + 1, np.int64),
+        store=build_store(store_bytes, n_words),
     )
 
 

@@ -61,6 +61,15 @@ def count_sent(counters: Counters, port: int, kind: int, flow: int, size: int) -
 
 
 @kernel
+def flow_row(counters: Counters, key: int) -> int:
+    """Row of a flow that is already counted, or -1."""
+    for f in range(counters.flow_key.shape[0]):
+        if counters.flow_key[f] == key:
+            return f
+    return -1
+
+
+@kernel
 def count_run(
     counters: Counters, port: int, plan: Plan, lo: int, hi: int, seg: int, n: int
 ) -> None:

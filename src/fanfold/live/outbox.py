@@ -15,6 +15,7 @@ from fanfold.kernels.layout import (
     FLAG_LAST,
     FLAG_POLL,
     FLAG_REPAIR,
+    FLAG_SOURCE,
     INNER_BYTES,
 )
 from fanfold.kernels.slots import NEVER_PS
@@ -77,6 +78,8 @@ class Outbox:
         self.bsl, self.sub_domain, self.bfr_id = bsl, sub_domain, bfr_id
         self.addr, self.flow_port, self.entropy = addr, flow_port, entropy
         self.fans: dict[int, Fan] = {}
+        self.repairs_alone = False
+        """No BFR is to keep what it sends, and to repair it."""
         self.n_bits = bitstring.bitstring_bits(bsl)
         self.n_words = self.n_bits // 64
         self.head_bytes = BITS_AT + self.n_bits // 8 + INNER_BYTES + FAN_BYTES
@@ -203,6 +206,7 @@ class Outbox:
             FLAG_POLL
             | (FLAG_LAST if job.is_last else 0)
             | (FLAG_REPAIR if job.is_repair else 0)
+            | (FLAG_SOURCE if self.repairs_alone else 0)
         )
         data = Data(
             flow=job.flow,

@@ -3,7 +3,7 @@
 import os
 from typing import Any
 
-from fanfold.core.effects import DropReason, FoldEvent, TrafficClass, VatEvent
+from fanfold.core.effects import DropReason, FoldEvent, StoreEvent, TrafficClass, VatEvent
 from fanfold.live import pump as p
 from fanfold.live import rings
 from fanfold.live import sock as s
@@ -39,6 +39,12 @@ def status_of(fabric: Fabric, name: str, io: s.Sock, node: p.Node) -> dict[str, 
         "folds": {
             str(event): int(n)
             for event, n in zip(FoldEvent, node.fold.events, strict=True)
+            if n
+        },
+        "cache": {"bytes": int(node.fold.store.held[0]), "room": node.fold.store.room.size}
+        | {
+            str(event): int(n)
+            for event, n in zip(StoreEvent, node.fold.store.events, strict=True)
             if n
         },
         "arrays": {

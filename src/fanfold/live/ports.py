@@ -39,6 +39,7 @@ from fanfold.live.syscalls import SO_TIMESTAMPNS, SOL_UDP, UDP_GRO, UDP_SEGMENT
 from fanfold.topo.bift import build_bifts
 from fanfold.topo.fabric import ArrayLimits, Fabric
 from fanfold.topo.fabric_routes import FabricRoutes
+from fanfold.units import parse_size
 from fanfold.wire.inner import address_of
 
 SOCKET_BYTES = 8 << 20
@@ -261,6 +262,7 @@ def build_node_state(fabric: Fabric, name: str, limits: Limits) -> p.Node:
     ports = fabric.port_nodes(name)
     n_words = fabric.bitstring_bits // 64
     is_bfr = me.role == "bfr"
+    kept = parse_size(fabric.cache, "fabric.cache")
     depth = max(routes.hops(a.name, me.name) or 0 for a in fabric.nodes) + 1
     row = build_node(
         me.bfr_id,
@@ -278,7 +280,7 @@ def build_node_state(fabric: Fabric, name: str, limits: Limits) -> p.Node:
             addr=np.array([address_of(n.address) for n in ports], np.int64),
             bfr_id=np.array([n.bfr_id for n in ports], np.int64),
         ),
-        fold=build_fold(N_SLOTS if is_bfr else 1, n_words),
+        fold=build_fold(N_SLOTS, n_words, kept) if is_bfr else build_fold(1, n_words),
         counters=build_counters(len(ports)),
         plan=build_plan(len(ports), n_words),
         collect=build_collect(limits.blocks, limits.block_bytes, limits.follows, limits.chunks),

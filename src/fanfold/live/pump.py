@@ -25,6 +25,7 @@ from fanfold.kernels.layout import BIER_PORT, MAX_PSN, UNDERLAY_BYTES
 from fanfold.kernels.octets import copy_octets
 from fanfold.kernels.slots import expire
 from fanfold.kernels.state import U8, Counters, Fold, Plan, Ports, Rows
+from fanfold.kernels.store import has_store, keep_pass
 from fanfold.kernels.tables import Bifts
 from fanfold.kernels.vat import Vats
 from fanfold.live.arrays import end_arrays, fold_pass, seal_came, seal_run
@@ -32,12 +33,14 @@ from fanfold.live.exits import (
     aim,
     count_sent,
     drain,
+    flow_row,
     pressure_at,
     put_run,
     send_packet,
     send_run,
 )
 from fanfold.live.life import has_other, note_traffic, take_in
+from fanfold.live.mending import send_mends
 from fanfold.live.rings import next_in, ring_owed, wait_for
 from fanfold.live.sock import (
     BASE,
@@ -201,6 +204,12 @@ def send_ready(sock: Sock, node: Node) -> None:
 
 
 @kernel
+def mend(sock: Sock, node: Node) -> None:
+    """Send the repairs that this BFR makes itself."""
+    send_mends(sock, node.fold.store, node.bifts, node.ports, node.counters, node.plan)
+
+
+@kernel
 def send_up(
     sock: Sock, node: Node, port: int, bfir_id: int, flow_port: int, flow: int, size: int
 ) -> None:
@@ -212,15 +221,6 @@ def send_up(
     if send_packet(sock, port, sock.out, size):
         key = (bfir_id << 32) | flow
         count_sent(node.counters, port, CLASS_FEEDBACK, flow_row(node.counters, key), size)
-
-
-@kernel
-def flow_row(counters: Counters, key: int) -> int:
-    """Row of a flow that is already counted, or -1."""
-    for f in range(counters.flow_key.shape[0]):
-        if counters.flow_key[f] == key:
-            return f
-    return -1
 
 
 @kernel
@@ -355,6 +355,10 @@ def pump(sock: Sock, node: Node, turns: int) -> int:
         note_traffic(sock, node.plan)
         count_received(sock, node, first)
         send_plan(sock, sock.buf, first, ints[SEG], ints[END], node)
+        if has_store(node.fold.store):
+            mend(sock, node)
+            until = min(ints[NEXT], ints[END])
+            keep_pass(sock.buf, first, ints[SEG], until, node.plan, node.counters, node.fold)
         if node.fold.ready[0] > 0:
             send_ready(sock, node)
         if node.plan.n[0] > 0:
@@ -403,6 +407,7 @@ def end_slots(sock: Sock, node: Node, when: int) -> None:
     row = node.row[0]
     if row["next_ps"] <= when:
         row["next_ps"] = max(expire(node.fold, when), when + SLOT_REST_PS)
+        mend(sock, node)
         send_ready(sock, node)
     end_arrays(
         sock,

@@ -164,6 +164,8 @@ class Push:
         self.cap_bps = cap_bps
         self.patience_ps: int = PATIENCE_PS
         """How long those who are silent are waited for when all others have ended."""
+        self.repairs_alone = False
+        """BFRs keep nothing of it and leave all repairs to the source."""
         self.on_silence: OnSilence = lambda name, waits_s: None
         self.is_stopped = False
         self._silent: set[int] = set()
@@ -229,6 +231,7 @@ class Push:
             flow_port=self.sock.getsockname()[1],
             entropy=self.entropy(),
         )
+        outbox.repairs_alone = self.repairs_alone
         encoded, author = manifests.encode(self.manifest), self.author
         whole = author.envelope(encoded) if author is not None else wrap(self.nonce, encoded)
         read: Read = self.reader.read_chunk

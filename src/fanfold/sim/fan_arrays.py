@@ -19,7 +19,7 @@ from fanfold.kernels.bift import Birt, fill_bift
 from fanfold.kernels.codes import FOLD_COMPLETE, FOLD_PARTIAL, FOLD_UNFOLDED, N_DROPS, N_FOLDS
 from fanfold.kernels.layout import FEEDBACK_BYTES
 from fanfold.kernels.slots import NEVER_PS, PROBES
-from fanfold.kernels.state import NODE_ROW, SLOT_PLANES, SLOT_ROW, build_fold
+from fanfold.kernels.state import NODE_ROW, SLOT_PLANES, SLOT_ROW, build_fold, build_store
 from fanfold.kernels.vat import MAX_TODO, VAT_ABSORBED, VAT_PARTIAL, VAT_PASSED
 from fanfold.scenario.settings import Settings
 from fanfold.schemes.program import NO_TREE, Fan, Phase, Program, order_of, with_entropy
@@ -296,6 +296,7 @@ class FanArrays:
             sparse((keeps * n_slots, SLOT_PLANES, w), np.uint64),
             np.zeros((n_routers, N_FOLDS), np.int64),
             np.zeros((n_routers, n_slots + 1), np.int64),
+            build_store(0, w),
             np.zeros(N_DROPS, np.int64),
             np.zeros((4, w), np.uint64),
             np.zeros(ports + 2, np.int64),

@@ -5,7 +5,7 @@ only where it is a BFER as well (RFC 8279 section 2). Ports of a node are its ne
 on, in the order of their names, or with ``ports = "links"`` of the file's links; port 0 is the
 node itself. ``version`` numbers the tables that follow from weights and links that are up.
 
-    [fabric]   name, sub_domain, bitstring_bits, mtu, port, n_ecmp, ports, version
+    [fabric]   name, sub_domain, bitstring_bits, mtu, port, n_ecmp, ports, version, cache
     [[node]]   name, address, role, bfr_id
     [[link]]   between, a pair of node names; rate, delay, weight, plane, up
     [limits]   what each BFR keeps of arrays: array_groups, array_slots, group_slots
@@ -66,7 +66,10 @@ class ArrayLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Fabric(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
-    """Nodes and links of one sub-domain, in the order of the file."""
+    """Nodes and links of one sub-domain, in the order of the file.
+
+    cache: what each BFR keeps of DATA that passes, to repair from; text with a unit, "0" none.
+    """
 
     name: str
     nodes: tuple[Node, ...]
@@ -78,6 +81,7 @@ class Fabric(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True)
     n_ecmp: int = 1
     ports: Literal["names", "links"] = "names"
     version: int = 1
+    cache: str = "16MiB"
     limits: ArrayLimits = ArrayLimits()
 
     @cached_property
@@ -139,7 +143,7 @@ class _File(msgspec.Struct, frozen=True):
 
 
 _NUMBERS = tuple(f for f in fields(Fabric) if f.name not in ("nodes", "links", "limits"))
-_RARE = ("ports", "version")
+_RARE = ("ports", "version", "cache")
 """Written where they are not as usual."""
 _OF_A_LINK = fields(Link)[2:]
 _EXPECTED = {

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from fanfold.errors import ConfigError
 from fanfold.ids import check_bfr_id
-from fanfold.units import parse_duration, parse_rate
+from fanfold.units import format_size, parse_duration, parse_rate, parse_size
 from fanfold.wire.bitstring import (
     ALLOWED_BITS,
     MAX_BSL,
@@ -29,6 +29,7 @@ MAX_VERSION = 2**31 - 1
 MAX_WEIGHT, MAX_PLANE = 255, 63
 MAX_GROUPS = 1 << 16
 MAX_SLOTS = 1 << 18
+LEAST_CACHE, MOST_CACHE = 1 << 20, 1 << 36
 MTU_RANGE = (576, 65535)
 """RFC 791 section 3.2: what every IPv4 host takes, and what its length field can say."""
 
@@ -76,6 +77,10 @@ def _check_numbers(fabric: "Fabric", source: str) -> None:
     for key, value, low, high in bounds:
         if not low <= value <= high:
             raise ConfigError(f"{source}: {key}", value, f"{low}..{high}")
+    n_bytes = parse_size(fabric.cache, f"{source}: fabric.cache")
+    if n_bytes != 0 and not LEAST_CACHE <= n_bytes <= MOST_CACHE:
+        allowed = f"0, or {format_size(LEAST_CACHE)} to {format_size(MOST_CACHE)}"
+        raise ConfigError(f"{source}: fabric.cache", fabric.cache, allowed)
 
 
 def _check_nodes(fabric: "Fabric", source: str) -> None:

@@ -3,8 +3,8 @@
     bits       field      meaning
     0-3        version    always 1
     4-7        kind       always 1
-    8-12       reserved   ignored, sent as 0
-    13-15      flags      4 REPAIR sent again, 2 LAST block of the fan, 1 POLL report now
+    8-11       reserved   ignored, sent as 0
+    12-15      flags      8 SOURCE repairs alone, 4 REPAIR, 2 LAST block, 1 POLL report now
     16-23      n_psn      packets in this block, 1..64
     24-31      psn        place in the block, 0..n_psn-1
     32-63      flow       even: manifest of a push; odd: its data
@@ -38,6 +38,7 @@ class DataFlag(IntFlag):
     POLL = 1
     LAST = 2
     REPAIR = 4
+    SOURCE = 8
 
 
 class Data(msgspec.Struct, frozen=True, gc=False):
@@ -72,7 +73,7 @@ def decode(buf: bytes) -> Data:
         raise WireError(HEADER, WireReason.BAD_FIELD, f"psn {psn} of {n_psn}")
     if stride == 0:
         raise WireError(HEADER, WireReason.BAD_FIELD, "stride 0")
-    return Data(flow, block, n_psn, psn, stride, first_ttl, flags & 7, round_)
+    return Data(flow, block, n_psn, psn, stride, first_ttl, flags & 15, round_)
 
 
 def encode(data: Data) -> bytes:
@@ -85,7 +86,7 @@ def encode(data: Data) -> bytes:
         HEADER,
         _LAYOUT,
         first_byte(Kind.DATA),
-        fits(HEADER, "flags", data.flags, 3),
+        fits(HEADER, "flags", data.flags, 4),
         within(HEADER, "n_psn", data.n_psn, 1, MAX_PSN),
         within(HEADER, "psn", data.psn, 0, data.n_psn - 1),
         data.flow,

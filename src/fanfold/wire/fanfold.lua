@@ -74,9 +74,11 @@ local f = {
   poll = ProtoField.bool("fanfold.poll", "POLL", 8, nil, 0x01),
   last = ProtoField.bool("fanfold.last", "LAST", 8, nil, 0x02),
   repair = ProtoField.bool("fanfold.repair", "REPAIR", 8, nil, 0x04),
+  source = ProtoField.bool("fanfold.source", "SOURCE", 8, nil, 0x08),
   payload = ProtoField.bytes("fanfold.payload", "Payload"),
   feedback_flags = ProtoField.uint8("fanfold.feedback_flags", "Flags", base.HEX),
   partial = ProtoField.bool("fanfold.partial", "PARTIAL", 8, nil, 0x01),
+  spent = ProtoField.bool("fanfold.spent", "SPENT", 8, nil, 0x02),
   n_rows = ProtoField.uint8("fanfold.n_rows", "Rows"),
   queue = ProtoField.uint8("fanfold.queue", "Worst queue"),
   room = ProtoField.uint8("fanfold.room", "Worst room"),
@@ -260,6 +262,7 @@ local function add_data(tree, buf)
   flags:add(f.poll, buf(1, 1))
   flags:add(f.last, buf(1, 1))
   flags:add(f.repair, buf(1, 1))
+  flags:add(f.source, buf(1, 1))
   tree:add(f.n_psn, buf(2, 1))
   tree:add(f.psn, buf(3, 1))
   tree:add(f.flow, buf(4, 4))
@@ -283,6 +286,7 @@ end
 local function add_feedback(tree, buf)
   local flags = tree:add(f.feedback_flags, buf(1, 1))
   flags:add(f.partial, buf(1, 1))
+  flags:add(f.spent, buf(1, 1))
   tree:add(f.n_psn, buf(2, 1))
   tree:add(f.n_rows, buf(3, 1))
   tree:add(f.flow, buf(4, 4))

@@ -26,7 +26,7 @@ from fanfold.kernels.layout import MAX_PSN
 from fanfold.kernels.octets import ZERO
 from fanfold.kernels.replicate import bit, n_bits, replicate
 from fanfold.kernels.slots import NEVER_PS, NO_SLOT, expect, expire, set_deadline
-from fanfold.kernels.state import DONE_BM, I64, U8, U64, Fold
+from fanfold.kernels.state import DONE_BM, I64, U8, U64, Fold, Store
 from fanfold.kernels.tables import NULL_NBR
 from fanfold.sim.loop.events import push
 from fanfold.sim.loop.ports import free_pkt, pass_on, send_made, take_pkt
@@ -68,8 +68,8 @@ class Bier(NamedTuple):
     tables: filled as they are looked at. heads: (T, P + 2) bytes of labels by table and
     neighbour + 1, where there are trees. bfrs: (R,) NODE_ROW of the kernels.
     slots, words, events, ready: slot tables of all BFRs side by side, (R * S, ...), (R, ...).
-    drops: (N_DROPS,) bad FEEDBACK. scratch: (4, W). copy_nbr, copy_bits: of one packet. bodies:
-    (B, bytes) of FEEDBACK packets under way.
+    store: what BFRs keep. drops: (N_DROPS,) bad FEEDBACK. scratch: (4, W). copy_nbr, copy_bits:
+    of one packet. bodies: (B, bytes) of FEEDBACK packets under way.
     """
 
     tables: Tables
@@ -79,6 +79,7 @@ class Bier(NamedTuple):
     words: U64
     events: I64
     ready: I64
+    store: Store
     drops: I64
     scratch: U64
     copy_nbr: I64
@@ -103,7 +104,7 @@ class Receivers(NamedTuple):
 def fold_of(q: I64, bier: Bier, r: int) -> Fold:
     """Slot table of one router."""
     a, b = r * q[N_SLOTS], (r + 1) * q[N_SLOTS]
-    return Fold(bier.slots[a:b], bier.words[a:b], bier.events[r], bier.ready[r])
+    return Fold(bier.slots[a:b], bier.words[a:b], bier.events[r], bier.ready[r], bier.store)
 
 
 @kernel

@@ -1,0 +1,190 @@
+"""Recent DATA of fans that pass a BFR, kept for a while: what it repairs from (mend.py).
+
+A store is G segments of B bytes. A segment belongs to one fan at a time, a fan has at most half
+of them; the one that was written to longest ago makes room, and all that is in it goes at once.
+
+Letters: G = segments, E = entries of each, B = its bytes, T = repairs noted, W = words of a
+BitString.
+"""
+
+import numpy as np
+
+from fanfold.kernels.codes import (
+    CLASS_DATA,
+    CLASS_REPAIR,
+    STORE_CORRUPT,
+    STORE_EVICTED,
+    STORE_KEPT,
+)
+from fanfold.kernels.frame import is_inner_sound
+from fanfold.kernels.jit import i64, kernel
+from fanfold.kernels.layout import BITS_AT, FLAG_SOURCE, INNER_BYTES
+from fanfold.kernels.octets import ZERO, copy_octets, read_u32
+from fanfold.kernels.replicate import bit
+from fanfold.kernels.state import U8, Counters, Fold, Plan, Store
+
+NOT_KEPT = -1
+
+
+@kernel
+def has_store(store: Store) -> bool:
+    """This node keeps DATA."""
+    return store.segs.shape[0] > 0
+
+
+@kernel
+def find_seg(store: Store, key: int, size: int) -> int:
+    """Segment of a fan with room for one more entry of ``size`` bytes, made where need be.
+
+    Args:
+        key: BFIR-id << 32 | flow.
+
+    Returns:
+        The segment, or NOT_KEPT: it is larger than a segment.
+    """
+    segs = store.segs
+    n_own = 0
+    own, oldest = NOT_KEPT, 0
+    if size > store.most[0]:
+        return NOT_KEPT
+    for g in range(segs.shape[0]):
+        row = segs[g]
+        if row["used_at"] < segs[oldest]["used_at"]:
+            oldest = g
+        if row["key"] != key:
+            continue
+        if has_room(store, g, size):
+            return g
+        n_own += 1
+        if own == NOT_KEPT or row["used_at"] < segs[own]["used_at"]:
+            own = g
+    if n_own >= max(segs.shape[0] // 2, 1):
+        oldest = own
+    evict(store, oldest)
+    segs[oldest]["key"] = key
+    return oldest
+
+
+@kernel
+def has_room(store: Store, g: int, size: int) -> bool:
+    """One more entry of ``size`` bytes fits into a segment."""
+    row = store.segs[g]
+    return row["n"] < store.entries.shape[1] and row["used"] + size <= store.most[0]
+
+
+@kernel
+def evict(store: Store, g: int) -> None:
+    """Forget all that is in a segment."""
+    row = store.segs[g]
+    store.events[STORE_EVICTED] += row["n_pkts"]
+    store.held[0] -= row["used"]
+    row["used"], row["n"], row["n_pkts"], row["key"] = 0, 0, 0, -1
+
+
+@kernel
+def keep(
+    store: Store, key: int, bift_id: int, block: int, psns: np.uint64, n_pkts: int, size: int
+) -> int:
+    """Note that packets of a block are kept, ``size`` bytes in all.
+
+    Returns:
+        Segment * E + entry, or NOT_KEPT.
+    """
+    g = find_seg(store, key, size)
+    if g == NOT_KEPT:
+        return NOT_KEPT
+    row = store.segs[g]
+    e = row["n"]
+    entry = store.entries[g, e]
+    entry["bift_id"], entry["block"], entry["psns"] = bift_id, block, psns
+    entry["at"], entry["size"] = row["used"], size
+    row["n"], row["n_pkts"] = e + 1, row["n_pkts"] + n_pkts
+    row["used"] += size
+    store.held[0] += size
+    store.held[1] += 1
+    row["used_at"] = store.held[1]
+    store.events[STORE_KEPT] += n_pkts
+    return i64(g * store.entries.shape[1] + e)
+
+
+@kernel
+def find_kept(store: Store, key: int, bift_id: int, block: int, psn: int, n_words: int) -> int:
+    """Where a packet is kept: segment * E + entry, the newest of its segment; or NOT_KEPT.
+
+    What does not add up is forgotten: receivers would drop it.
+    """
+    n_entries = store.entries.shape[1]
+    for g in range(store.segs.shape[0]):
+        if store.segs[g]["key"] != key:
+            continue
+        for i in range(store.segs[g]["n"]):
+            e = store.segs[g]["n"] - 1 - i
+            entry = store.entries[g, e]
+            if entry["block"] != block or entry["bift_id"] != bift_id:
+                continue
+            if entry["psns"] & bit(psn) == ZERO:
+                continue
+            if store.room.shape[1] == 0 or is_inner_sound(
+                store.room[g], entry["at"], entry["size"], n_words
+            ):
+                return g * n_entries + e
+            entry["psns"] = ZERO
+            store.events[STORE_CORRUPT] += 1
+    return NOT_KEPT
+
+
+@kernel
+def keep_pass(
+    buf: U8, first: int, seg: int, n: int, plan: Plan, counters: Counters, fold: Fold
+) -> None:
+    """Keep the DATA of a pass that was accepted, as it leaves: with its TTL one lower.
+
+    Args:
+        buf, first, seg: the block as given to ``plan_pass``. n: where the pass ended, at most
+            the end of the block. plan: its result.
+    """
+    store = fold.store
+    k = 0
+    at = first
+    while at < n:
+        kind = plan.kind[k]
+        if plan.flow[k] >= 0 and (kind == CLASS_DATA or kind == CLASS_REPAIR):
+            keep_packet(buf, at, min(seg, n - at), plan.words[k], store, counters, plan.flow[k])
+        at += seg
+        k += 1
+
+
+@kernel
+def keep_packet(
+    buf: U8, at: int, size: int, words: int, store: Store, counters: Counters, f: int
+) -> None:
+    """Keep one DATA packet of the flow that row ``f`` counts, unless its source forbids it."""
+    fan = at + BITS_AT + 8 * words + INNER_BYTES
+    if buf[fan + 1] & FLAG_SOURCE != 0:
+        return
+    room = (size + 7) & ~7
+    psn = i64(buf[fan + 3]) & 63
+    where = keep(
+        store,
+        counters.flow_key[f],
+        read_u32(buf, at) >> 12,
+        read_u32(buf, fan + 8),
+        bit(psn),
+        1,
+        room,
+    )
+    if where == NOT_KEPT:
+        return
+    n_entries = store.entries.shape[1]
+    entry = store.entries[where // n_entries, where % n_entries]
+    entry["size"] = size
+    copy_octets(store.room[where // n_entries], entry["at"], buf, at, size)
+
+
+@kernel
+def note_repair(store: Store, where: int, psn: int) -> None:
+    """Note a repair, to whom row ``n_todo`` of ``todo_bits`` says; it asks for no word yet."""
+    i = store.n_todo[0]
+    store.todo[i, 0], store.todo[i, 1] = where, psn
+    store.todo[i, 2] = 0
+    store.n_todo[0] = i + 1
