@@ -127,7 +127,8 @@ def test_a_rank_that_hears_nothing_for_a_while_ends_with_the_same_bits(ranks: Ra
     found = [works[r].inside() for r in (0, 1, 3)]
     deaf.impair(Impairment(), 1)
     assert works[2].inside() == found[0]
-    assert {(f.least, f.missing) for f in found} == {(3, (2,))}
+    assert len(set(found)) == 1
+    assert 2 in found[0].missing  # and, where the machine halts it, another one
     assert len({a.tobytes() for a in mine}) == 1
     assert ranks.each(lambda c: c.all_reduce(every[c.rank])) == [Inside(N)] * N
     assert len({a.tobytes() for a in every}) == 1
