@@ -96,7 +96,7 @@ def _by_work(work: "Work", n_hops: int, are_trains: bool) -> tuple[Rung, str]:
     held = work.net, work.program, work.settings
     train, flow = (bound_ppm(*held, n) for n in (segment, 0))
     bounds = f"trains of {segment} {bound_text(train)}, flow {bound_text(flow)}"
-    is_flow = flow != UNKNOWN and (flow <= train or train == UNKNOWN)
+    is_flow = flow != UNKNOWN and (flow < train or train == UNKNOWN)
     why = f"{hops}, over {limit:,}; {bounds}"
     return ("flow" if is_flow else "train"), why
 

@@ -133,10 +133,10 @@ def test_the_finest_fidelity_within_the_limit(
 
 @pytest.mark.parametrize(
     ("train", "flow", "rung"),
-    [(20, 10, "flow"), (10, 20, "train"), (10, 10, "flow"), (UNKNOWN, 10, "flow"),
+    [(20, 10, "flow"), (10, 20, "train"), (10, 10, "train"), (UNKNOWN, 10, "flow"),
      (10, UNKNOWN, "train"), (UNKNOWN, UNKNOWN, "train")],
 )  # fmt: skip
-def test_of_trains_and_flow_the_one_with_the_smaller_bound_or_flow(
+def test_of_trains_and_flow_the_one_with_the_smaller_bound(
     train: int, flow: int, rung: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fidelity, "MAX_RECORDS", 2 * 6 * 49)
