@@ -26,6 +26,7 @@ from fanfold.wire.bier import BierHeader
 from fanfold.wire.captures import read_frames
 from fanfold.wire.fan import Data, DataFlag
 from fanfold.wire.inner import GROUP_ADDRESS, address_of
+from fanfold.wire.link import is_link
 from fanfold.wire.packet import Packet, build, parse
 from fanfold.wire.report import Report, ReportError, ReportState
 
@@ -85,7 +86,8 @@ def frames_to(pcap: Path, address: str) -> list[bytes]:
     """Packets of a capture that a BFR sent to an address."""
     found = [frame.bytes for frame in read_frames(pcap.read_bytes())]
     mine = socket.inet_aton(address)
-    return [one[one.index(b"\x45") + UNDERLAY :] for one in found if mine in one[12:40]]
+    sent = [one[one.index(b"\x45") + UNDERLAY :] for one in found if mine in one[12:40]]
+    return [one for one in sent if not is_link(one)]
 
 
 def packets_to(pcap: Path, address: str) -> list[Packet]:

@@ -35,6 +35,7 @@ DEAR = (
     "sim-bench",
     "demo",
 )
+KEYS = ("keys ", "lab up --keys")
 IN_ORDER = ("lab up --leaves", "push ", "lab status", "lab down")
 BY_HAND = ("bfr ", "receive --config", "push model.safetensors --config")
 CHEAP = ("compare --topology fat-tree:k=8", "compare examples/", "explain ", "workload ")
@@ -78,7 +79,7 @@ def typed(site: Site, command: str, timeout_s: float = 120.0) -> str:
 
 
 def test_every_command_is_run_somewhere() -> None:
-    kinds = (*TORCH, *PARTS, *DEAR, *IN_ORDER, *BY_HAND, *CHEAP)
+    kinds = (*TORCH, *PARTS, *DEAR, *KEYS, *IN_ORDER, *BY_HAND, *CHEAP)
     found = commands_of(README)
     assert len(found) > 25
     assert [c for c in found if "torchrun" not in c and not is_one_of(c, kinds)] == []
@@ -97,6 +98,21 @@ def test_the_lab_of_the_readme(site: Site, here: Path) -> None:
     finally:
         site.run("lab", "down", "--purge")
     assert (here / "lossy.pcapng").stat().st_size > 10_000
+
+
+def test_keys_of_the_page(site: Site, here: Path) -> None:
+    public: dict[str, str] = {}
+    for command in block_with("fanfold keys init", "docs/pushing.md"):
+        words = command.split()
+        if words[1:3] == ["keys", "init"]:
+            public[words[-1]] = typed(site, command).split()[0]
+        elif words[1:3] == ["keys", "trust"]:
+            typed(site, command.replace("ff1:...", public[words[3]]))
+    assert len(set(public.values())) == 2
+    try:
+        typed(site, "fanfold lab up --keys")
+    finally:
+        site.run("lab", "down", "--purge")
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/pushing.md"])
