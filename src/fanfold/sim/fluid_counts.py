@@ -6,7 +6,7 @@ Letters: F = messages, L = links.
 import numpy as np
 from numpy.typing import NDArray
 
-from fanfold.results.outcome import ACK, DATA, FEEDBACK, N_LINK_CLASSES
+from fanfold.results.outcome import ACK, DATA, FEEDBACK, N_LINK_CLASSES, Outcome
 from fanfold.scenario.settings import Settings
 from fanfold.schemes.program import Program
 from fanfold.sim.fan_sizes import feedback_bytes
@@ -149,3 +149,34 @@ def acks_of(sorts: I64) -> I64:
     acks = np.zeros_like(sorts)
     acks[:, FULL] = sorts[:, FULL] + sorts[:, SHORT]
     return acks
+
+
+def outcome_of_rounds(
+    tally: I64, due: I64, host_ps: I64, end_ps: int, n_acks: int, n_rounds: int
+) -> Outcome:
+    """What came of messages that went in rounds.
+
+    Args:
+        tally: (L, N_LINK_CLASSES, 2) packets and bytes. due, host_ps: (H,).
+    """
+    none = np.zeros(len(tally), np.int64)
+    return Outcome(
+        fidelity="flow",
+        end_ps=end_ps,
+        host_ps=host_ps,
+        item_ps=none[:0],
+        got_bytes=due,
+        due_bytes=due.copy(),
+        link_pkts=tally[..., 0].copy(),
+        link_bytes=tally[..., 1].copy(),
+        link_drops=none,
+        link_trims=none.copy(),
+        link_peak_bytes=none.copy(),
+        feedback_at_source=none[:0],
+        repairs=(0, 0),
+        n_folds=(0, 0, 0),
+        n_hops=int(tally[..., 0].sum()),
+        n_events=n_acks,
+        stuck=(),
+        reason=f"every item is done; {n_rounds} rounds, each as its fullest link",
+    )

@@ -17,7 +17,7 @@ from fanfold.errors import ConfigError
 from fanfold.results.outcome import ACK, DATA, N_LINK_CLASSES, Outcome
 from fanfold.scenario.settings import Settings
 from fanfold.schemes.program import Exchange, Rounds
-from fanfold.sim.fluid_counts import acks_of, sorts_of, spread_pairs
+from fanfold.sim.fluid_counts import acks_of, outcome_of_rounds, sorts_of, spread_pairs
 from fanfold.sim.fluid_flows import first_links, paths_by
 from fanfold.sim.fluid_rounds import run_rounds
 from fanfold.sim.fluid_sizes import control_ps, last_packet_ps
@@ -69,27 +69,8 @@ def run_exchange(
     heard = int(tally_of[net.first_out[hosts], DATA, 0].sum())
     host_ps = np.zeros(net.n_hosts, np.int64)
     host_ps[hosts] = start_ps + round_ps + spans.rest_ps[group]
-    none = np.zeros(net.n_links, np.int64)
-    return Outcome(
-        fidelity="flow",
-        end_ps=start_ps + round_ps + int((spans.rest_ps + spans.back_ps).max()),
-        host_ps=host_ps,
-        item_ps=none[:0],
-        got_bytes=due,
-        due_bytes=due.copy(),
-        link_pkts=tally_of[..., 0].copy(),
-        link_bytes=tally_of[..., 1].copy(),
-        link_drops=none,
-        link_trims=none.copy(),
-        link_peak_bytes=none.copy(),
-        feedback_at_source=none[:0],
-        repairs=(0, 0),
-        n_folds=(0, 0, 0),
-        n_hops=int(tally_of[..., 0].sum()),
-        n_events=heard,
-        stuck=(),
-        reason=f"every item is done; {len(exchange.sizes)} rounds, each as its fullest link",
-    )
+    end_ps = start_ps + round_ps + int((spans.rest_ps + spans.back_ps).max())
+    return outcome_of_rounds(tally_of, due, host_ps, end_ps, heard, len(exchange.sizes))
 
 
 def _spans(

@@ -13,7 +13,7 @@ from fanfold.errors import ConfigError
 from fanfold.results.outcome import ACK, DATA, N_LINK_CLASSES, Outcome
 from fanfold.scenario.settings import Settings
 from fanfold.schemes.program import Rounds
-from fanfold.sim.fluid_counts import acks_of, sorts_of, spread_evenly
+from fanfold.sim.fluid_counts import acks_of, outcome_of_rounds, sorts_of, spread_evenly
 from fanfold.sim.fluid_flows import first_links, paths_by
 from fanfold.sim.fluid_sizes import control_ps, last_packet_ps
 from fanfold.sim.loop.tally import FULL, N_SORTS, SHORT, SHORT_BYTES
@@ -57,27 +57,7 @@ def run_rounds(
         host_ps[dst] = sent_ps + rest[np.searchsorted(far, hops)]
         now = sent_ps + int(rest.max())
         end_ps = now + max(spans[one][1] for one in far.tolist())
-    none = np.zeros(net.n_links, np.int64)
-    return Outcome(
-        fidelity="flow",
-        end_ps=end_ps,
-        host_ps=host_ps,
-        item_ps=none[:0],
-        got_bytes=due,
-        due_bytes=due.copy(),
-        link_pkts=tally[..., 0].copy(),
-        link_bytes=tally[..., 1].copy(),
-        link_drops=none,
-        link_trims=none.copy(),
-        link_peak_bytes=none.copy(),
-        feedback_at_source=none[:0],
-        repairs=(0, 0),
-        n_folds=(0, 0, 0),
-        n_hops=int(tally[..., 0].sum()),
-        n_events=heard,
-        stuck=(),
-        reason=f"every item is done; {len(rounds.sends)} rounds, each as its fullest link",
-    )
+    return outcome_of_rounds(tally, due, host_ps, end_ps, heard, len(rounds.sends))
 
 
 class _Counter:
