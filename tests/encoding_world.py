@@ -43,7 +43,9 @@ def bare(net: Net) -> Ground:
     """A ground without routes, for encodings that need none: large nets are cheap so."""
     no = np.zeros(0, np.int32)
     empty = np.zeros((net.n_nodes - net.n_hosts, 0))
-    routes = Routes(no, empty.astype(np.int16), empty.astype(np.int32), no.astype(np.int64), no)
+    routes = Routes(
+        no, empty.astype(np.int16), empty.astype(np.int32), no.astype(np.int64), no, 1
+    )
     return Ground(net, routes)
 
 

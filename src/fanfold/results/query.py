@@ -10,48 +10,48 @@ from typing import Any
 from fanfold.errors import ConfigError
 from fanfold.extras import load
 from fanfold.results.schema import TABLES
+from fanfold.results.session import session
 
 Row = dict[str, Any]
 
 _COMPARISON = """  -- of one run
 WITH ends AS (
-    SELECT run_id, count(*) AS n_receivers, count(*) FILTER (done_ps < 0) AS n_unfinished,
+    SELECT count(*) AS n_receivers, count(*) FILTER (done_ps < 0) AS n_unfinished,
         max(done_ps) AS last_ps,
         quantile_disc(done_ps, 0.5) FILTER (done_ps >= 0) AS p50_ps,
         quantile_disc(done_ps, 0.99) FILTER (done_ps >= 0) AS p99_ps
-    FROM receivers GROUP BY run_id
-), carried AS (
-    SELECT run_id, link, src, dst, src_node, is_source,
+    FROM receivers
+), carried AS NOT MATERIALIZED (
+    SELECT link, src, dst, src_node, is_source,
         data_pkts + repair_pkts + ack_pkts + feedback_pkts AS pkts,
         data_bytes + repair_bytes + ack_bytes + feedback_bytes AS bytes,
         data_pkts, data_bytes, ack_pkts + feedback_pkts AS control_pkts
     FROM links
-), most AS (
-    SELECT min(link) AS link FROM carried
-    WHERE bytes = (SELECT max(bytes) FROM carried)
-), busiest AS (
-    SELECT * FROM carried WHERE link = (SELECT link FROM most)
-), sources AS (
-    SELECT run_id, src_node, any_value(src) AS name, sum(pkts) AS pkts, sum(bytes) AS bytes
-    FROM carried WHERE is_source = 1 GROUP BY run_id, src_node
-), source AS (
-    SELECT * FROM sources
-    QUALIFY row_number() OVER (PARTITION BY run_id ORDER BY bytes DESC, src_node) = 1
 ), fabric AS (
-    SELECT run_id, sum(pkts) AS pkts, sum(bytes) AS bytes, sum(data_pkts) AS data_pkts,
-        sum(data_bytes) AS data_bytes, sum(control_pkts) AS control_pkts
-    FROM carried GROUP BY run_id
+    SELECT arg_max(link, bytes) AS most, sum(pkts) AS pkts, sum(bytes) AS bytes,
+        sum(data_pkts) AS data_pkts, sum(data_bytes) AS data_bytes,
+        sum(control_pkts) AS control_pkts
+    FROM carried  -- in their order: of the fullest the first
+), busiest AS (
+    SELECT src || ' > ' || dst AS name, pkts, bytes FROM carried
+    WHERE link = (SELECT most FROM fabric)
+), sources AS (
+    SELECT min(link) AS link, sum(pkts) AS pkts, sum(bytes) AS bytes
+    FROM carried WHERE is_source = 1 GROUP BY src_node
+    ORDER BY bytes DESC, src_node LIMIT 1
+), source AS (
+    SELECT src AS name, sources.* FROM sources JOIN links USING (link)
 ), lost AS (
-    SELECT run_id, sum(pkts) FILTER (cause = 'lost') AS n_lost,
+    SELECT sum(pkts) FILTER (cause = 'lost') AS n_lost,
         sum(pkts) FILTER (cause = 'trimmed') AS n_trimmed
-    FROM drops GROUP BY run_id
+    FROM drops
 )
 SELECT runs.run_id, scheme, topology, workload, n_ranks, n_bytes, fidelity,
     fidelity_why, left_out, bitstring_bits, planes, segment_pkts, error_ppm, seed, driver,
     version, end_ps,
     CASE WHEN n_unfinished = 0 THEN last_ps END AS last_ps, p50_ps, p99_ps,
     n_receivers, n_unfinished,
-    busiest.src || ' > ' || busiest.dst AS busiest_link,
+    busiest.name AS busiest_link,
     coalesce(busiest.pkts, 0) AS busiest_pkts, coalesce(busiest.bytes, 0) AS busiest_bytes,
     source.name AS source, coalesce(source.pkts, 0) AS source_pkts,
     coalesce(source.bytes, 0) AS source_bytes,
@@ -64,9 +64,8 @@ SELECT runs.run_id, scheme, topology, workload, n_ranks, n_bytes, fidelity,
     due_bytes, got_bytes, n_hops, n_events, n_stuck, reason,
     setup_ps, control_msgs, control_bytes, state_entries, most_entries, busy_ps, stand_ins
 FROM runs
-    LEFT JOIN ends USING (run_id) LEFT JOIN busiest USING (run_id)
-    LEFT JOIN source USING (run_id) LEFT JOIN fabric USING (run_id)
-    LEFT JOIN lost USING (run_id)
+    LEFT JOIN ends ON true LEFT JOIN busiest ON true LEFT JOIN source ON true
+    LEFT JOIN fabric ON true LEFT JOIN lost ON true
 """
 _RATIOS = """
 WITH fastest AS (SELECT min(done) AS ps FROM (
@@ -146,7 +145,7 @@ def _ask(places: Sequence[Path], question: str) -> list[Row]:
     if not places:
         return []
     duckdb = load("duckdb", "study")
-    with duckdb.connect(config={"threads": 1}) as db:
+    with session() as db:
         for table in TABLES:
             files = [str(place / f"{table.name}.parquet") for place in places]
             db.read_parquet(files).create_view(table.name)

@@ -183,8 +183,12 @@ def _ends(place: Place, at: I64) -> dict[str, Values]:
 
 def _names(place: Place, nodes: I64) -> Values:
     """Names of nodes, each made once."""
-    some, which = np.unique(nodes, return_inverse=True)
-    return np.array([place.node_name(n) for n in some.tolist()], object)[which]
+    is_named = np.zeros(place.n_nodes, bool)
+    is_named[nodes] = True
+    (some,) = np.nonzero(is_named)
+    names = np.empty(place.n_nodes, object)
+    names[some] = [place.node_name(n) for n in some.tolist()]
+    return np.asarray(names[nodes])
 
 
 def _fans(task: Task, outcome: Outcome) -> Mapping[str, Values]:

@@ -25,6 +25,9 @@ MAX_RECORDS = 8_000_000
 """Of one scheme: 2 to 7 s on one core, so that a comparison of eight schemes ends within a
 minute. The same for each scheme, whatever it is compared with: what a scheme gives must not
 depend on its company."""
+LARGE_HOSTS = (4096, 32_768)
+"""From each of these on half as many are within the limit: a record takes 0.2 to 0.5 us at
+1,024 hosts, 1 to 2 at 8,192 and 2.5 at 65,536, as rows leave the caches."""
 MAX_LOSSY_RECORDS = 200_000_000
 """Where packets cannot move as trains: 40 s of one scheme, rather than nothing about loss."""
 MAX_WORDS = 200_000
@@ -57,7 +60,7 @@ class Choice(NamedTuple):
 def choose(
     asked: Fidelity, net: Net, routes: Routes, program: Program, settings: Settings
 ) -> Choice:
-    """Packets, or of what is within MAX_RECORDS the rung with the least error; or as asked.
+    """Packets, or of what is within ``limit_of`` the rung with the least error; or as asked.
 
     Raises:
         ConfigError: packets asked for of sums in installed trees.
@@ -71,16 +74,22 @@ def choose(
         rung, why = _by_work(work, n_hops, are_trains_exact(settings))
     else:
         rung, why = asked, "asked for"
-    segments: dict[Rung, int] = {"packet": 1, "train": work.segment(MAX_RECORDS), "flow": 0}
+    limit = limit_of(net.n_hosts)
+    segments: dict[Rung, int] = {"packet": 1, "train": work.segment(limit), "flow": 0}
     error = UNKNOWN
     if left_out(rung, settings) == "" and not has_installed(program):
         error = bound_ppm(net, program, settings, segments[rung])
     return Choice(rung, segments[rung], why, n_hops, error)
 
 
+def limit_of(n_hosts: int) -> int:
+    """Records of a scheme on a net of so many hosts, where packets may move as trains."""
+    return MAX_RECORDS >> sum(n_hosts >= size for size in LARGE_HOSTS)
+
+
 def _by_work(work: "Work", n_hops: int, are_trains: bool) -> tuple[Rung, str]:
     hops = f"about {n_hops:,} packet hops"
-    limit = MAX_RECORDS if are_trains else MAX_LOSSY_RECORDS
+    limit = limit_of(work.net.n_hosts) if are_trains else MAX_LOSSY_RECORDS
     if (lacks := _lack(work.program, work.net)) != "":
         return "flow", f"{hops}, {lacks}"
     if work.words > MAX_WORDS:

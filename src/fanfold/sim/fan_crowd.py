@@ -15,7 +15,6 @@ from fanfold.schemes.program import NO_TREE, Fan, FanTree, Program
 from fanfold.sim.build import slowest_ports
 from fanfold.sim.fan_sizes import fan_head_bytes, feedback_bytes
 from fanfold.sim.fan_trees import trace_branches
-from fanfold.sim.fluid_flows import longest
 from fanfold.sim.loop.ways import NONE, lead_all
 from fanfold.topo.byte_time import BYTE_BIT_PS, byte_times
 from fanfold.topo.net import Net
@@ -50,7 +49,7 @@ class Roads(NamedTuple):
         hosts = np.array(fan.receivers, np.int64)
         if fan.tree != NO_TREE:
             return trace_branches(self.net, self.trees[fan.tree].phases[-1], hosts).path
-        path = np.empty((hosts.size, longest(self.routes)), np.int32)
+        path = np.empty((hosts.size, self.routes.longest), np.int32)
         lead_all(self.birt, part.nic, hosts, fan.entropy % self.n_ecmp, path)
         return path
 

@@ -10,7 +10,7 @@ from fanfold.results.outcome import ACK, DATA, FEEDBACK, N_LINK_CLASSES, Outcome
 from fanfold.scenario.settings import Settings
 from fanfold.schemes.program import Program
 from fanfold.sim.fan_sizes import feedback_bytes
-from fanfold.sim.fluid_flows import Tree, Wires, first_links, longest, paths_by
+from fanfold.sim.fluid_flows import Tree, Wires, first_links, paths_by
 from fanfold.sim.fluid_sizes import Sizes
 from fanfold.sim.loop.tally import (
     FULL,
@@ -126,7 +126,7 @@ def spread_pairs(
 def _table(net: Net, routes: Routes) -> Table:
     n_routers = net.n_nodes - net.n_hosts
     return Table(
-        np.full(longest(routes) + 1, NONE, np.int64),
+        np.full(routes.longest + 1, NONE, np.int64),
         np.full(n_routers, NONE, np.int64),
         np.zeros(n_routers, np.int64),
         np.zeros((n_routers, N_SORTS), np.int64),
@@ -149,6 +149,28 @@ def acks_of(sorts: I64) -> I64:
     acks = np.zeros_like(sorts)
     acks[:, FULL] = sorts[:, FULL] + sorts[:, SHORT]
     return acks
+
+
+def as_full(sorts: I64) -> tuple[I64, int]:
+    """Short packets as full ones where all are short and of one size, and that size, else 0.
+
+    They are dealt as full ones are, so what is known of those is known of them.
+    """
+    n, n_bytes = sorts[:, SHORT], sorts[:, SHORT_BYTES]
+    size = int(n_bytes[0] // n[0]) if n.size and n[0] else 0
+    if size == 0 or sorts[:, FULL].any() or (n_bytes != n * size).any():
+        return sorts, 0
+    full = np.zeros_like(sorts)
+    full[:, FULL] = n
+    return full, size
+
+
+def as_short(links: I64, size: int) -> I64:
+    """Counts of full packets, as those of the short ones that they stand for."""
+    if size:
+        links[:, SHORT], links[:, SHORT_BYTES] = links[:, FULL], links[:, FULL] * size
+        links[:, FULL] = 0
+    return links
 
 
 def outcome_of_rounds(

@@ -17,7 +17,14 @@ from fanfold.errors import ConfigError
 from fanfold.results.outcome import ACK, DATA, N_LINK_CLASSES, Outcome
 from fanfold.scenario.settings import Settings
 from fanfold.schemes.program import Exchange, Rounds
-from fanfold.sim.fluid_counts import acks_of, outcome_of_rounds, sorts_of, spread_pairs
+from fanfold.sim.fluid_counts import (
+    acks_of,
+    as_full,
+    as_short,
+    outcome_of_rounds,
+    sorts_of,
+    spread_pairs,
+)
 from fanfold.sim.fluid_flows import first_links, paths_by
 from fanfold.sim.fluid_rounds import run_rounds
 from fanfold.sim.fluid_sizes import control_ps, last_packet_ps
@@ -54,7 +61,9 @@ def run_exchange(
         raise ConfigError("workload.ranks", got, "fewer, so that each message has its own path")
     ways = build_birt(net, routes, settings.n_ecmp)
     group = routes.group.astype(np.int64)[hosts]
-    spans = _spans(net, routes, ways, hosts, group, settings, seed)
+    longest = max(int(sizes.max(initial=0)) for sizes in exchange.sizes)
+    size = min(longest, settings.payload_bytes) + settings.header_bytes
+    spans = _spans(net, routes, ways, hosts, group, settings, seed, size)
     tally_of = np.zeros((net.n_links, N_LINK_CLASSES, 2), np.int64)
     start_ps = round_ps = 0
     known: dict[tuple[bytes, bool], I64] = {}
@@ -81,8 +90,9 @@ def _spans(
     group: I64,
     settings: Settings,
     seed: int,
+    size: int,
 ) -> Spans:
-    """Times of a message from the farthest group to each."""
+    """Times of a message, whose largest packet has ``size`` bytes, from the farthest group."""
     some, at = np.unique(group, return_index=True)
     router = net.dst[net.first_out[hosts[at]]] - net.n_hosts
     hops = np.where(routes.hops < FAR, routes.hops, -1)[np.ix_(router, some)]
@@ -95,7 +105,7 @@ def _spans(
         src = hosts[at + 1]
     nic = first_links(net, ways, src, dst, np.zeros_like(src))
     path = paths_by(routes, ways, seed, (src, dst, nic))
-    full = np.full(src.size, settings.payload_bytes + settings.header_bytes)
+    full = np.full(src.size, size)
     spans = Spans(*np.zeros((2, routes.n_groups), np.int64))
     spans.rest_ps[some] = last_packet_ps(net, settings, path, full, settings.header_bytes)
     spans.back_ps[some] = control_ps(net, settings, path, settings.ack_bytes)
@@ -141,10 +151,11 @@ def _count_round(
             settings.ack_bytes,
         ),
     ):
-        key = what.tobytes(), by_one or is_even
+        counts, short = as_full(what)
+        key = counts.tobytes(), by_one or is_even
         if key not in known:
-            known[key] = spread_pairs(net, routes, ways, hosts[at], what, n_of, key[1])
-        links = known[key].copy()
+            known[key] = spread_pairs(net, routes, ways, hosts[at], counts, n_of, key[1])
+        links = as_short(known[key].copy(), short)
         links[: net.first_out[net.n_hosts]] = 0
         links[net.reverse[: net.first_out[net.n_hosts]]] = 0
         links[first], links[net.reverse[first]] = up, down

@@ -20,7 +20,7 @@ from fanfold.sim.loop.maxmin import ENTRY_ROW, NONE
 from fanfold.sim.loop.ways import Desk, Ways, fan_out, lay, leave_by, walk, worst_load
 from fanfold.topo.byte_time import byte_times
 from fanfold.topo.net import Net
-from fanfold.topo.routes import FAR, Routes
+from fanfold.topo.routes import Routes
 
 I64 = NDArray[np.int64]
 I32 = NDArray[np.int32]
@@ -75,16 +75,11 @@ class Wires(NamedTuple):
     seed: int
 
 
-def longest(routes: Routes) -> int:
-    """Links of the longest path between two hosts."""
-    return int(np.max(routes.hops, where=routes.hops < FAR, initial=1)) + 1
-
-
 def build_desk(net: Net, routes: Routes) -> Desk:
     """Room to work."""
     n_routers, n_links = net.n_nodes - net.n_hosts, net.n_links
     return Desk(
-        np.full(longest(routes) + 1, NONE, np.int64),
+        np.full(routes.longest + 1, NONE, np.int64),
         np.full(n_routers, NONE, np.int64),
         np.zeros(n_routers),
         np.zeros(n_links),
@@ -141,7 +136,7 @@ def refuse_pair(net: Net, src: int, dst: int) -> None:
 def paths_by(routes: Routes, ways: Ways, seed: int, ends: tuple[I64, I64, I64]) -> I32:
     """Path of each source, destination and first link: the one its stream takes as packets."""
     src, dst, nic = ends
-    path = np.empty((src.size, longest(routes)), np.int32)
+    path = np.empty((src.size, routes.longest), np.int32)
     walk(ways, dst, nic, path_codes(src, dst, nic, seed), path)
     return path
 
@@ -173,7 +168,7 @@ def build_tree(
         words = _words_home(net, routes, ways, hosts, source)
         return Tree(copies, words, path, hosts, 1, labels, True)
     table = fan.entropy % n_ecmp
-    path = np.empty((hosts.size, longest(routes)), np.int32)
+    path = np.empty((hosts.size, routes.longest), np.int32)
     lost = fan_out(ways, source, hosts, table, path)
     if lost != NONE:
         refuse_pair(net, fan.source, int(hosts[lost]))
@@ -186,7 +181,7 @@ def build_tree(
 
 def _words_home(net: Net, routes: Routes, ways: Ways, hosts: I64, source: I64) -> I64:
     """(L,) receivers whose way home a link is."""
-    home = np.empty((hosts.size, longest(routes)), np.int32)
+    home = np.empty((hosts.size, routes.longest), np.int32)
     lost = fan_out(ways, hosts, source, 0, home)
     if lost != NONE:
         refuse_pair(net, int(hosts[lost]), int(source[0]))

@@ -13,7 +13,14 @@ from fanfold.errors import ConfigError
 from fanfold.results.outcome import ACK, DATA, N_LINK_CLASSES, Outcome
 from fanfold.scenario.settings import Settings
 from fanfold.schemes.program import Rounds
-from fanfold.sim.fluid_counts import acks_of, outcome_of_rounds, sorts_of, spread_evenly
+from fanfold.sim.fluid_counts import (
+    acks_of,
+    as_full,
+    as_short,
+    outcome_of_rounds,
+    sorts_of,
+    spread_evenly,
+)
 from fanfold.sim.fluid_flows import first_links, paths_by
 from fanfold.sim.fluid_sizes import control_ps, last_packet_ps
 from fanfold.sim.loop.tally import FULL, N_SORTS, SHORT, SHORT_BYTES
@@ -39,24 +46,24 @@ def run_rounds(
     tally = np.zeros((net.n_links, N_LINK_CLASSES, 2), np.int64)
     due, host_ps = np.zeros((2, net.n_hosts), np.int64)
     heard = now = end_ps = 0
-    spans: dict[int, tuple[int, int]] = {}
+    spans: dict[tuple[int, int], tuple[int, int]] = {}
     counter = _Counter(net, routes, ways, settings)
     for src, dst, n_bytes in rounds.sends:
-        mine = counter.count(src, dst, n_bytes)
-        tally += mine
-        heard += int(mine[net.first_out[dst], ACK, 0].sum())
+        n_acks, carried = counter.add(tally, src, dst, n_bytes)
+        heard += n_acks
         np.add.at(due, dst, n_bytes)
         hops = _hops(net, routes, src, dst)
         far, at = np.unique(hops, return_index=True)
+        size = min(int(n_bytes.max()), settings.payload_bytes) + settings.header_bytes
         for one, f in zip(far.tolist(), at.tolist(), strict=True):
-            if one not in spans:
+            if (one, size) not in spans:
                 ends = src[f : f + 1], dst[f : f + 1]
-                spans[one] = _span(net, routes, ways, ends, settings, seed)
-        rest = np.array([spans[one][0] for one in far.tolist()])
-        sent_ps = now + int(times.all(mine[..., 1].sum(axis=1)).max())
+                spans[one, size] = _span(net, routes, ways, ends, settings, seed, size)
+        rest = np.array([spans[one, size][0] for one in far.tolist()])
+        sent_ps = now + int(times.all(carried).max())
         host_ps[dst] = sent_ps + rest[np.searchsorted(far, hops)]
         now = sent_ps + int(rest.max())
-        end_ps = now + max(spans[one][1] for one in far.tolist())
+        end_ps = now + max(spans[one, size][1] for one in far.tolist())
     return outcome_of_rounds(tally, due, host_ps, end_ps, heard, len(rounds.sends))
 
 
@@ -73,18 +80,24 @@ class _Counter:
         self._is_one = bool(np.diff(net.first_out)[: net.n_hosts].max() == 1)
         self._known: dict[bytes, I64] = {}
 
-    def count(self, src: I64, dst: I64, n_bytes: I64) -> I64:
-        """(L, N_LINK_CLASSES, 2) of a round."""
+    def add(self, tally: I64, src: I64, dst: I64, n_bytes: I64) -> tuple[int, I64]:
+        """Add a round to (L, N_LINK_CLASSES, 2).
+
+        Returns:
+            Its ACKs, and bytes of it on each link, (L,).
+        """
         settings, sorts = self._settings, sorts_of(n_bytes, self._settings)
-        out = np.zeros((self._net.n_links, N_LINK_CLASSES, 2), np.int64)
+        acks, carried = acks_of(sorts), np.zeros(self._net.n_links, np.int64)
         for kind, a, b, what, size in (
             (DATA, src, dst, sorts, settings.payload_bytes + settings.header_bytes),
-            (ACK, dst, src, acks_of(sorts), settings.ack_bytes),
+            (ACK, dst, src, acks, settings.ack_bytes),
         ):
             links = self._links(a, b, what)
-            out[:, kind, 0] = links[:, FULL] + links[:, SHORT]
-            out[:, kind, 1] = links[:, FULL] * size + links[:, SHORT_BYTES]
-        return out
+            n_wire = links[:, FULL] * size + links[:, SHORT_BYTES]
+            tally[:, kind, 0] += links[:, FULL] + links[:, SHORT]
+            tally[:, kind, 1] += n_wire
+            carried += n_wire
+        return int(acks[:, FULL].sum()), carried
 
     def _links(self, src: I64, dst: I64, what: I64) -> I64:
         """(L, N_SORTS) of what goes between hosts one way."""
@@ -94,6 +107,7 @@ class _Counter:
         some, at, of = np.unique(pair, return_index=True, return_inverse=True)
         between = np.zeros((at.size, N_SORTS), np.int64)
         np.add.at(between, of, what)
+        between, size = as_full(between)
         key = some.tobytes() + between.tobytes()
         if key not in self._known:
             ends = src[at], dst[at]
@@ -101,7 +115,7 @@ class _Counter:
             hosts = self._net.first_out[: self._net.n_hosts]
             links[hosts] = links[self._net.reverse[hosts]] = 0
             self._known[key] = links
-        links = self._known[key].copy()
+        links = as_short(self._known[key].copy(), size)
         np.add.at(links, self._net.first_out[src], what)
         np.add.at(links, self._net.reverse[self._net.first_out[dst]], what)
         return links
@@ -114,12 +128,16 @@ def _span(
     ends: tuple[I64, I64],
     settings: Settings,
     seed: int,
+    size: int,
 ) -> tuple[int, int]:
-    """Of one message: from its last byte sent to received, and its ACK home."""
+    """Of one message: from its last byte sent to received, and its ACK home.
+
+    Args:
+        size: bytes of its largest packet.
+    """
     nic = first_links(net, ways, *ends, np.zeros_like(ends[0]))
     path = paths_by(routes, ways, seed, (*ends, nic))
-    full = np.full(1, settings.payload_bytes + settings.header_bytes)
-    rest = last_packet_ps(net, settings, path, full, settings.header_bytes)
+    rest = last_packet_ps(net, settings, path, np.full(1, size), settings.header_bytes)
     return int(rest[0]), int(control_ps(net, settings, path, settings.ack_bytes)[0])
 
 

@@ -18,7 +18,7 @@ from fanfold.kernels.rank_timers import FIRST_CWND
 from fanfold.results.outcome import ACK, DATA
 from fanfold.scenario.settings import Settings
 from fanfold.schemes.program import MIDDLE, NO_TREE, Program, Sum
-from fanfold.sim.fluid_flows import Taken, longest, refuse_pair
+from fanfold.sim.fluid_flows import Taken, refuse_pair
 from fanfold.sim.loop.ways import NONE, Ways, fan_down
 from fanfold.sim.sum_links import sum_links
 from fanfold.sim.sum_sizes import SumSizes, sum_sizes, sum_window
@@ -128,7 +128,7 @@ def build_sum_tree(
     sizes, window = sum_sizes(one, settings), sum_window(one, settings)
     if one.tree != NO_TREE:
         links = np.array(program.trees[one.tree].phases[-1].links, np.int64)
-        path = _trace(net, links, hosts, longest(routes))
+        path = _trace(net, links, hosts, routes.longest)
         return SumTree(hosts, path, np.zeros(0, np.int64), sizes, window, True, one.to_all)
     table = at % settings.n_ecmp
     if root_level != MIDDLE:
@@ -161,7 +161,7 @@ def _root_level(net: Net, routes: Routes, ways: Ways, one: Sum, hosts: I64, tabl
 
 def _down(net: Net, routes: Routes, ways: Ways, root: int, hosts: I64, table: int) -> I32:
     """(R, M) links from a router to each of some hosts."""
-    path = np.empty((hosts.size, longest(routes)), np.int32)
+    path = np.empty((hosts.size, routes.longest), np.int32)
     lost = fan_down(ways, root - net.n_hosts, hosts, table, path)
     if lost != NONE:
         refuse_pair(net, root, int(hosts[lost]))

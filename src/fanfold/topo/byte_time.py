@@ -54,6 +54,9 @@ def byte_fraction(bps: int) -> tuple[int, int]:
 
 def byte_times(net: Net) -> ByteTimes:
     """Of all links of a net."""
+    if net.n_links and int(net.bps.min()) == int(net.bps.max()):
+        num, den = byte_fraction(int(net.bps[0]))
+        return ByteTimes(np.full(net.n_links, num), np.full(net.n_links, den))
     rates, of = np.unique(net.bps, return_inverse=True)
     fractions = np.array([byte_fraction(int(rate)) for rate in rates], np.int64).reshape(-1, 2)
     return ByteTimes(fractions[of, 0], fractions[of, 1])

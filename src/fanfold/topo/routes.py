@@ -42,7 +42,8 @@ class Routes(NamedTuple):
     int16 cost from a router to the hosts of a group (1 where they hang on it), FAR where there
     is no path; one more than the cost to a router that is a target. ecmp: (R, G) int32 index of
     the set of links on shortest paths, HERE where hops is 1, NONE where it is FAR. first,
-    link: (K + 1,) and the links of set k at first[k]..first[k + 1], rising. n_groups: G.
+    link: (K + 1,) and the links of set k at first[k]..first[k + 1], rising. longest:
+    links of the longest path between two hosts. n_groups: G.
 
     A router r is node H + r. Where hops is 1 the link is the one of the router that leads to
     the host itself. A host sends over any of its own links whose router has the fewest hops.
@@ -53,6 +54,7 @@ class Routes(NamedTuple):
     ecmp: NDArray[np.int32]
     first: I64
     link: NDArray[np.int32]
+    longest: int
 
     @property
     def n_groups(self) -> int:
@@ -106,7 +108,8 @@ def build_routes(net: Net, *, to_routers: bool = False) -> Routes:
             sets = _enlarged(sets)
     n_sets = int(sets.n[0])
     first = sets.first[: n_sets + 1].copy()
-    return Routes(group, hops, ecmp, first, link[sets.arc[: first[-1]]])
+    longest = int(np.max(hops, where=hops < FAR, initial=1)) + 1
+    return Routes(group, hops, ecmp, first, link[sets.arc[: first[-1]]], longest)
 
 
 def _check_hosts(net: Net) -> None:
