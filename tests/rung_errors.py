@@ -7,8 +7,10 @@ scenarios of chance, those of the tests among them.
 """
 
 import sys
+import time
 from collections.abc import Iterator
 from functools import cache
+from multiprocessing import get_context
 from pathlib import Path
 
 from twin_world import TREES, case
@@ -29,6 +31,8 @@ from fanfold.work.collective import Collective
 TARGET = Path(__file__).parents[1] / "src/fanfold/scenario/rung_errors.py"
 N_SEEDS = 7000
 MAX_HOPS = 2_000_000
+EVERY_S = 10
+"""From one word of how far it is to the next."""
 KIB, MIB = 2**10, 2**20
 NETS = (
     *(
@@ -110,17 +114,28 @@ def by_chance(seed) -> list[tuple[Key, int]]:
     return list(errors_of(one.net, routes, one.program(), one.program(), settings, seed))
 
 
+def one(job):
+    """Errors of one of the jobs, and which."""
+    find, args = job
+    return args, find(*args)
+
+
 def measure(tell=lambda *words: None) -> dict[Key, int]:
-    """The largest error of each shape, band, load and rung."""
+    """The largest error of each shape, band, load and rung; what is found in any order."""
     most: dict[Key, int] = {}
-    jobs = [(cell, (*net, *row, size)) for net in NETS for row in ROWS for size in SIZES]
-    jobs += [(cell, (*row, 10**9)) for row in LARGE]
+    jobs = [(cell, (*row, 10**9)) for row in LARGE]
+    jobs += [(cell, (*net, *row, size)) for net in NETS for row in ROWS for size in SIZES]
     jobs += [(by_chance, (seed,)) for seed in range(N_SEEDS)]
-    for find, args in jobs:
-        for key, ppm in find(*args):
-            if ppm > most.get(key, -1):
-                most[key] = ppm
-                tell(key, ppm, args)
+    began_s = said_s = time.monotonic()
+    with get_context("fork").Pool() as pool:
+        for n, (args, found) in enumerate(pool.imap_unordered(one, jobs, 8), 1):
+            for key, ppm in found:
+                if ppm > most.get(key, -1):
+                    most[key] = ppm
+                    tell(key, ppm, args)
+            if time.monotonic() - said_s >= EVERY_S or n == len(jobs):
+                said_s = time.monotonic()
+                sys.stderr.write(f"{said_s - began_s:.0f} s: {n:,} of {len(jobs):,}\n")
     return most
 
 

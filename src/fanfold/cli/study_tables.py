@@ -44,7 +44,7 @@ class Bar:
             disable=not (is_shown and console.is_terminal),
         )
         self._task = self._bar.add_task("building the net and its routes")
-        self._scheme, self._began_ps = "", now_ps()
+        self._first: dict[str, tuple[int, int]] = {}
 
     def __enter__(self) -> "Bar":
         self._bar.start()
@@ -59,16 +59,21 @@ class Bar:
         self._bar.stop()
 
     def show(self, scheme: str, choice: Choice, told: Mapping[str, int]) -> None:
-        """Take what the simulator tells of itself."""
-        if scheme != self._scheme:
-            self._scheme, self._began_ps = scheme, now_ps()
-        spent_ps = max(now_ps() - self._began_ps, 1)
-        n_hops, total = told["n_hops"], max(choice.n_hops, 1)
-        left = format_duration(spent_ps * max(total - n_hops, 0) // n_hops) if n_hops else "?"
+        """Take what the simulator tells of a scheme; several may run, and tell in turns.
+
+        How fast one is counts from what it told first, as nobody told when it began.
+        """
+        n_hops, total, now = told["n_hops"], max(choice.n_hops, 1), now_ps()
+        first_ps, first_hops = self._first.setdefault(scheme, (now, n_hops))
+        spent_ps, new = now - first_ps, n_hops - first_hops
+        fast, left = "?", "?"
+        if spent_ps and new > 0:
+            fast = format_count(per_second(new, spent_ps))
+            left = format_duration(spent_ps * max(total - n_hops, 0) // new)
         text = (
             f"{scheme}, {choice.rung}: {min(100 * n_hops // total, 99)} % of {total:,} hops, "
             f"{told['n_done']:,} of {told['n_items']:,} items, "
-            f"{format_count(per_second(n_hops, spent_ps))} hops/s, {left} left"
+            f"{fast} hops/s, {left} left"
         )
         self._bar.update(self._task, description=text)
         self._pulse.tell(text)

@@ -10,6 +10,7 @@ import pytest
 from fanfold.cli import compare as compare_module
 from fanfold.cli import pulse as pulse_module
 from fanfold.cli import sim_bench as sim_bench_module
+from fanfold.cli import study_tables
 from fanfold.cli.main import run
 from fanfold.cli.sim_bench import measure
 from fanfold.results.outcome import NOT_DONE, Outcome
@@ -308,15 +309,20 @@ def test_bench_prints_hops_and_what_of_a_heap_that_is(
 def test_the_progress_line_is_no_part_of_the_output(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Two schemes tell in turns: each is as fast as it was since its own first word."""
     lines: list[str] = []
+    seconds = iter([0, 1, 2, 4])
     bar = compare_module.Bar(is_shown=True)
+    monkeypatch.setattr(study_tables, "now_ps", lambda: next(seconds) * 10**12)
     monkeypatch.setattr(bar._bar, "update", lambda _, description: lines.append(description))
     from fanfold.scenario.fidelity import Choice  # noqa: PLC0415
 
     choice = Choice("packet", 1, "", 1000)
-    bar.show("ring", choice, {"n_hops": 250, "n_done": 3, "n_items": 9, "now_ps": 5})
-    bar.show("ring", choice, {"n_hops": 0, "n_done": 0, "n_items": 9, "now_ps": 0})
+    for name, n_hops in (("ring", 250), ("chain", 900), ("ring", 450), ("chain", 900)):
+        bar.show(name, choice, {"n_hops": n_hops, "n_done": 3, "n_items": 9, "now_ps": 5})
     assert lines[0].startswith("ring, packet: 25 % of 1,000 hops, 3 of 9 items, ")
-    assert lines[0].endswith(" left")
-    assert lines[1].endswith("? left")
+    assert [line.split("items, ")[1] for line in lines] == [
+        *("? hops/s, ? left", "? hops/s, ? left"),
+        *("100 hops/s, 5.500 s left", "? hops/s, ? left"),
+    ]
     assert capsys.readouterr().out == ""
