@@ -15,7 +15,7 @@
 #   make torch-suite  PyTorch's own tests of process groups at 4 and 8 ranks, gloo beside
 #   make clusters one sweep here, on a Slurm of this machine and on a Dask, with workers killed; needs Debian's Slurm
 #   make twins   200 scenarios of chance by the packet simulator and by a slow one in plain Python
-#   make rungs   how far trains and flow are off packets, measured anew; 4 minutes
+#   make rungs   how far trains and flow are off packets, measured anew; 5 minutes
 #   make truths  figures of the study beside closed forms, by the command line alone; 6 minutes
 #   make plants  planted faults of the laws, each of which must turn a test red; part of make test
 

@@ -323,6 +323,6 @@ def test_the_progress_line_is_no_part_of_the_output(
     assert lines[0].startswith("ring, packet: 25 % of 1,000 hops, 3 of 9 items, ")
     assert [line.split("items, ")[1] for line in lines] == [
         *("? hops/s, ? left", "? hops/s, ? left"),
-        *("100 hops/s, 5.500 s left", "? hops/s, ? left"),
+        *("100 hops/s, 5.5 s left", "? hops/s, ? left"),
     ]
     assert capsys.readouterr().out == ""
