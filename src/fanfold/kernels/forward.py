@@ -21,7 +21,7 @@ from fanfold.kernels.codes import (
     DROP_ZERO_BITSTRING,
     OF_LINK,
 )
-from fanfold.kernels.feedback import fold_packet, is_feedback_sound, slot_of
+from fanfold.kernels.feedback import TTL, fold_packet, is_feedback_sound, slot_of
 from fanfold.kernels.frame import check_bier, classify, is_for_slots, is_inner_sound
 from fanfold.kernels.jit import i64, kernel
 from fanfold.kernels.layout import (
@@ -450,7 +450,11 @@ def keep_here(plan: Plan, k: int, slot: int) -> int:
 def fold_in(
     buf: U8, at: int, words: int, now_ps: int, node: Rows, fold: Fold, scratch: U64
 ) -> bool:
-    """Fold one sound FEEDBACK packet; False when it travels on unfolded."""
+    """Fold one sound FEEDBACK packet as it came; False when it travels on unfolded.
+
+    What a neighbour wrote itself is answered from the store. What another BFR passed on without
+    a slot is not: that one had the packet, and the source was told.
+    """
     slot = slot_of(buf, at, words, fold)
     if slot == NO_SLOT:
         return False
@@ -465,7 +469,7 @@ def fold_in(
         end_silence(row, node, now_ps)
     if buf[fan + 1] & FLAG_SPENT != 0:
         row["spent"] = 1
-    elif has_store(fold.store) and buf[fan + 3] != 0:
+    elif has_store(fold.store) and buf[fan + 3] != 0 and buf[at + TTL_AT] >= TTL:
         mend_word(fold, slot, scratch[1], is_more, node, now_ps)
     if is_complete(fold, slot, row["n_words"]):
         settle_once(fold, slot)

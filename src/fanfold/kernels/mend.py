@@ -116,7 +116,7 @@ def mend_word(
     if is_more:
         give_up(fold, slot, able, STORE_HEAVY, sick_ps)
         return
-    if now_ps - row["armed_ps"] > node[0]["fold_ps"]:
+    if now_ps - row["armed_ps"] > row["near_ps"]:
         give_up(fold, slot, able, STORE_LATE, sick_ps)
         return
     leave_heavy(fold, slot, able, rest, sick_ps)
@@ -203,7 +203,7 @@ def give_up(fold: Fold, slot: int, who: U64, why: int, sick_ps: int) -> None:
     for w in range(row["n_words"]):
         fold.store.events[why] += n_bits(who[w])
         some |= who[w]
-        rest = who[w]
+        rest = who[w] if why == STORE_HEAVY else ZERO
         while rest != ZERO:
             fold.store.sick[64 * w + lowest_bit(rest)] = sick_ps
             rest &= rest - ONE
@@ -282,7 +282,7 @@ def wait_for_mended(row: Row, node: Rows, now_ps: int) -> None:
     usual_ps = node[0]["mend_lag_ps"] if node[0]["mend_lag_ps"] > 0 else least_ps
     told_ps = now_ps - row["armed_ps"]
     wait_ps = max(LAGS * usual_ps, WORD_LAGS * told_ps, least_ps)
-    wait_ps = min(wait_ps, node[0]["fold_ps"])
+    wait_ps = min(wait_ps, row["near_ps"])
     row["mended_ps"], row["mend_wait_ps"] = now_ps, max(wait_ps, 1)
     row["mend_ps"] = now_ps + row["mend_wait_ps"]
     node[0]["next_ps"] = min(node[0]["next_ps"], row["mend_ps"])

@@ -38,6 +38,7 @@ SLOT_ROW = np.dtype(
         ("deadline_ps", np.int64),
         ("armed_ps", np.int64),  # when the last data packet passed
         ("wait_ps", np.int64),  # from then to its deadline
+        ("near_ps", np.int64),  # and to a word of who has no deep queue before it
         ("late", np.int64),  # 1 where the deadline has passed and nobody was heard
         ("n_psn", np.int64),
         ("round", np.int64),

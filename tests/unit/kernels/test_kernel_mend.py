@@ -165,7 +165,17 @@ def test_who_tells_of_a_gap_late_has_a_deep_queue_and_is_left_to_the_source(now_
     assert events(node) == ({"hit": 1} if n else {"late": 1})
 
 
-def test_whoever_was_left_to_the_source_stays_so_for_a_while():
+def test_who_lost_two_repairs_by_chance_is_answered_in_the_next_block():
+    node = sent()
+    say(node, word(H1), word(H3), word(H2, {3: H2}), word(H2, {3: H2}), word(H2, {3: H2}))
+    assert events(node)["spent"] == 1
+    up(node)
+    node.forward([data(ALL, psn=3, n_psn=N_PSN, block=1)], port=4, now_ps=2)
+    node.forward([feedback(word(H2, {3: H2}), (BFIR, 7, 1))], port=1, now_ps=2)
+    assert len(node.mended) == 1
+
+
+def test_who_lost_much_is_left_to_the_source_for_a_while():
     for wait_ps, n in ((16 * FOLD_PS, 0), (16 * FOLD_PS + 1, 1)):
         node = sent()
         say(node, word(H1), word(H3), word(H2, dict.fromkeys(range(9), H2)))
@@ -189,6 +199,17 @@ def test_a_word_that_a_bfr_below_gave_up_goes_up_as_it_is():
     assert node.mended == []
     ((_, packets),) = node.send_ready()
     assert parse(packets[0]).message.flags == 2
+
+
+def test_a_word_that_another_bfr_passed_on_is_not_answered():
+    for hops, n in ((0, 1), (1, 0)):
+        node = sent()
+        packet = bytearray(feedback(word(H2, {3: H2})))
+        packet[3] -= hops
+        node.forward([bytes(packet)], port=1)
+        assert len(node.mended) == n
+        say(node, word(H1), word(H3))
+        assert len(up(node)) == 1 - n
 
 
 def test_what_its_source_repairs_alone_is_not_kept():
