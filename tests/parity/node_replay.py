@@ -143,7 +143,7 @@ class SimNode:
             body = pkt["path"] = q[q[r.AT_BODIES] + q[r.N_BODIES]]
             self.bier.bodies[body, : len(entry.octets)] = np.frombuffer(entry.octets, np.uint8)
             self._look_at_queue(message)
-            on_word(*shared, senders.fans, self.bier, p, self.node)
+            on_word(*shared, senders.pkt_bits, senders.fans, self.bier, p, self.node)
         self._drain(entry.octets)
 
     def _fill_data(self, p: int, pkt: np.void, header: BierHeader, message: Data) -> None:
@@ -171,7 +171,8 @@ class SimNode:
         while nodes[self.node]["slots_ps"] <= now_ps:
             q[r.NOW] = nodes[self.node]["slots_ps"]
             before = self._n_waiting()
-            on_slots(q, sim.world.links, nodes, sim.world.pkts, self.bier, self.node)
+            lists = q, sim.world.links, nodes, sim.world.pkts
+            on_slots(*lists, sim.senders.pkt_bits, sim.senders.fans, self.bier, self.node)
             self.n_expired += before - self._n_waiting()
             self._drain(b"")
         q[r.NOW] = now_ps

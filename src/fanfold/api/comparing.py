@@ -62,6 +62,7 @@ def compare(
     fidelity: str | None = None,
     transport: str | None = None,
     feedback: str | None = None,
+    repair: str | None = None,
     out: str | Path | None = None,
     use_cache: bool = True,
     jobs: int = 1,
@@ -75,7 +76,7 @@ def compare(
         gpus: hosts that take part; all where left out. order: packed, spread or shuffled.
         loss: of a packet on a link, such as "0.1%". seed: of all that is drawn.
         fidelity: auto, packet, train or flow. transport: plain, roce or ndp.
-        feedback: folded, block, packet or nack.
+        feedback: folded, block, packet or nack. repair: of fanfold, source or nearest.
         out: folder of results; where the command keeps them if left out.
         use_cache: take runs that were made before.
         jobs: schemes at once, each in a process forked from this one: for programs without
@@ -104,6 +105,7 @@ def compare(
         "--fidelity": fidelity,
         "--transport": transport,
         "--feedback": feedback,
+        "--repair": repair,
     }
     file = Path(scenario) if scenario is not None else None
     return _made(file, flags, Path(out) if out is not None else results_home(), use_cache, jobs)
@@ -152,7 +154,7 @@ def _given(flags: Mapping[str, str | int | None]) -> dict[str, str | int]:
 
 def _check_heeded(scenario: Scenario, flags: Mapping[str, str | int]) -> None:
     if scenario.fidelity == "flow":
-        for flag in ("--loss", "--transport", "--tree-repair"):
+        for flag in ("--loss", "--transport", "--tree-repair", "--repair"):
             if flag in flags:
                 raise ConfigError(flag, flags[flag], "none beside --fidelity flow: no packets")
     chosen = [row for row in CATALOG if row.name in scheme_names(scenario)]
@@ -164,6 +166,7 @@ def _check_heeded(scenario: Scenario, flags: Mapping[str, str | int]) -> None:
         ("--tree-start", told),
         ("--tree-repair", trees),
         ("--sum-numbers", {"fanfold"}),
+        ("--repair", {"fanfold"}),
         ("--feedback", spoken),
     ):
         if flag in flags and not any(row.name in heed for row in chosen):

@@ -30,6 +30,10 @@ from fanfold.work.trace import Trace
 TreeRepair = Annotated[
     str | None, typer.Option(help="along a tree: tree (to everybody) or unicast")
 ]
+Loss = Annotated[str | None, typer.Option(help="of a packet on a link, such as 0.1%")]
+Repair = Annotated[
+    str | None, typer.Option(help="of fanfold: source, or nearest (BFRs keep 16 MiB)")
+]
 SumNumbers = Annotated[
     str | None, typer.Option(help="of fanfold's sums: value (as live), block or integer")
 ]
@@ -54,9 +58,7 @@ def compare(
     schemes: Annotated[str | None, typer.Option(help="all, or names by commas")] = None,
     gpus: Annotated[int | None, typer.Option(help="hosts that take part; default all")] = None,
     order: Annotated[str | None, typer.Option(help="packed, spread or shuffled hosts")] = None,
-    loss: Annotated[
-        str | None, typer.Option(help="of a packet on a link, such as 0.1%")
-    ] = None,
+    loss: Loss = None,
     seed: Annotated[
         int | None, typer.Option(help="of all that is drawn; default 1", callback=checked_seed)
     ] = None,
@@ -69,6 +71,7 @@ def compare(
         str | None, typer.Option(help="before a tree is up: wait, standing or lost")
     ] = None,
     tree_repair: TreeRepair = None,
+    repair: Repair = None,
     sum_numbers: SumNumbers = None,
     skip_unknown: Annotated[
         bool, typer.Option("--skip-unknown", help="count what a trace has and none can model")
@@ -95,6 +98,7 @@ def compare(
         "--feedback": feedback,
         "--tree-start": tree_start,
         "--tree-repair": tree_repair,
+        "--repair": repair,
         "--sum-numbers": sum_numbers,
         "--skip-unknown": skip_unknown or None,
         "--ops-rate": ops_rate,

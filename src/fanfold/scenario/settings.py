@@ -64,6 +64,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     array_slots: of a BFR for arrays. group_slots: of these for one sum at most, 0 = any.
     bitstring_bits: 0 = what suits the hosts, width.py. rto_ps: shortest retransmit time of
     messages, never below three idle round trips (sim/waits.py), which 0 stands for.
+    cache_bytes: of DATA that a BFR keeps, to repair from; 0: all repairs come from the source.
     feedback, tree_repair: of one-to-many schemes. tree_start: what happens before a tree is up.
     """
 
@@ -87,6 +88,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sum_numbers: SumNumbers = "value"
     array_slots: Positive = 16384
     group_slots: Count = 0
+    cache_bytes: Count = 0
     rto_ps: Delay = 0
     failures: tuple[Failure, ...] = ()
     feedback: Feedback = "auto"

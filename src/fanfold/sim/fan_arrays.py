@@ -15,11 +15,27 @@ from fanfold.core.sender import WAIT_PS
 from fanfold.errors import ConfigError
 from fanfold.ids import MAX_BFR_ID
 from fanfold.kernels import collect as c
+from fanfold.kernels import state
 from fanfold.kernels.bift import Birt, fill_bift
-from fanfold.kernels.codes import FOLD_COMPLETE, FOLD_PARTIAL, FOLD_UNFOLDED, N_DROPS, N_FOLDS
+from fanfold.kernels.codes import (
+    FOLD_COMPLETE,
+    FOLD_PARTIAL,
+    FOLD_UNFOLDED,
+    N_DROPS,
+    N_FOLDS,
+    N_STORE,
+)
 from fanfold.kernels.layout import FEEDBACK_BYTES
 from fanfold.kernels.slots import NEVER_PS, PROBES
-from fanfold.kernels.state import NODE_ROW, SLOT_PLANES, SLOT_ROW, build_fold, build_store
+from fanfold.kernels.state import (
+    KEPT_ROW,
+    NODE_ROW,
+    SLOT_PLANES,
+    SLOT_ROW,
+    Store,
+    build_fold,
+    build_store,
+)
 from fanfold.kernels.vat import MAX_TODO, VAT_ABSORBED, VAT_PARTIAL, VAT_PASSED
 from fanfold.scenario.settings import Settings
 from fanfold.schemes.program import NO_TREE, Fan, Phase, Program, order_of, with_entropy
@@ -30,7 +46,8 @@ from fanfold.sim.fan_shares import shares
 from fanfold.sim.fan_sizes import fan_head_bytes, feedback_bytes, with_room
 from fanfold.sim.fan_trees import phase_at, reroute, write_tree
 from fanfold.sim.loop import rows as r
-from fanfold.sim.loop.fans import Bier, Receivers
+from fanfold.sim.loop.fans import Bier
+from fanfold.sim.loop.receivers import Receivers
 from fanfold.sim.loop.sum_rows import IDLE, OVER
 from fanfold.sim.loop.tables import Tables
 from fanfold.sim.round_trip import round_trip
@@ -38,7 +55,7 @@ from fanfold.sim.sparse import sparse
 from fanfold.sim.sum_arrays import SumBuilder, body_bytes_of
 from fanfold.sim.waits import slot_wait_ps
 from fanfold.topo.birt import build_birt
-from fanfold.topo.byte_time import byte_times
+from fanfold.topo.byte_time import BYTE_BIT_PS, byte_times
 from fanfold.topo.net import Net
 from fanfold.topo.routes import FAR, Routes
 from fanfold.units import NEVER
@@ -54,6 +71,8 @@ MAX_SPEED = 10_000
 REORDER_PS, IDLE_PS = 2_000_000_000, 20_000_000_000
 AGAIN_PS = 60_000_000_000
 """Between two words of a receiver on a block, on a live node."""
+AGAIN_BLOCKS = 3
+"""And of as many blocks at least: a repair waits for the one that is being sent."""
 MAX_ROWS = 60_000_000
 """Receivers times blocks of all fans: about 100 bytes each."""
 FLOW_PORT = 50_000
@@ -116,12 +135,21 @@ class FanArrays:
         hops = routes.hops[routes.hops < FAR]
         self.n_levels = max(int(hops.max(initial=1)), 2)
         self.n_slots = self._count_slots()
-        self.margin = self.n_slots * 2 + 256 if wide else 0
         self.sum_builder = SumBuilder(
             net, routes, program, settings, self.bfr_ids, n_ecmp=self.n_ecmp
         )
-        if program.sums:
-            self.margin += MAX_TODO
+        self.mends = self._mends()
+        self.margin = self._room() if wide else 0
+
+    def _room(self) -> int:
+        """Packets and events that one event can make, at most."""
+        room = self.n_slots * 2 + 256
+        if self.program.sums:
+            room += MAX_TODO
+        if self.mends:
+            ports = np.diff(self.net.first_out)[self.net.n_hosts :]
+            room += state.MAX_TODO * int(ports.max(initial=1))
+        return room
 
     def set_up(self, q: I64, world: r.World, streams: Streams) -> r.Senders:
         """Fill in what fans need; the senders of all hosts."""
@@ -130,7 +158,7 @@ class FanArrays:
         q[r.N_BITS], q[r.N_DEALT] = self.n_bits, self.n_ecmp
         q[r.BIFT_BASE] = bitstring.bift_id(self.bsl, 0, 0)
         q[r.N_SLOTS] = self.n_slots
-        q[r.AGAIN_PS] = self.clock.passed(AGAIN_PS)
+        q[r.AGAIN_PS] = max(self.clock.passed(AGAIN_PS), AGAIN_BLOCKS * self._block_ps())
         step = self.n_bits // 8
         head = fan_head_bytes(self.settings, is_tree=False)
         body = head + FEEDBACK_BYTES + 2 * step + MAX_GAPS * (4 + step)
@@ -284,7 +312,8 @@ class FanArrays:
         bfrs = np.zeros(n_routers, NODE_ROW)
         bfrs["addr"] = np.arange(n_routers)
         bfrs["folds"] = int(self.program.folds)
-        bfrs["fold_ps"], bfrs["depth"] = slot_wait_ps(self.rtt_ps), self.n_levels
+        bfrs["fold_ps"] = slot_wait_ps(self.rtt_ps, self.n_levels * self.mends)
+        bfrs["depth"] = self.n_levels
         bfrs["queue_ps"] = self.crowd_ps
         bfrs["mtu"], bfrs["next_ps"] = mtu, NEVER_PS
         keeps = n_routers if self.program.folds and self.parts else 1
@@ -296,12 +325,44 @@ class FanArrays:
             sparse((keeps * n_slots, SLOT_PLANES, w), np.uint64),
             np.zeros((n_routers, N_FOLDS), np.int64),
             np.zeros((n_routers, n_slots + 1), np.int64),
-            build_store(0, w),
+            self._build_store(n_routers),
             np.zeros(N_DROPS, np.int64),
             np.zeros((4, w), np.uint64),
             np.zeros(ports + 2, np.int64),
             np.zeros((ports + 2, w), np.uint64),
             sparse((r.MAX_BODIES if wide else 1, body_bytes), np.uint8),
+        )
+
+    def _block_ps(self) -> int:
+        """Of the slowest fan, at its rate."""
+        settings = self.settings
+        pkt = settings.payload_bytes + fan_head_bytes(settings, is_tree=False)
+        most = [min(part.fan.n_bytes, settings.block_psns * pkt) for part in self.parts]
+        of = [n * BYTE_BIT_PS // one.bps for n, one in zip(most, self.shares, strict=True)]
+        return max(of, default=0)
+
+    def _mends(self) -> bool:
+        """Whether BFRs keep DATA: where some can be lost."""
+        settings = self.settings
+        can_lose = settings.loss_ppb or settings.queue_bytes or settings.failures
+        is_asked = bool(settings.cache_bytes and can_lose)
+        return is_asked and self.program.folds and bool(self.parts)
+
+    def _build_store(self, n_routers: int) -> Store:
+        """Of all routers side by side; empty where nothing can be lost."""
+        settings, w = self.settings, self.n_words
+        n_bytes = settings.cache_bytes if self.mends else 0
+        one = build_store(n_bytes, w, has_bytes=False)
+        pkt = settings.payload_bytes + fan_head_bytes(settings, is_tree=False)
+        n_entries = int(one.most[0]) // pkt + 1
+        segs = np.tile(one.segs, n_routers)
+        return one._replace(
+            segs=segs,
+            entries=np.zeros((segs.size, n_entries), KEPT_ROW),
+            room=np.zeros((segs.size, 0), np.uint8),
+            held=np.zeros(2 * n_routers, np.int64),
+            events=np.zeros(N_STORE * n_routers, np.int64),
+            sick=np.full(64 * w * n_routers, -1, np.int64),
         )
 
     def _build_tables(self, n_tables: int, ports: int) -> Tables:

@@ -14,7 +14,8 @@ from fanfold.sim import build as b
 from fanfold.sim.by_hand import push
 from fanfold.sim.fans import Fans
 from fanfold.sim.loop import rows as r
-from fanfold.sim.loop.fans import Bier, Receivers
+from fanfold.sim.loop.fans import Bier
+from fanfold.sim.loop.receivers import Receivers
 from fanfold.sim.loop.run import run
 from fanfold.sim.loop.sum_rows import Sums
 from fanfold.topo.net import Net

@@ -12,6 +12,8 @@ ROUNDS = 3
 """Round trips without an answer after which a sender asks, or sends again."""
 SLOT_ROUNDS = 1
 """Round trips that a slot waits for each level of slots below it and for itself."""
+MEND_ROUNDS = 1
+"""And where BFRs repair: of its own level, for two repairs and the words on them."""
 
 
 def message_wait_ps(rtt_ps: int, asked_ps: int) -> int:
@@ -19,9 +21,10 @@ def message_wait_ps(rtt_ps: int, asked_ps: int) -> int:
     return max(asked_ps, ROUNDS * rtt_ps)
 
 
-def slot_wait_ps(rtt_ps: int) -> int:
-    """What a BFR's slot waits a level."""
-    return SLOT_ROUNDS * rtt_ps
+def slot_wait_ps(rtt_ps: int, n_levels: int) -> int:
+    """What a BFR's slot waits a level; n_levels: of the net where BFRs repair, else 0."""
+    mend_ps = MEND_ROUNDS * rtt_ps // n_levels if n_levels else 0
+    return SLOT_ROUNDS * rtt_ps + mend_ps
 
 
 def fan_rounds(n_levels: int) -> int:

@@ -81,6 +81,14 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
             "--sum-numbers: got 'block', allowed: none without one of fanfold",
         ),
         (
+            ["compare", *NET, *WORK, "--schemes", "ring", "--repair", "nearest"],
+            "--repair: got 'nearest', allowed: none without one of fanfold",
+        ),
+        (
+            ["compare", *NET, *WORK, "--repair", "near"],
+            "--repair: got 'near', allowed: source or nearest",
+        ),
+        (
             ["compare", *NET, *WORK, "--sum-numbers", "float"],
             "--sum-numbers: got 'float', allowed: ",
         ),

@@ -4,20 +4,12 @@ from fanfold.kernels.bift import HERE
 from fanfold.kernels.jit import i64, kernel
 from fanfold.kernels.slots import NEVER_PS
 from fanfold.sim.loop.events import heap_pop, next_bucket, push_pkt
-from fanfold.sim.loop.fans import (
-    Bier,
-    Receivers,
-    on_fan,
-    on_fan_data,
-    on_report,
-    on_slots,
-    on_word,
-    speak_up,
-)
+from fanfold.sim.loop.fans import Bier, on_fan, on_slots, on_word
 from fanfold.sim.loop.folds import on_arrays, on_fold
 from fanfold.sim.loop.nic import kick, post
 from fanfold.sim.loop.ports import drop, enqueue, free_pkt, port_free, send, serve_port
 from fanfold.sim.loop.ranks import close_sum, on_rank, on_timer
+from fanfold.sim.loop.receivers import Receivers, on_fan_data, on_report, speak_up
 from fanfold.sim.loop.rows import (
     AT_READY,
     AT_SIDE,
@@ -214,7 +206,7 @@ def arrive_fan(
         if is_data:
             on_fan(q, links, world.nodes, pkts, senders.pkt_bits, senders.fans, bier, p, node)
         else:
-            on_word(q, links, world.nodes, pkts, senders.fans, bier, p, node)
+            on_word(q, links, world.nodes, pkts, senders.pkt_bits, senders.fans, bier, p, node)
     elif is_data:
         b = on_fan_data(
             q, world.nodes, pkts, senders.pkt_bits, senders.fans, receivers, p, node
@@ -418,7 +410,10 @@ def turn_to_fan(
 ) -> None:
     """Deadlines of fans: of a BFR's slots, a receiver's report, a sender."""
     if kind == EV_SLOTS:
-        on_slots(q, world.links, world.nodes, world.pkts, bier, i)
+        on_slots(
+            *(q, world.links, world.nodes, world.pkts, senders.pkt_bits, senders.fans),
+            *(bier, i),
+        )
     elif kind == EV_REPORT:
         if on_report(q, senders.fans, receivers, i):
             say(q, world, senders, bier, receivers, i)
