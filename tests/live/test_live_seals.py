@@ -6,6 +6,7 @@ in the open mode it can do exactly what is said there.
 
 import json
 import os
+import shutil
 import socket
 import time
 from collections.abc import Iterator
@@ -330,7 +331,14 @@ def test_the_open_mode_plays_a_recorded_push_again(opened: Place, tmp_path: Path
 # Keys by hand, on nodes by hand.
 
 
-def test_keys_made_by_hand_let_one_sender_in(site: Site, tmp_path: Path) -> None:
+@pytest.fixture
+def bare(site: Site) -> Iterator[Site]:
+    """The site, whose keys are taken away afterwards: other pushes of it have none."""
+    yield site
+    shutil.rmtree(site.state / "keys")
+
+
+def test_keys_made_by_hand_let_one_sender_in(bare: Site, tmp_path: Path) -> None:
     base = f"127.94.{1 + os.getpid() % 250}"
     rows = (("leaf1", "bfr", 0), ("h0", "host", 1), ("h1", "host", 2), ("h2", "host", 3))
     config = tmp_path / "few.toml"
@@ -340,27 +348,27 @@ def test_keys_made_by_hand_let_one_sender_in(site: Site, tmp_path: Path) -> None
         text += f"bfr_id = {bfr_id}\n"
     text += "".join(f'[[link]]\nbetween = ["leaf1", "h{i}"]\n' for i in range(3))
     config.write_text(text)
-    keys = {f"h{i}": site.read("keys", "init", "--node", f"h{i}")["key"] for i in range(3)}
-    trust = site.run("keys", "trust", "h0", keys["h0"], "--node", "h1", "--label", "lab")
+    keys = {f"h{i}": bare.read("keys", "init", "--node", f"h{i}")["key"] for i in range(3)}
+    trust = bare.run("keys", "trust", "h0", keys["h0"], "--node", "h1", "--label", "lab")
     assert trust.returncode == 0, trust.stderr
-    site.run("keys", "trust", "h2", keys["h2"], "--node", "h2")  # not h0: it is refused there
+    bare.run("keys", "trust", "h2", keys["h2"], "--node", "h2")  # not h0: it is refused there
     path = write(tmp_path, "hand.bin", MB, 8)
     push = ("push", path, "--config", config, "--patience", "2s")
-    done = site.run(*push, "--sign")
+    done = bare.run(*push, "--sign")
     assert done.returncode == 2
     assert "trusted.toml" in done.stderr
     for name in ("h1", "h2"):
-        site.run("keys", "trust", name, keys[name], "--node", "h0", "--no-sender")
-    runs = [site.start("bfr", "--config", config, "--node", "leaf1")]
+        bare.run("keys", "trust", name, keys[name], "--node", "h0", "--no-sender")
+    runs = [bare.start("bfr", "--config", config, "--node", "leaf1")]
     for name in ("h1", "h2"):
         words = ("--config", config, "--node", name, "--into", tmp_path / name)
-        runs.append(site.start("receive", *words))
+        runs.append(bare.start("receive", *words))
     try:
         said = [
             [run.stdout.readline() for _ in range(n)]
             for run, n in zip(runs, (1, 2, 2), strict=True)
         ]
-        done = site.run(*push, "--sign", "--json")
+        done = bare.run(*push, "--sign", "--json")
     finally:
         for run in runs:
             run.terminate()
