@@ -50,17 +50,26 @@ def sight_of(state: RankState, uplink: str, now: int) -> Sight:
         n_done=int(job["n_done"]),
         n_blocks=int(job["n_blocks"]),
         n_probes=int(job["n_probes"]),
-        is_passing=bool(row["ping_ps"] > max(now - SILENT_PS, 0)),
+        is_passing=is_passing(state, now),
         answers=answers,
         has_known_next=bool(state.told[answers + 1 :][:1].any()),
     )
 
 
 def is_told(state: RankState, now: int) -> bool:
-    """The root said lately whom it has heard of a block that is still awaited."""
+    """The root said lately whom it has heard of a block that is still awaited.
+
+    Behind an uplink that is silent nobody knows whom it has heard since.
+    """
     job = state.job[0]
     i = int(job["heard_of"])
-    return i >= 0 and not state.have[i] and bool(job["told_ps"] > now - LATELY_PS)
+    lately_ps = LATELY_PS if is_passing(state, now) else SILENT_PS
+    return i >= 0 and not state.have[i] and bool(job["told_ps"] > now - lately_ps)
+
+
+def is_passing(state: RankState, now: int) -> bool:
+    """The uplink gave a ping back lately."""
+    return bool(state.row[0]["ping_ps"] > max(now - SILENT_PS, 0))
 
 
 def _farthest(told: np.ndarray, since: int) -> int:

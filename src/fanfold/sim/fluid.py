@@ -22,7 +22,7 @@ from fanfold.scenario.width import with_width
 from fanfold.schemes.program import ACKED, Program, with_entropy
 from fanfold.schemes.program_rules import check_program
 from fanfold.sim.fan_sizes import feedback_bytes
-from fanfold.sim.fluid_counts import count_links
+from fanfold.sim.fluid_counts import count_links, outcome_of_flow
 from fanfold.sim.fluid_flows import (
     Tree,
     Wires,
@@ -332,26 +332,12 @@ def _outcome(stage: Stage, tally: I64, n_solves: int) -> Outcome:
         joined, passed = joined + some[0], passed + some[1]
         at = items["sent_ps"][program.first_sum + a] + span.rest_ps[: hosts.size]
         host_ps[hosts] = np.maximum(host_ps[hosts], at)
-    none = np.zeros(net.n_links, np.int64)
-    return Outcome(
-        fidelity="flow",
-        end_ps=int(acked.max(initial=0)),
-        host_ps=host_ps,
+    end_ps, n_events = int(acked.max(initial=0)), n_solves + 2 * items.size
+    reason = _reason(program, stage.settings)
+    return outcome_of_flow(tally, due, host_ps, end_ps, n_events, reason)._replace(
         item_ps=acked,
-        got_bytes=due,
-        due_bytes=due.copy(),
-        link_pkts=tally[..., 0].copy(),
-        link_bytes=tally[..., 1].copy(),
-        link_drops=none,
-        link_trims=none.copy(),
-        link_peak_bytes=none.copy(),
         feedback_at_source=heard,
-        repairs=(0, 0),
         n_folds=(n_slots, 0, 0),
-        n_hops=int(tally[..., 0].sum()),
-        n_events=n_solves + 2 * items.size,
-        stuck=(),
-        reason=_reason(program, stage.settings),
         arrays=(joined, passed, 0),
         sum_slots=tuple(tree.window * (1 if tree.is_installed else 2) for tree in stage.sums),
     )

@@ -173,10 +173,10 @@ def as_short(links: I64, size: int) -> I64:
     return links
 
 
-def outcome_of_rounds(
-    tally: I64, due: I64, host_ps: I64, end_ps: int, n_acks: int, n_rounds: int
+def outcome_of_flow(
+    tally: I64, due: I64, host_ps: I64, end_ps: int, n_events: int, reason: str
 ) -> Outcome:
-    """What came of messages that went in rounds.
+    """Where every byte arrives, as always at flow fidelity; without items, fans and sums.
 
     Args:
         tally: (L, N_LINK_CLASSES, 2) packets and bytes. due, host_ps: (H,).
@@ -198,7 +198,12 @@ def outcome_of_rounds(
         repairs=(0, 0),
         n_folds=(0, 0, 0),
         n_hops=int(tally[..., 0].sum()),
-        n_events=n_acks,
+        n_events=n_events,
         stuck=(),
-        reason=f"every item is done; {n_rounds} rounds, each as its fullest link",
+        reason=reason,
     )
+
+
+def reason_of_rounds(n_rounds: int) -> str:
+    """Why a run in rounds stopped."""
+    return f"every item is done; {n_rounds} rounds, each as its fullest link"

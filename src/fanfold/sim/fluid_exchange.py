@@ -21,7 +21,8 @@ from fanfold.sim.fluid_counts import (
     acks_of,
     as_full,
     as_short,
-    outcome_of_rounds,
+    outcome_of_flow,
+    reason_of_rounds,
     sorts_of,
     spread_pairs,
 )
@@ -79,7 +80,8 @@ def run_exchange(
     host_ps = np.zeros(net.n_hosts, np.int64)
     host_ps[hosts] = start_ps + round_ps + spans.rest_ps[group]
     end_ps = start_ps + round_ps + int((spans.rest_ps + spans.back_ps).max())
-    return outcome_of_rounds(tally_of, due, host_ps, end_ps, heard, len(exchange.sizes))
+    reason = reason_of_rounds(len(exchange.sizes))
+    return outcome_of_flow(tally_of, due, host_ps, end_ps, heard, reason)
 
 
 def _spans(

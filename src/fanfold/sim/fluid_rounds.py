@@ -17,7 +17,8 @@ from fanfold.sim.fluid_counts import (
     acks_of,
     as_full,
     as_short,
-    outcome_of_rounds,
+    outcome_of_flow,
+    reason_of_rounds,
     sorts_of,
     spread_evenly,
 )
@@ -64,7 +65,8 @@ def run_rounds(
         host_ps[dst] = sent_ps + rest[np.searchsorted(far, hops)]
         now = sent_ps + int(rest.max())
         end_ps = now + max(spans[one, size][1] for one in far.tolist())
-    return outcome_of_rounds(tally, due, host_ps, end_ps, heard, len(rounds.sends))
+    reason = reason_of_rounds(len(rounds.sends))
+    return outcome_of_flow(tally, due, host_ps, end_ps, heard, reason)
 
 
 class _Counter:

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -64,8 +65,14 @@ time.sleep(20)
 """
 
 
-def start(code: str, folder: Path, script: Path) -> subprocess.Popen[str]:
+def written(code: str, folder: Path) -> Path:
+    """A file for the code; once, since a process that starts reads it."""
+    script = folder / "one.py"
     script.write_text(code)
+    return script
+
+
+def start(script: Path, folder: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, script, folder],
         env=os.environ | {"FANFOLD_CACHE_DIR": str(folder)},
@@ -78,33 +85,37 @@ def start(code: str, folder: Path, script: Path) -> subprocess.Popen[str]:
 
 @compiles
 def test_of_processes_that_start_on_an_empty_cache_one_compiles(tmp_path: Path) -> None:
-    runs = [start(AT_ONCE, tmp_path / "cache", tmp_path / "one.py") for _ in range(3)]
-    for run in runs:
-        assert run.stdout is not None
-        assert run.stdout.readline() == "ready\n"
-    told = []
-    for run in runs:
-        assert run.stdin is not None
-        run.stdin.write("\n")
-        run.stdin.flush()
-    for run in runs:
-        out, _ = run.communicate(timeout=60)
-        assert run.returncode == 0
-        told.append(out.split())
+    script = written(AT_ONCE, tmp_path)
+    with ExitStack() as stack:
+        runs = [stack.enter_context(start(script, tmp_path / "cache")) for _ in range(3)]
+        for run in runs:
+            stack.callback(run.kill)
+        for run in runs:
+            assert run.stdout is not None
+            assert run.stdout.readline() == "ready\n"
+        told = []
+        for run in runs:
+            assert run.stdin is not None
+            run.stdin.write("\n")
+            run.stdin.flush()
+        for run in runs:
+            out, _ = run.communicate(timeout=60)
+            assert run.returncode == 0
+            told.append(out.split())
     assert sum(int(n) for n, _ in told) == 2  # one for each set of types
     assert sum(waited == "True" for _, waited in told) >= 2
 
 
 @compiles
 def test_a_file_that_a_crash_left_is_compiled_anew_and_kept(tmp_path: Path) -> None:
-    run = start(TORN, tmp_path / "cache", tmp_path / "one.py")
+    run = start(written(TORN, tmp_path), tmp_path / "cache")
     out, _ = run.communicate(timeout=60)
     assert run.returncode == 0
     assert int(out) == 7
 
 
 def test_the_lock_of_a_dead_process_is_taken_over(tmp_path: Path) -> None:
-    holder = start(HOLD, tmp_path / "cache", tmp_path / "one.py")
+    holder = start(written(HOLD, tmp_path), tmp_path / "cache")
     heard: list[str] = []
 
     def kill(owner: str) -> None:

@@ -253,6 +253,7 @@ def test_a_deadline_is_that_of_a_height_between_one_and_the_depth(first_ttl, ttl
     node = plain_node(depth=3)
     node.forward([data(0b10, first_ttl=first_ttl, ttl=ttl)], port=2, now_ps=10)
     assert node.expire(0) == 10 + height * FOLD_PS
+    assert node.fold.rows["near_ps"].max() == (2 * height - 1) * FOLD_PS
 
 
 def test_a_late_word_after_the_deadline_passes():

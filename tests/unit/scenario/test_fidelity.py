@@ -174,6 +174,13 @@ def test_a_dozen_schemes_at_the_limit_end_within_a_minute() -> None:
     assert 12 * fidelity.MAX_RECORDS * 2 <= 60 * 4_000_000  # two events a record
 
 
+@pytest.mark.parametrize(
+    ("n_hosts", "share"), [(1, 1), (4095, 1), (4096, 2), (32_767, 2), (32_768, 4), (65_536, 4)]
+)
+def test_large_nets_have_fewer_records_since_each_takes_longer(n_hosts, share) -> None:
+    assert fidelity.limit_of(n_hosts) == fidelity.MAX_RECORDS // share
+
+
 @pytest.mark.skipif(not JIT, reason="a thousand hosts: for compiled code")
 def test_a_thousand_hosts_and_64_mib_go_by_the_rung_that_is_off_least() -> None:
     """Trains where these are nearer to packets, flow for pipelines and for words of many."""

@@ -91,9 +91,10 @@ def on_fan(
     """DATA at a BFR: arm, keep, replicate, send (kernels/forward.py does the same on bytes)."""
     if bier.bfrs[node - q[N_HOSTS]]["folds"] != 0:
         arm_fan(q, links, nodes, pkts, pkt_bits, fans, bier, p, node)
-        pkt = pkts[p]
-        store = fold_of(q, bier, node - q[N_HOSTS]).store
-        keep_fan(q, pkt, fans[pkt["stream"]], pkt_bits[p, q[N_WORDS]], store)
+        if has_store(bier.store):
+            pkt = pkts[p]
+            store = store_of(bier.store, node - q[N_HOSTS], bier.bfrs.shape[0])
+            keep_fan(q, pkt, fans[pkt["stream"]], pkt_bits[p, q[N_WORDS]], store)
     spread(q, links, nodes, pkts, pkt_bits, fans, bier, p, node)
 
 

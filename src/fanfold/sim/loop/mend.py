@@ -10,7 +10,7 @@ import numpy as np
 from fanfold.kernels.jit import i64, kernel
 from fanfold.kernels.replicate import bit
 from fanfold.kernels.state import U64, Fold, Store
-from fanfold.kernels.store import NOT_KEPT, has_store, keep
+from fanfold.kernels.store import NOT_KEPT, keep
 from fanfold.sim.loop.ports import take_pkt
 from fanfold.sim.loop.rows import (
     BIFT_BASE,
@@ -50,8 +50,6 @@ def store_of(all_of: Store, r: int, n: int) -> Store:
 @kernel
 def keep_fan(q: I64, pkt: Row, fan: Row, psns: np.uint64, store: Store) -> None:
     """Keep DATA that passes a BFR."""
-    if not has_store(store):
-        return
     key = i64(fan["bfir_id"]) << 32 | i64(fan["flow"])
     bift_id = q[BIFT_BASE] + pkt["si"]
     where = keep(store, key, bift_id, pkt["psn"], psns, pkt["n"], pkt["bytes"])
