@@ -13,8 +13,6 @@ from fanfold.work.trace_files import form_of
 WORKLOAD = "KIND:SIZE, such as broadcast:256MiB, or chakra:FOLDER, goal:FILE"
 TERA = 10**12
 SOURCE, NEAREST = "source", "nearest"
-CACHE_BYTES = 16 << 20
-"""Of each BFR, where the nearest holder repairs."""
 MAX_OPS_RATE = 10**6
 _FLAG_OF = {
     "topology": "--topology",
@@ -100,7 +98,8 @@ def _table(flags: Mapping[str, str | int]) -> dict[str, Any]:
     if "--repair" in flags:
         if flags["--repair"] not in (SOURCE, NEAREST):
             raise ConfigError("--repair", flags["--repair"], f"{SOURCE} or {NEAREST}")
-        settings["cache_bytes"] = CACHE_BYTES * (flags["--repair"] == NEAREST)
+        if flags["--repair"] == SOURCE:
+            settings["cache_bytes"] = 0
     return table
 
 

@@ -32,7 +32,8 @@ TreeRepair = Annotated[
 ]
 Loss = Annotated[str | None, typer.Option(help="of a packet on a link, such as 0.1%")]
 Repair = Annotated[
-    str | None, typer.Option(help="of fanfold: source, or nearest (BFRs keep 16 MiB)")
+    str | None,
+    typer.Option(help="of fanfold: nearest (BFRs keep 16 MiB; the default) or source"),
 ]
 SumNumbers = Annotated[
     str | None, typer.Option(help="of fanfold's sums: value (as live), block or integer")

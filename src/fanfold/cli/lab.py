@@ -60,7 +60,8 @@ def up(
         str, typer.Option(help="of arrays at each BFR, array_groups=128,array_slots=4096")
     ] = "",
     cache: Annotated[
-        str, typer.Option(help="DATA that each BFR keeps to repair from, 64MB; 0 none")
+        str,
+        typer.Option(help="DATA that each BFR keeps to repair from; 0 none  [default: 16MiB]"),
     ] = "",
     config: Annotated[
         Path | None, typer.Option(help="fabric TOML instead of a leaf-spine")

@@ -88,7 +88,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sum_numbers: SumNumbers = "value"
     array_slots: Positive = 16384
     group_slots: Count = 0
-    cache_bytes: Count = 0
+    cache_bytes: Count = 16 << 20
     rto_ps: Delay = 0
     failures: tuple[Failure, ...] = ()
     feedback: Feedback = "auto"

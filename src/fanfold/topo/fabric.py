@@ -81,7 +81,7 @@ class Fabric(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True)
     n_ecmp: int = 1
     ports: Literal["names", "links"] = "names"
     version: int = 1
-    cache: str = "0"
+    cache: str = "16MiB"
     limits: ArrayLimits = ArrayLimits()
 
     @cached_property

@@ -83,10 +83,19 @@ def test_only_the_root_says_who_is_missing(end: RankEnd) -> None:
 
 def test_what_the_root_said_is_told_while_it_is_new_and_the_block_awaited(end: RankEnd) -> None:
     hear(end, NOW, hops=ROOT, bits=0b1010, block=5)
-    assert sight.is_told(end.state, NOW + sight.LATELY_PS - 1)
-    assert not sight.is_told(end.state, NOW + sight.LATELY_PS)
+    late = NOW + sight.LATELY_PS
+    hear(end, late, hops=0, mark=1)  # the uplink gives pings back
+    assert sight.is_told(end.state, late - 1)
+    assert not sight.is_told(end.state, late)
     end.state.have[5] = 1
     assert not sight.is_told(end.state, NOW)
+
+
+def test_what_the_root_said_is_out_of_date_sooner_behind_a_silent_uplink(end: RankEnd) -> None:
+    """Nobody there knows whom the root has heard since."""
+    hear(end, NOW, hops=ROOT, bits=0b1010, block=5)
+    assert sight.is_told(end.state, NOW + sight.SILENT_PS - 1)
+    assert not sight.is_told(end.state, NOW + sight.SILENT_PS)
 
 
 def test_the_first_awaited_block_says_who_is_missing(end: RankEnd) -> None:
