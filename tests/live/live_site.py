@@ -13,6 +13,7 @@ from typing import Any
 from forks import Command, Nursery
 
 from fanfold.live.control_sockets import call
+from fanfold.live.host import LATE
 
 UP_S = 300.0
 """The first start of a machine compiles every kernel."""
@@ -184,8 +185,10 @@ class LiveLab:
         self.restart(*(n for n, entry in self.nodes().items() if not is_running(entry["pid"])))
 
     def down(self) -> None:
-        """End it and remove what it received."""
+        """End it and remove what it received; no node may have compiled in the middle."""
+        log = (self.folder / "lab.log").read_text(errors="replace")
         self.site.run("lab", "down", "--name", self.name, "--purge")
+        assert [line for line in log.splitlines() if LATE in line] == []
 
 
 def is_running(pid: int) -> bool:

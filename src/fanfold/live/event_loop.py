@@ -171,7 +171,8 @@ class EventLoop:
                 return False
             else:
                 return True
-        return bool(post(self.io, port, addr, dport, np.frombuffer(packet, np.uint8)))
+        one = np.frombuffer(bytes(packet), np.uint8)  # of one type, that which warm.py loads
+        return bool(post(self.io, port, addr, dport, one))
 
     def send_beside(self, packet: bytes, port: int, dport: int) -> bool:
         """Send one packet past the queue of a port; False where it is lost."""

@@ -10,6 +10,7 @@ import numpy as np
 from fanfold.core.session import Pace
 from fanfold.errors import ConfigError
 from fanfold.impair import Impairment, apply
+from fanfold.kernels.jit import on_compile
 from fanfold.kernels.vat_rows import close_group, open_vat
 from fanfold.live.capture import WHOLE, Capture
 from fanfold.live.channels import is_near
@@ -34,6 +35,8 @@ from fanfold.wire import bitstring
 
 MOST_CHANNELS = 64
 """Of a BFR; whom it has none for sends to its socket."""
+LATE = "compiles while it runs, and does nothing else meanwhile"
+"""What a node logs of a kernel that warm.py has not loaded."""
 USUAL = Pace()
 MakeRole = Callable[[Fabric, str, EventLoop], Role]
 
@@ -76,6 +79,7 @@ class Host:
         self.rings: RingSocket | None = None
         if make_role is not None:
             self.event_loop.role = make_role(fabric, name, self.event_loop)
+        self.tell = tell
         self.keeper = Keeper(fabric, name, self.event_loop, self.tables, tell, pace)
         self.event_loop.keeper = self.keeper
         self._failed: dict[str, Any] = {}
@@ -107,9 +111,11 @@ class Host:
         """Work until SIGTERM or SIGINT."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._stop)
+        forget = on_compile(lambda kernel: self.tell(f"{LATE}: {kernel}"))
         try:
             self.event_loop.run(lambda: self.is_stopped)
         finally:
+            forget()
             for last in self.on_end:
                 last()
             self.close()

@@ -1,8 +1,9 @@
 """Load every kernel a node calls, so that forked nodes share the compiled code.
 
 Compiles on the first run after a change (25 s of one core), afterwards reads the cache. Each
-kernel is called once on empty arrays of the types the nodes use: one that is left out is
-compiled by every node in the middle of its first push. Of processes that start together on an
+kernel is called once on empty arrays of the types the nodes use: one that is left out, or of
+another type, is compiled by every node in the middle of its first push, and neighbours take it
+for dead meanwhile. Of processes that start together on an
 empty cache one compiles a kernel, the others wait for it (kernels/kept.py).
 """
 
@@ -70,7 +71,7 @@ def _steps(io: Sock, node: p.Node) -> dict[str, Callable[[], object]]:
 
     def load_post() -> None:
         io.exits["used"] = 1  # nothing leaves
-        post(io, 1, 0, 0, np.zeros(QUEUE_BYTES, np.uint8))
+        post(io, 1, 0, 0, np.frombuffer(bytes(QUEUE_BYTES), np.uint8))
         io.exits["used"] = io.exits["full_ps"] = 0
 
     def load_speak() -> None:
