@@ -18,6 +18,12 @@ DOUBT_PER_MILLE = 500
 """The same where the rate was asked for by hand: it is doubted when half is lost."""
 CHANCE = 3
 """Standard deviations of a share that are chance."""
+CLEAR = 2
+"""So many times as far above what is always lost one block is enough; else it takes two in a
+row: of few packets lost by chance one block in a hundred loses more than three deviations."""
+EASY = 16
+"""What is always lost is unlearnt so slowly while a queue may drop some: a single block that
+lost little says little."""
 IN_VAIN = 3
 """Cuts, one after the other, that did not help: then it was no queue. A queue that was empty
 takes much of the first block, and other lanes may fill it: one or two tell little."""
@@ -47,10 +53,11 @@ class Limit:
         """Cuts did not help: what is lost is lost whatever the rate."""
         self._set_ps = self._rested_ps = self._done_ps = 0
         self._passed_bps = self._high_bps = 0  # what got through, of what, at the last cut
-        self._always = 0  # share lost whatever the rate, per mille
+        self.always = 0  # share lost whatever the rate, per mille
         self._n_cuts = 0  # since a block came through without a sign
         self._before = 0, 0  # limit and share at the first of these cuts
         self._n_calm = self._n_steps = 0
+        self._is_odd = False  # the block before lost more than always
         self._hold_ps = HOLD_PS
         self._came_bytes = self._came_ps = 0  # blocks lately, and the time between them
 
@@ -91,14 +98,18 @@ class Limit:
             return False
         has_helped = self._has_helped(per_mille, n_pkts)
         self._is_trial &= not has_helped
-        if per_mille < self._always + self._sign_of(n_pkts) and not self._is_trial:
-            self._n_cuts = 0
-            is_drained = self._passed_bps > 0  # a cut was, and no step since: no queue drops
-            change = (per_mille - self._always) // 2
-            self._always += change if is_drained else min(change, 0)
+        sign = self._sign_of(n_pkts)
+        above = per_mille - self.always
+        if above < sign and not self._is_trial:
+            self._n_cuts, self._is_odd = 0, False
+            self._learn(above)
             return False
+        if above < CLEAR * sign and n_pkts and not self._is_odd and not self._is_trial:
+            self._is_odd = True
+            return False
+        self._is_odd = False
         if self._n_cuts >= IN_VAIN and not has_helped:
-            self._always, self._n_cuts, self.is_vain = per_mille, 0, True
+            self.always, self._n_cuts, self.is_vain = per_mille, 0, True
             self._is_trial = False
             self.set(now_ps, self._before[0])
             self._high_bps = self.bps
@@ -107,12 +118,20 @@ class Limit:
             self._before, self._n_cuts = (self.bps, per_mille), 0
         self._n_cuts += 1
         is_again = self._n_steps > 0
-        passed_bps = went_bps * (1000 - per_mille) // (1000 - self._always)
+        passed_bps = went_bps * (1000 - per_mille) // (1000 - self.always)
+        passed_bps = max(passed_bps, self._came_bps(now_ps))  # how fast one left is known badly
         self.set(now_ps, passed_bps - passed_bps // 8)
         self._rested_ps = now_ps + way_ps + REST_PS
         self._passed_bps, self._high_bps = passed_bps, went_bps
         self._hold_ps = min(2 * self._hold_ps, MAX_HOLD_PS) if is_again else HOLD_PS
         return True
+
+    def _learn(self, above: int) -> None:
+        """What is lost whatever the rate, of a block that lost so much more than was known."""
+        if self._passed_bps > 0:  # a cut was, and no step since: no queue drops
+            self.always += above // 2
+        elif above < 0:
+            self.always -= -above // EASY
 
     def on_done(self, now_ps: int, n_bytes: int, went_bps: int, queued_ps: int) -> None:
         """A block came through without a sign."""
@@ -134,10 +153,13 @@ class Limit:
 
     def _is_used(self) -> bool:
         """Four fifths of the rate came through lately: else it is not what limits the lane."""
+        return self._came_ps == 0 or 5 * self._came_bps(self._done_ps) >= 4 * self.bps
+
+    def _came_bps(self, now_ps: int) -> int:
+        """What comes through, of the last blocks and the time since; 0: few came."""
         if self._came_ps == 0:
-            return True
-        came_bps = self._came_bytes * 8 * PS_PER_SECOND // self._came_ps
-        return 5 * came_bps >= 4 * self.bps
+            return 0
+        return self._came_bytes * 8 * PS_PER_SECOND // (self._came_ps + now_ps - self._done_ps)
 
     def _step(self, now_ps: int) -> None:
         """What got through first; then as the root of the rate, so that shares even out."""
@@ -154,7 +176,7 @@ class Limit:
 
     def _sign_of(self, n_pkts: int) -> int:
         """What chance adds to what is always lost is no sign."""
-        return max(self._sign, CHANCE * spread_of(self._always, n_pkts))
+        return max(self._sign, CHANCE * spread_of(self.always, n_pkts))
 
     def _has_helped(self, per_mille: int, n_pkts: int) -> bool:
         """A quarter less is lost than at the first of the cuts, and more than by chance."""

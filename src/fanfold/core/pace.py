@@ -152,7 +152,8 @@ class Pace:
         is_too_fast = is_full and not self.can_slow()
         if self.is_blind:
             return
-        if per_mille < HEAVY_LOSS_PER_MILLE and not is_too_fast:
+        heavy = HEAVY_LOSS_PER_MILLE + 2 * self.limit.always  # worst of many, by chance
+        if per_mille < heavy and not is_too_fast:
             return
         self._cut(now_ps, 1, LOSS_FLOOR)
         if is_too_fast and queued_ps >= self._limited_ps:

@@ -4,7 +4,7 @@ A word that names gaps comes up to an armed slot. What the store has of them goe
 exactly those who lack it; they are *mending*: heard, but the slot waits for their next word.
 What is not kept, too much of a block, or lacking after two repairs goes up as it came.
 
-What one word sets off is bounded: an eighth of a block for each receiver that it may speak for,
+What one word sets off is bounded: a third of a block for each receiver that it may speak for,
 twice a slot, and a slot is armed by DATA alone. So the DATA that passes down bounds it.
 """
 
@@ -39,9 +39,10 @@ from fanfold.kernels.state import (
 from fanfold.kernels.store import NOT_KEPT, find_kept, note_repair
 
 LEAST_GAPS = 2
-SHARE = 8
-"""Of the packets of a block a receiver may lack two, or an eighth: who lacks more has no chance
-losses, but a queue that drops, and the source has to hear of that."""
+SHARE = 3
+"""Of the packets of a block a receiver may lack two, or a third: where its link and the one
+above lose 10 % by chance it seldom lacks more of 64. Who lacks more is behind a queue that
+drops, and the source has to hear of that."""
 LAGS, WORD_LAGS = 4, 2
 """A repair is lost when no word of it came for so many mean times, or twice as long as the word
 took that it answers; within the shortest deadline of a slot and this part of it. Who takes

@@ -58,3 +58,42 @@ def test_a_rate_grows_while_four_fifths_of_it_come_through(percent: int, grows: 
         if limit.bps > 100_000_000:
             break
     assert (limit.bps > 100_000_000) is grows
+
+
+def fell(limit: Limit, shares: list[int], n_pkts: int = 64) -> list[bool]:
+    """Which of these shares, of blocks one after the other, cut the rate."""
+    now, cuts = STEP_PS, []
+    for share in shares:
+        cuts.append(limit.on_share(now, share, limit.bps, now, 0, n_pkts))
+        now += STEP_PS
+    return cuts
+
+
+def test_of_few_packets_a_sign_takes_two_blocks_in_a_row_or_one_that_is_clear() -> None:
+    """Of 64 packets 3 % lost by chance are 8 % in one block of a hundred."""
+    assert fell(Limit(10**8), [60, 0, 60, 0, 99]) == [False] * 5
+    assert fell(Limit(10**8), [60, 60]) == [False, True]
+    assert fell(Limit(10**8), [100]) == [True]
+    assert fell(Limit(10**8), [60], n_pkts=0) == [True]  # exact
+
+
+def test_what_is_always_lost_is_unlearnt_slowly_while_a_queue_may_drop() -> None:
+    limit = Limit(10**8)
+    limit.always = 64
+    fell(limit, [0])
+    assert limit.always == 60
+    fell(limit, [40] * 100)
+    assert limit.always == 40 + 15  # of less than a sixteenth nothing
+
+
+def test_a_cut_is_not_below_what_comes_through() -> None:
+    """How fast a single block left is known badly; a rate of a third took a second to mend."""
+    limit = Limit(10**9)
+    for i in range(1, 12):
+        limit.on_done(i * STEP_PS, 2_000_000, 10**9, i * STEP_PS - MS)  # 160 Mbit/s
+    now = 11 * STEP_PS
+    assert limit.on_share(now, 500, 10**8, now, 0)
+    assert limit.bps // 1000 == 140_000
+    late = now + 160 * STEP_PS  # nothing has come for long: that counts
+    assert limit.on_share(late, 500, 10**8, late, 0)
+    assert limit.bps < 50_000_000

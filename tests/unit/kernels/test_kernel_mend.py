@@ -139,8 +139,10 @@ def test_a_deadline_tells_the_source_what_is_mending():
     assert up(node) == [word(H1 | H2, {3: H2}, n_merged=2, is_partial=True)]
 
 
-@pytest.mark.parametrize(("n_psn", "most"), [(64, 8), (32, 4), (17, 2), (4, 2), (1, 2)])
-def test_who_lacks_more_than_an_eighth_is_left_to_the_source(n_psn, most):
+@pytest.mark.parametrize(
+    ("n_psn", "most"), [(64, 21), (32, 10), (17, 5), (8, 2), (4, 2), (1, 2)]
+)
+def test_who_lacks_more_than_a_third_is_left_to_the_source(n_psn, most):
     assert most_gaps(n_psn) == most
 
 
@@ -178,7 +180,7 @@ def test_who_lost_two_repairs_by_chance_is_answered_in_the_next_block():
 def test_who_lost_much_is_left_to_the_source_for_a_while():
     for wait_ps, n in ((16 * FOLD_PS, 0), (16 * FOLD_PS + 1, 1)):
         node = sent()
-        say(node, word(H1), word(H3), word(H2, dict.fromkeys(range(9), H2)))
+        say(node, word(H1), word(H3), word(H2, dict.fromkeys(range(1 + most_gaps(N_PSN)), H2)))
         up(node)
         later = 1 + wait_ps - 1
         node.forward([data(ALL, psn=3, n_psn=N_PSN, block=1)], port=4, now_ps=later)
