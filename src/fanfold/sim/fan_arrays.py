@@ -314,7 +314,7 @@ class FanArrays:
         bfrs["folds"] = int(self.program.folds)
         bfrs["fold_ps"] = slot_wait_ps(self.rtt_ps, self.n_levels * self.mends)
         bfrs["depth"] = self.n_levels
-        bfrs["queue_ps"] = self.crowd_ps
+        bfrs["queue_ps"] = self.crowd_ps + self.late_ps()
         bfrs["mtu"], bfrs["next_ps"] = mtu, NEVER_PS
         keeps = n_routers if self.program.folds and self.parts else 1
         return Bier(
@@ -332,6 +332,10 @@ class FanArrays:
             np.zeros((ports + 2, w), np.uint64),
             sparse((r.MAX_BODIES if wide else 1, body_bytes), np.uint8),
         )
+
+    def late_ps(self) -> int:
+        """How much later a word comes whose question was lost: with the next block."""
+        return self._block_ps() if self.mends else 0
 
     def _block_ps(self) -> int:
         """Of the slowest fan, at its rate."""

@@ -146,7 +146,7 @@ class Fans(FanArrays):
         cap = self.clock.shown_bps(self.shares[m].bps)
         machine = self._machine(2 * m + 1, fan, shape, bits, cap)
         rounds = fan_rounds(self.n_levels)
-        queue_ps = self.crowd_ps + self.inbound.wait_ps(fan)
+        queue_ps = self.crowd_ps + self.late_ps() + self.inbound.wait_ps(fan)
         wait_ps = self.clock.shown(rounds * self.rtt_ps + queue_ps)
         machine.waits = machine.quick = wait_ps, rounds  # above deadlines of slots
         machine.slots_ps = 0
