@@ -154,6 +154,10 @@ class Neighbours:
             session.want(self._heard_ps, often=is_busy and self.ground.has_other_way[k])
         self.on_timer(now_ps, out)
 
+    def learn_way(self, port: int) -> None:
+        """A neighbour's answers will take longer, or less, from now on."""
+        self.sessions[port - 1].learn_way(self._heard_ps)
+
     def on_timer(self, now_ps: int, out: list[LinkEffect]) -> None:
         """Sessions that are silent for too long, HELLOs that are due, links good again."""
         for port, session in enumerate(self.sessions, start=1):

@@ -80,7 +80,8 @@ class Pace:
             return
         if self.flying_bytes + 2 * n_bytes < self.window_bytes:
             return  # the window is not what limits this lane
-        gain = n_bytes if self.is_starting else n_bytes * n_bytes // self.window_bytes
+        is_doubling = self.is_starting or self._is_far_below()
+        gain = n_bytes if is_doubling else n_bytes * n_bytes // self.window_bytes
         if self.window_bytes + gain > self.full_bytes - self.full_bytes // 8:
             gain = gain if self.window_bytes >= self.full_bytes else gain // CREEP
         self.window_bytes = min(self.window_bytes + gain, MAX_BLOCKS * self.block_bytes)
@@ -170,8 +171,10 @@ class Pace:
         return self.limit.on_share(now_ps, per_mille, went_bps, queued_ps, way_ps, n_pkts)
 
     def on_silence(self, now_ps: int) -> None:
-        """Nothing was heard for a whole timeout."""
+        """Nothing was heard for a whole timeout: on a long way that is no sign at the start."""
+        is_long = self.is_starting and not self.srtt_ps
         self._cut(now_ps, 2, LOSS_FLOOR)
+        self.is_starting = is_long
 
     def rate_bps(self) -> int:
         """Pacing rate: a little above window / round trip, so the window stays the limit."""
@@ -189,6 +192,15 @@ class Pace:
     def soon_ps(self, floor_ps: int, rounds: int) -> int:
         """How long to wait for word of a block before a question: so many usual round trips."""
         return min(max(floor_ps, rounds * self.usual_ps), MAX_WAIT_PS)
+
+    def _is_far_below(self) -> bool:
+        """The window gives less than half of the rate that is known to get through.
+
+        A long way takes a window of many blocks: one more a round trip would take minutes.
+        """
+        if not self.limit.bps or self.limit.is_starting or not self.srtt_ps:
+            return False
+        return 2 * self.window_bytes * 8 * PS_PER_SECOND < self.limit.bps * self.srtt_ps
 
     def _is_queueing(self) -> bool:
         return self.srtt_ps > 6 * self.min_rtt_ps + 20_000_000_000

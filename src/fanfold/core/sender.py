@@ -237,6 +237,7 @@ class FanSender(Leaving):
         pressure = max(feedback.queue, 255 - feedback.room)
         is_partial = bool(feedback.flags & FeedbackFlag.PARTIAL)  # a slot waited for others
         is_held = is_partial or not flight.is_own
+        self._time_overtaken(now_ps, lane, flight, is_held=is_held)
         if flight.need == 0:
             self._end_flight(now_ps, lane, block, pressure, is_held=is_held)
             return
@@ -282,6 +283,20 @@ class FanSender(Leaving):
             return
         flight.timed_round = flight.round
         lane.pace.on_rtt(now_ps - flight.sent_ps, is_held=is_held or flight.clean)
+
+    def _time_overtaken(
+        self, now_ps: int, lane: Lane, flight: Flight, *, is_held: bool
+    ) -> None:
+        """Word of a block that was asked about while no round trip was known: it took so long.
+
+        Word of a whole block does not say which sending it answers; of the first one it is at
+        most too long, which later words mend. Without it a way longer than the first waits
+        would never be known: each block is asked about on it, and none is timed.
+        """
+        left_ps = flight.left_ps.get(flight.first_round, NEVER)
+        is_over = flight.need == 0 and left_ps < now_ps
+        if lane.pace.srtt_ps == 0 and flight.tries and is_over and not flight.is_repaired:
+            lane.pace.on_rtt(now_ps - left_ps, is_held=is_held)
 
     def _end_flight(
         self, now_ps: int, lane: Lane, block: int, pressure: int, *, is_held: bool

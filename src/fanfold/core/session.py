@@ -6,14 +6,15 @@ leave by the node's own clock: a node that was stopped speaks at once when it go
 
 from typing import NamedTuple
 
-from fanfold.units import PS_PER_MS, PS_PER_SECOND, PS_PER_US
+from fanfold.units import NEVER, PS_PER_MS, PS_PER_SECOND, PS_PER_US
 from fanfold.wire.hello import Diag, Hello, SessionState
 
 UP, INIT, DOWN = SessionState.UP, SessionState.INIT, SessionState.DOWN
 LONGEST_PS = 10 * PS_PER_SECOND
 """A neighbour that says that it speaks more seldom is not believed."""
 ON_TOP = 2
-"""Times the lag that a neighbour tells of itself is waited for it, beyond its intervals."""
+"""Times the lag that a neighbour tells of itself, and times the way to an answer and back, are
+waited for it, beyond its intervals."""
 
 
 class Pace(NamedTuple):
@@ -41,6 +42,9 @@ class Session:
         """How long nothing had been heard when it fell last."""
         self._is_wanting = False  # often, from the other end
         self._is_polling = self._answers = False
+        self.way_ps: int = NEVER
+        """From a poll to its answer, when that came last; NEVER: not known yet."""
+        self._asked_ps = 0  # of the ear: when the poll under way began
         self._poll_ps = 0  # of the ear: nothing was heard since, and an answer is due
         self._heard_ps = 0  # of the ear
         self.pace_ps, self._n_longer = pace.slow_ps, 0
@@ -55,13 +59,15 @@ class Session:
             return False
         before, self._told, self._heard_ps = self.state, hello, heard_ps
         self._answers |= hello.poll
-        if hello.final:
+        if hello.final and self._is_polling:
             self._is_polling = False
+            self.way_ps = max(heard_ps - self._asked_ps, 0)
         self._poll_ps = heard_ps
         if hello.state == SessionState.ADMIN_DOWN or (self.state, hello.state) == (UP, DOWN):
             self._fall(Diag.TOLD)
         elif (self.state, hello.state) in ((DOWN, INIT), (INIT, INIT), (INIT, UP)):
             self.state, self.diag = UP, Diag.NONE
+            self.learn_way(heard_ps)
         elif (self.state, hello.state) == (DOWN, DOWN):
             self.state = INIT
         if self.state != before or hello.poll:
@@ -77,8 +83,19 @@ class Session:
     def want(self, heard_ps: int, *, often: bool) -> None:
         """From now on the other end is to speak often, or need not; at ``heard_ps``."""
         if often and not self._is_wanting and self.state == UP:
-            self._is_polling, self._poll_ps, self.due_ps = True, heard_ps, 0
+            self._poll(heard_ps)
         self._is_wanting = often
+
+    def learn_way(self, heard_ps: int) -> None:
+        """Ask how long an answer takes; until it is here, silence is as long as at rest."""
+        self.way_ps = NEVER
+        if self.state == UP:
+            self._poll(heard_ps)
+
+    def _poll(self, heard_ps: int) -> None:
+        if not self._is_polling:
+            self._asked_ps = heard_ps
+        self._is_polling, self._poll_ps, self.due_ps = True, heard_ps, 0
 
     def dies_ps(self) -> int:
         """Time of the ear from when on silence has lasted too long; 0: it has died."""
@@ -87,9 +104,12 @@ class Session:
         lag_ps = ON_TOP * self._told.lag_ms * PS_PER_MS
         mult = self._told.detect_mult
         every_ps = min(self._told.interval_us * PS_PER_US, LONGEST_PS)
+        if self.way_ps == NEVER:
+            every_ps = max(every_ps, self.pace.slow_ps)
         dies_ps = self._heard_ps + mult * every_ps + lag_ps
-        if self._is_polling:
-            dies_ps = min(dies_ps, self._poll_ps + mult * self.pace.fast_ps + lag_ps)
+        if self._is_polling and self.way_ps != NEVER:
+            answer_ps = mult * self.pace.fast_ps + ON_TOP * self.way_ps
+            dies_ps = min(dies_ps, self._poll_ps + answer_ps + lag_ps)
         return dies_ps
 
     def expire(self, now_heard_ps: int) -> bool:

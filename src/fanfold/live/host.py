@@ -166,6 +166,8 @@ class Host:
                 self.rings.leave(port)
             if impairment.needs_times():
                 time_arrivals(self.event_loop.sock)
+            if impairment.delay_ps:
+                self.keeper.learn_way(port)
         return {"ok": True}
 
     def _fail(self, request: dict[str, Any]) -> dict[str, Any]:

@@ -139,6 +139,12 @@ class Keeper:
             self._next_ps = min(self._next_ps, max(self._ahead_ps, now + PS_PER_MS))
         return self._next_ps
 
+    def learn_way(self, port: int) -> None:
+        """What comes by a port will take longer from now on."""
+        self._listen(now_ps())
+        self.machine.learn_way(port)
+        self._next_ps = 0
+
     def status(self) -> dict[str, Any]:
         """Neighbours, links that tables do without, and what was counted."""
         now = now_ps()

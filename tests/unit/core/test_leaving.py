@@ -288,6 +288,24 @@ def test_a_word_of_before_a_repair_is_no_loss_of_it_while_it_may_be_old(
     assert bool(out) is again
 
 
+@pytest.mark.parametrize("rtt_ps", [0, 40 * MS])
+def test_a_way_longer_than_the_first_waits_is_known_by_the_block_that_came(rtt_ps: int) -> None:
+    """Asked about since nothing was known; a word of the whole block answers any of it."""
+    sender = begun(2)
+    pace = sender.lanes[MAIN].pace
+    if rtt_ps:
+        pace.on_rtt(rtt_ps)
+    for now in range(TICK_PS, 800 * MS, TICK_PS):
+        out: list[Effect] = []
+        sender.on_timer(now, out)
+        for effect in out:
+            if isinstance(effect, SendBlock):
+                sender.on_sent(now, effect)
+    assert sender.lanes[MAIN].flights[0].tries > 2
+    sender.on_feedback(800 * MS, word(0, 0b11, {}, round_=255), [])
+    assert pace.srtt_ps == (rtt_ps or 800 * MS)
+
+
 # The rate.
 
 

@@ -20,7 +20,9 @@ FAST_PS = PACE.detect_mult * PACE.fast_ps
 
 
 def said(state, your=0, **more):
-    return Hello(state, 3, FABRIC, 9, your, 50_000, 50_000, **more)
+    return Hello(
+        state, 3, FABRIC, 9, your, **{"interval_us": 50_000, "wanted_us": 50_000} | more
+    )
 
 
 # RFC 5880 section 6.8.6, by the state here and what the other end says.
@@ -317,3 +319,27 @@ def test_an_early_timer_changes_nothing():
     node.listen(due // 4, due // 4, [0, 0, 0])
     node.on_timer(due // 4, out)
     assert (len(out), node.deadline_ps(due // 4)) == (2, due)
+
+
+@pytest.mark.parametrize("way_ps", [0, 200 * MS])
+def test_an_answer_is_missed_when_the_way_to_it_and_back_is_over(way_ps):
+    """Links of 100 ms were taken for dead by each first packet on them."""
+    session = Session(5, PACE)
+    session.on_hello(0, said(INIT, 5, interval_us=1_000_000))
+    assert session.hello(0, FABRIC, 0, 0, 0).poll  # it is up, and asks how long an answer takes
+    session.on_hello(way_ps, said(UP, 5, final=True, interval_us=1_000_000))
+    assert session.way_ps == way_ps
+    later = PS_PER_SECOND
+    session.on_life(later)
+    session.want(later, often=True)
+    assert not session.expire(later + FAST_PS + 2 * way_ps - 1)
+    assert session.expire(later + FAST_PS + 2 * way_ps)
+
+
+def test_before_an_answer_took_its_time_silence_is_as_long_as_at_rest():
+    session = Session(5, PACE)
+    session.on_hello(0, said(INIT, 5))
+    session.on_hello(0, said(UP, 5, final=True, interval_us=1_000_000))
+    session.learn_way(0)  # it became another
+    assert not session.expire(3 * PS_PER_SECOND - 1)
+    assert session.expire(3 * PS_PER_SECOND)

@@ -266,3 +266,25 @@ def test_who_speaks_again_goes_on_with_all_unless_a_full_queue_is_before_it() ->
     lane.members = 0b10
     signs.hear(1200 * MS, 1)
     assert returns.judge(1200 * MS, lane, signs, 0b10) == (0b10, 0)  # it has all it was sent
+
+
+def test_silence_ends_no_slow_start_before_a_round_trip_is_known() -> None:
+    """On a way of 0.8 s nothing is heard for a whole timeout of 0.3 s."""
+    for rtt_ps, is_starting in ((0, True), (800 * MS, False)):
+        pace = grown(2, is_starting=True)
+        if rtt_ps:
+            pace.on_rtt(rtt_ps)
+        pace.on_silence(MS)
+        assert pace.is_starting is is_starting
+
+
+def test_a_window_far_below_the_rate_that_gets_through_doubles() -> None:
+    """A way of 0.8 s at 200 Mbit/s holds 40 blocks of half a megabyte."""
+    for rtt_ms, grows_to in ((800, 4), (8, 3)):
+        pace = grown(2)
+        pace.limit.set(0, 8 * BLOCK * 10)  # ten blocks a second: eight in 0.8 s
+        pace.on_rtt(rtt_ms * MS)
+        for now in (1, 2):
+            pace.flying_bytes = pace.window_bytes
+            pace.on_done(now * MS, 0, BLOCK)
+        assert -(-pace.window_bytes // BLOCK) == grows_to
