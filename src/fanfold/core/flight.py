@@ -50,6 +50,7 @@ class Flight:
         "clean",
         "first_ps",
         "first_round",
+        "gaps",
         "is_calm",
         "is_counted",
         "is_heavy",
@@ -108,6 +109,7 @@ class Flight:
         self.timed_round = -1  # the latest whose round trip is known
         self.sent_to, self.spoke = need, 0  # of its first sending: to whom, who told of it
         self.lost: dict[int, int] = {}  # and how many of its packets those lack
+        self.gaps: dict[int, int] = {}  # psn -> who lacks it
         self.is_repaired = False
         self.is_judged = False  # its first sending, by what most have told
         self.is_counted = False  # by what all have told

@@ -3,6 +3,7 @@
 from math import isqrt
 
 from fanfold.core.flight import Flight, Lane, members_of
+from fanfold.core.gap_book import GapBook
 from fanfold.core.pace import Pace
 from fanfold.units import PS_PER_SECOND
 from fanfold.wire.feedback import Feedback
@@ -26,6 +27,7 @@ class Losses:
 
     def __init__(self, least: int) -> None:
         self.least = least
+        self.book = GapBook()
         self.offered = 0
         self.suspects = 0
         """Few, and they lack so much that they are lossy when the time comes to look."""
@@ -47,6 +49,7 @@ class Losses:
             return
         flight.spoke |= new
         for row in feedback.rows:
+            flight.gaps[row.psn] = flight.gaps.get(row.psn, 0) | row.lacking & new
             for k in members_of(row.lacking & new):
                 flight.lost[k] = flight.lost.get(k, 0) + 1
 
@@ -78,6 +81,7 @@ class Losses:
         if flight.is_counted or not is_over or flight.start_ps < self._since_ps:
             return
         flight.is_counted = True
+        self.book.add(flight.sent_to, flight.spoke, n_psn, flight.gaps)
         self._count(now_ps, lane, flight, flight.lost, n_psn)
 
     def count_again(self, now_ps: int, lane: Lane, flight: Flight, feedback: Feedback) -> None:

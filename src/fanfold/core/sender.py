@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from fanfold.core.effects import BlockDone, Effect, SendBlock
 from fanfold.core.flight import MAIN, Flight, Lane, Shape
+from fanfold.core.gap_book import GapBook
 from fanfold.core.leaving import TICK_PS, Leaving
 from fanfold.core.losses import MIN_SAMPLE
 from fanfold.core.pace import FULL
@@ -61,6 +62,10 @@ class FanSender(Leaving):
         self._owed: set[tuple[int, int]] = set()  # lane and block of repairs that wait
 
     # What the driver asks.
+
+    def gap_book(self) -> GapBook:
+        """What receivers lacked of first sendings."""
+        return self._losses.book
 
     def deadline_ps(self) -> int:
         """When ``on_timer`` has something to do."""

@@ -151,13 +151,16 @@ class Ports(NamedTuple):
 class Counters(NamedTuple):
     """What was sent, received and dropped.
 
-    tx, rx: (P, N_CLASSES, 2) packets and bytes; drops: (N_DROPS,); flow_key, flow_used: (F,);
-    flow_tx: (F, P, N_CLASSES, 2).
+    tx, rx: (P, N_CLASSES, 2) packets and bytes; drops: (N_DROPS,); port_drops: (P, N_DROPS),
+    the same by where packets came in, row 0 what came by no port; drops_noted: (N_DROPS,), how
+    many of them stand there; flow_key, flow_used: (F,); flow_tx: (F, P, N_CLASSES, 2).
     """
 
     tx: I64
     rx: I64
     drops: I64
+    port_drops: I64
+    drops_noted: I64
     flow_key: I64
     flow_used: I64
     flow_tx: I64
@@ -244,6 +247,8 @@ def build_counters(n_ports: int) -> Counters:
         tx=np.zeros(shape, np.int64),
         rx=np.zeros(shape, np.int64),
         drops=np.zeros(N_DROPS, np.int64),
+        port_drops=np.zeros((n_ports, N_DROPS), np.int64),
+        drops_noted=np.zeros(N_DROPS, np.int64),
         flow_key=np.full(MAX_FLOWS, -1, np.int64),
         flow_used=np.zeros(MAX_FLOWS, np.int64),
         flow_tx=np.zeros((MAX_FLOWS, *shape), np.int64),

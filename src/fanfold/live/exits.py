@@ -10,7 +10,7 @@ sockaddr_in, packets and bytes as one word, bytes of a packet), then its packets
 
 import numpy as np
 
-from fanfold.kernels.codes import CLASS_FOLD
+from fanfold.kernels.codes import CLASS_FOLD, N_DROPS
 from fanfold.kernels.jit import i64, kernel
 from fanfold.kernels.layout import UNDERLAY_BYTES
 from fanfold.kernels.octets import copy_octets
@@ -58,6 +58,17 @@ def count_sent(counters: Counters, port: int, kind: int, flow: int, size: int) -
     if flow >= 0:
         counters.flow_tx[flow, port, kind, 0] += 1
         counters.flow_tx[flow, port, kind, 1] += size + UNDERLAY_BYTES
+
+
+@kernel
+def note_drops(counters: Counters, port: int) -> None:
+    """What was dropped since the last note came in by ``port``; below 1: by none."""
+    p = max(port, 0)
+    for d in range(N_DROPS):
+        n = counters.drops[d] - counters.drops_noted[d]
+        if n != 0:
+            counters.port_drops[p, d] += n
+            counters.drops_noted[d] += n
 
 
 @kernel

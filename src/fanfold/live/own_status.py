@@ -1,12 +1,15 @@
 """A node's counters as plain values: links by neighbour, drops and folds by name, flows."""
 
 import os
+from pathlib import Path
 from typing import Any
 
 from fanfold.core.effects import DropReason, FoldEvent, StoreEvent, TrafficClass, VatEvent
+from fanfold.kernels.vat import OPEN
 from fanfold.live import pump as p
 from fanfold.live import rings
 from fanfold.live import sock as s
+from fanfold.live.clock import unix_ns
 from fanfold.live.status import ALIKE, Counts
 from fanfold.topo.fabric import Fabric
 
@@ -18,6 +21,7 @@ def status_of(fabric: Fabric, name: str, io: s.Sock, node: p.Node) -> dict[str, 
     return {
         "name": name,
         "pid": os.getpid(),
+        "at_ns": unix_ns(),
         "fabric": {key: getattr(fabric, key) for key in ALIKE},
         "offload": bool(io.ints[s.GSO]),
         "rings": {
@@ -32,10 +36,16 @@ def status_of(fabric: Fabric, name: str, io: s.Sock, node: p.Node) -> dict[str, 
                 "tx": _by_class(counters.tx[i]),
                 "rx": _by_class(counters.rx[i]),
                 "lost": {word: n for word, n in lost_at(io, i).items() if n},
+                "drops": _reasons(counters.port_drops[i]),
             }
             for i in range(1, len(names))
         },
         "drops": drops_of(io, node),
+        "backlog": backlog_drops(),
+        "slots": {
+            "words": [int((node.fold.rows["armed"] != 0).sum()), node.fold.rows.size],
+            "arrays": [int((node.vats.slots["state"] == OPEN).sum()), node.vats.slots.size],
+        },
         "folds": {
             str(event): int(n)
             for event, n in zip(FoldEvent, node.fold.events, strict=True)
@@ -66,11 +76,24 @@ def status_of(fabric: Fabric, name: str, io: s.Sock, node: p.Node) -> dict[str, 
 
 def drops_of(io: s.Sock, node: p.Node) -> dict[str, int]:
     """Packets dropped by reason, those without a way out included."""
-    counts = {str(r): int(n) for r, n in zip(DropReason, node.counters.drops, strict=True)}
+    counts = dict.fromkeys(map(str, DropReason), 0) | _reasons(node.counters.drops)
     for port in range(1, len(io.exits)):
         for word, n in lost_at(io, port).items():
             counts[word] += n
     return {word: n for word, n in counts.items() if n}
+
+
+def backlog_drops() -> int:
+    """Runs of packets that this machine's kernel dropped before any socket; 0: not known."""
+    try:
+        lines = Path("/proc/net/softnet_stat").read_text().splitlines()
+        return sum(int(line.split()[1], 16) for line in lines)  # one line for each processor
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def _reasons(row: Any) -> dict[str, int]:
+    return {str(r): int(n) for r, n in zip(DropReason, row, strict=True) if n}
 
 
 def lost_at(io: s.Sock, port: int) -> dict[str, int]:

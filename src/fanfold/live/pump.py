@@ -34,6 +34,7 @@ from fanfold.live.exits import (
     count_sent,
     drain,
     flow_row,
+    note_drops,
     pressure_at,
     put_run,
     send_packet,
@@ -326,13 +327,16 @@ def pump(sock: Sock, node: Node, turns: int) -> int:
     """
     ints = sock.ints
     when = now(sock)
+    note_drops(node.counters, ints[PORT])  # of what a role refused
     measure_queue(sock, node)
+    note_drops(node.counters, 0)
     for _ in range(turns):
         drain(sock)
         if ints[NEXT] >= ints[END] and not next_block(sock, node, when):
             end_slots(sock, node, when)
             return EVENTS if node.collect.n_events[0] > 0 else IDLE
         take_in(sock, node.counters.drops, when)
+        note_drops(node.counters, ints[PORT])
         if ints[NEXT] >= ints[END]:
             continue
         first = ints[NEXT]
@@ -363,6 +367,8 @@ def pump(sock: Sock, node: Node, turns: int) -> int:
             send_ready(sock, node)
         if node.plan.n[0] > 0:
             take_local(sock, node, first, when)
+        note_drops(node.counters, ints[PORT])
+        if node.plan.n[0] > 0:
             if has_other(sock, node.plan, first):
                 return LOCAL
             if node.collect.n_events[0] > 0:

@@ -21,6 +21,8 @@ class LinkStatus(msgspec.Struct, frozen=True):
     tx: Classes
     rx: Classes
     lost: dict[str, Count] = {}
+    drops: dict[str, Count] = {}
+    """Of what came in there, by reason."""
 
 
 class FlowStatus(msgspec.Struct, frozen=True):
@@ -47,6 +49,12 @@ class NodeStatus(msgspec.Struct, frozen=True):
     fabric: dict[str, Count] = {}
     table: dict[str, Count] = {}
     neighbours: dict[str, NeighbourStatus] = {}
+    pid: Count = 0
+    at_ns: Count = 0
+    """When it said so, by its clock, since 1970."""
+    backlog: Count = 0
+    """Runs of packets that its machine's kernel dropped."""
+    cache: dict[str, Count] = {}
 
 
 def read_status(fabric: Fabric, name: str, answer: object) -> NodeStatus | None:
@@ -58,13 +66,19 @@ def read_status(fabric: Fabric, name: str, answer: object) -> NodeStatus | None:
     near = fabric.neighbours[name]
     return NodeStatus(
         links={
-            to: LinkStatus(_known(row.tx), _known(row.rx), _reasons(row.lost))
+            to: LinkStatus(
+                _known(row.tx), _known(row.rx), _reasons(row.lost), _reasons(row.drops)
+            )
             for to, row in given.links.items()
             if to in near
         },
         drops=_reasons(given.drops),
         fabric={key: n for key, n in given.fabric.items() if key in ALIKE},
         table=given.table,
+        pid=given.pid,
+        at_ns=given.at_ns,
+        backlog=given.backlog,
+        cache=given.cache,
         neighbours={to: row for to, row in given.neighbours.items() if to in near},
         flows=[
             FlowStatus(

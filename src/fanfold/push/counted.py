@@ -6,12 +6,16 @@ Nothing here waits: who did not answer is named, and what only it could tell is 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from fanfold.live.own_status import status_of
+from fanfold.live.pump import Node
+from fanfold.live.sock import Sock
 from fanfold.live.status import Classes, NodeStatus, read_status
 from fanfold.topo.fabric import Fabric
 from fanfold.topo.predict import Direction, Element
 
 Answers = Mapping[str, Any]
 """Node name -> what it answered."""
+Statuses = Mapping[str, NodeStatus]
 AskNodes = Callable[[Sequence[str]], Callable[[], Answers]]
 """Ask nodes for their status, now; what is returned gives the answers, soon."""
 
@@ -73,6 +77,11 @@ class Counted:
         """Packets came meanwhile, or it cannot be said."""
         now = _received(self.after[name], by)
         return now > _received(self.before[name], by) if name in self.before else now > 0
+
+
+def own_status(fabric: Fabric, source: str, io: Sock, node: Node) -> NodeStatus:
+    """What a sender's own process has counted, as others tell it."""
+    return _read(fabric, {source: status_of(fabric, source, io, node)})[source]
 
 
 def _read(fabric: Fabric, answers: Answers) -> dict[str, NodeStatus]:

@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from fanfold.core.flight import Shape
+from fanfold.core.gap_book import GapBook
 from fanfold.errors import CheckFailed, ConfigError
 from fanfold.impair import LinkImpairment, apply
 from fanfold.live.chance import draw_flow, draw_nonce
@@ -25,9 +26,11 @@ from fanfold.live.ports import (
 from fanfold.live.warm import warm
 from fanfold.push import manifest as manifests
 from fanfold.push.author import Author
-from fanfold.push.counted import AskNodes, Counted
+from fanfold.push.counted import AskNodes, Counted, Statuses, own_status
 from fanfold.push.envelope import wrap
 from fanfold.push.geometry import Geometry, geometry_of
+from fanfold.push.gray import GrayLink
+from fanfold.push.gray_links import Settling, gray_of
 from fanfold.push.notes import notes_of
 from fanfold.push.peer import ENDED, State
 from fanfold.push.proof import Proof
@@ -49,6 +52,8 @@ OnSilence = Callable[[str, float], None]
 TICK_PS = 100_000_000_000
 SLACK_PS = 20_000_000_000
 """After the deadline of the slot at the first BFR, before anybody is asked."""
+SETTLE_PS = 50_000_000_000
+"""What is on its way when a push ends has come by then, or is looked for once more."""
 OWN_NAME = Wish()
 
 
@@ -103,6 +108,8 @@ class PushResult(msgspec.Struct, frozen=True):
     """Nodes on the push's trees that told no counters."""
     notes: list[str] = msgspec.field(default_factory=list)
     """What a user can mend at nodes, in words."""
+    gray: list[GrayLink] = msgspec.field(default_factory=list)
+    """Directions of links that lost or damaged packets, worst first."""
     is_interrupted: bool = False
     """Stopped by a signal before everybody had ended."""
 
@@ -161,6 +168,7 @@ class Push:
         state = build_node_state(fabric, source, Limits())
         io = build_sock(self.sock, len(state.ports.addr))
         self.event_loop = EventLoop(self.sock, io, state, None)
+        self._start = own_status(fabric, source, io, state)
         self.cap_bps = cap_bps
         self.patience_ps: int = PATIENCE_PS
         """How long those who are silent are waited for when all others have ended."""
@@ -205,7 +213,11 @@ class Push:
             result = self._result(role, end_ps, counted, cpu_s)
             is_interrupted = self.is_stopped and is_aborted
             notes = notes_of(self.fabric, counted.before, counted.after, result.drops)
-            return msgspec.structs.replace(result, notes=notes, is_interrupted=is_interrupted)
+            gray = gray_of(self.fabric, self._settling(machine, counted))
+            notes += [link.words() for link in gray]
+            return msgspec.structs.replace(
+                result, notes=notes, gray=gray, is_interrupted=is_interrupted
+            )
         finally:
             self.close()
 
@@ -315,6 +327,26 @@ class Push:
         after = self.ask(self.nodes)()
         own = status_of(self.fabric, self.source, self.event_loop.io, self.event_loop.node)
         return Counted(self.fabric, self.source, self.nodes, self._before(), after, own)
+
+    def _settling(self, machine: PushSender, counted: Counted) -> Settling:
+        return Settling(
+            source=self.source,
+            targets=frozenset(self.targets),
+            entropy=self.entropy(),
+            flows=(self.flow, self.flow | 1),
+            before={**counted.before, self.source: self._start},
+            after=counted.after,
+            book=machine.data_fan.gap_book() if machine.data_fan else GapBook(),
+            again=self._ask_again,
+        )
+
+    def _ask_again(self) -> Statuses:
+        """What nodes count when what was under way has come."""
+        until_ps = now_ps() + SETTLE_PS
+        self.event_loop.role = None  # it is counted only what still comes
+        while now_ps() < until_ps:
+            self.event_loop.step()
+        return self._counted().after
 
     def _result(
         self, role: SenderRole, end_ps: int, counted: Counted, cpu_s: float
