@@ -14,6 +14,7 @@ from fanfold.cli.console import screen, tell_warning
 from fanfold.cli.telling import telling
 from fanfold.errors import CheckFailed, ConfigError
 from fanfold.live.lab import Lab, labs_home, list_labs
+from fanfold.push.gray import GrayLink
 from fanfold.push.notes import words_of
 from fanfold.topo.fabric import Fabric, load_fabric
 from fanfold.topo.fabric_rules import check_fabric
@@ -291,6 +292,8 @@ def show(report: dict[str, Any]) -> None:
     screen().print(table)
     for what in report.get("failed", ()):
         print(f"failed by hand: {what}")
+    for row in report.get("gray", ()):
+        print(msgspec.convert(row, GrayLink).words())
     for name, entry in report["nodes"].items():
         answer = entry.get("status", {})
         lost = {to: link.get("lost", {}) for to, link in answer.get("links", {}).items()}

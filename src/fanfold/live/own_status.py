@@ -41,7 +41,7 @@ def status_of(fabric: Fabric, name: str, io: s.Sock, node: p.Node) -> dict[str, 
             for i in range(1, len(names))
         },
         "drops": drops_of(io, node),
-        "backlog": backlog_drops(),
+        "backlog": max(_backlog_drops() - _BACKLOG_BEFORE, 0),
         "slots": {
             "words": [int((node.fold.rows["armed"] != 0).sum()), node.fold.rows.size],
             "arrays": [int((node.vats.slots["state"] == OPEN).sum()), node.vats.slots.size],
@@ -83,13 +83,17 @@ def drops_of(io: s.Sock, node: p.Node) -> dict[str, int]:
     return {word: n for word, n in counts.items() if n}
 
 
-def backlog_drops() -> int:
+def _backlog_drops() -> int:
     """Runs of packets that this machine's kernel dropped before any socket; 0: not known."""
     try:
         lines = Path("/proc/net/softnet_stat").read_text().splitlines()
         return sum(int(line.split()[1], 16) for line in lines)  # one line for each processor
     except (OSError, ValueError, IndexError):
         return 0
+
+
+_BACKLOG_BEFORE = _backlog_drops()
+"""When this program began."""
 
 
 def _reasons(row: Any) -> dict[str, int]:

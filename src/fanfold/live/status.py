@@ -1,6 +1,7 @@
 """What another node says that it counted, checked: peers' words are not trusted."""
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -11,6 +12,8 @@ Counts = dict[str, list[int]]
 """Class -> [packets, bytes]."""
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 Classes = dict[str, tuple[Count, Count]]
+Answers = Mapping[str, Any]
+"""Node name -> what it answered."""
 ALIKE = ("sub_domain", "bitstring_bits", "mtu")
 """What all fabric files must have alike."""
 
@@ -55,6 +58,15 @@ class NodeStatus(msgspec.Struct, frozen=True):
     backlog: Count = 0
     """Runs of packets that its machine's kernel dropped."""
     cache: dict[str, Count] = {}
+
+
+Statuses = Mapping[str, NodeStatus]
+
+
+def read_all(fabric: Fabric, answers: Answers) -> dict[str, NodeStatus]:
+    """Statuses of the nodes whose answers are some."""
+    read = {name: read_status(fabric, name, answer) for name, answer in answers.items()}
+    return {name: status for name, status in read.items() if status is not None}
 
 
 def read_status(fabric: Fabric, name: str, answer: object) -> NodeStatus | None:

@@ -6,16 +6,10 @@ Nothing here waits: who did not answer is named, and what only it could tell is 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from fanfold.live.own_status import status_of
-from fanfold.live.pump import Node
-from fanfold.live.sock import Sock
-from fanfold.live.status import Classes, NodeStatus, read_status
+from fanfold.live.status import Answers, Classes, NodeStatus, read_all, read_status
 from fanfold.topo.fabric import Fabric
 from fanfold.topo.predict import Direction, Element
 
-Answers = Mapping[str, Any]
-"""Node name -> what it answered."""
-Statuses = Mapping[str, NodeStatus]
 AskNodes = Callable[[Sequence[str]], Callable[[], Answers]]
 """Ask nodes for their status, now; what is returned gives the answers, soon."""
 
@@ -38,8 +32,8 @@ class Counted:
         own: Any,
     ) -> None:
         self.unheard = [n for n in names if read_status(fabric, n, after.get(n)) is None]
-        self.before = _read(fabric, before)
-        self.after = _read(fabric, {**after, source: own})
+        self.before = read_all(fabric, before)
+        self.after = read_all(fabric, {**after, source: own})
 
     def drops(self) -> dict[str, dict[str, int]]:
         """Packets dropped meanwhile, by node and reason."""
@@ -77,16 +71,6 @@ class Counted:
         """Packets came meanwhile, or it cannot be said."""
         now = _received(self.after[name], by)
         return now > _received(self.before[name], by) if name in self.before else now > 0
-
-
-def own_status(fabric: Fabric, source: str, io: Sock, node: Node) -> NodeStatus:
-    """What a sender's own process has counted, as others tell it."""
-    return _read(fabric, {source: status_of(fabric, source, io, node)})[source]
-
-
-def _read(fabric: Fabric, answers: Answers) -> dict[str, NodeStatus]:
-    read = {name: read_status(fabric, name, answer) for name, answer in answers.items()}
-    return {name: status for name, status in read.items() if status is not None}
 
 
 def _received(status: NodeStatus, by: str) -> int:

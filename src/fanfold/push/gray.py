@@ -21,6 +21,8 @@ LEAST = 5
 SPREAD = 0.1
 """What was damaged above a link differs below it by so much: repairs go to some only."""
 
+Way = tuple[str, str]
+"""A direction of a link: from, to."""
 Kind = Literal["drops", "damage"]
 
 
@@ -39,7 +41,7 @@ class Sample(msgspec.Struct, frozen=True):
     came: int = 0
     damaged: int = 0
     above: int = 0
-    alike: Sequence[tuple[str, str]] = ()
+    alike: Sequence[Way] = ()
 
 
 class GrayLink(msgspec.Struct, frozen=True):
@@ -114,15 +116,19 @@ def by_chance(hit: int, n: int, p: float, n_tests: int) -> float:
 
 def upper_tail(k: int, n: int, p: float) -> float:
     """Chance of ``k`` or more of ``n``, each with chance ``p``."""
-    if k <= 0:
-        return 1.0
+    if k <= 0 or p >= 1:
+        return float(k <= n)
     if k > n or p <= 0:
         return 0.0
-    if p >= 1 or k <= n * p:
-        return 1.0  # at most: what is usual is never told
-    term = exp(
-        lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1) + k * log(p) + (n - k) * log1p(-p)
-    )
+    if k <= n * p:
+        return max(1 - _tail(n - k + 1, n, 1 - p), 0.0)  # less than k hit: the others do not
+    return _tail(k, n, p)
+
+
+def _tail(k: int, n: int, p: float) -> float:
+    """The same, above the mean: terms fall from the first one on."""
+    whole = lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1)
+    term = exp(whole + k * log(p) + (n - k) * log1p(-p))
     total, i = 0.0, k
     while i <= n and term > total * 1e-12:
         total += term

@@ -5,15 +5,13 @@ have dropped is no loss of a link; a node that began anew, or a neighbour that f
 nothing; packets that are still on their way came (``last`` is asked later than ``first``).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from fanfold.live.status import Classes, LinkStatus, NodeStatus
-from fanfold.push.counted import Statuses
-from fanfold.push.gray import Sample
+from fanfold.live.status import Classes, LinkStatus, NodeStatus, Statuses
+from fanfold.push.gray import GrayLink, Sample, Way, judge
 from fanfold.topo.fabric import Fabric
-from fanfold.topo.predict import Direction, Receivers
 
 NO_LINK = LinkStatus({}, {})
 RUN_PKTS = 64
@@ -58,12 +56,12 @@ class Window(msgspec.Struct, frozen=True):
         return True
 
 
-def directions(fabric: Fabric) -> list[Direction]:
+def directions(fabric: Fabric) -> list[Way]:
     """Both of each link."""
     return [way for link in fabric.links for way in ((link.a, link.b), (link.b, link.a))]
 
 
-def losses(window: Window, among: Sequence[Direction]) -> list[Sample]:
+def losses(window: Window, among: Sequence[Way]) -> list[Sample]:
     """Samples without damage of all directions whose ends are both known."""
     found = []
     for src, dst in among:
@@ -85,6 +83,30 @@ def losses(window: Window, among: Sequence[Direction]) -> list[Sample]:
         lost = max(sent - came - excused, 0)
         found.append(Sample(src, dst, sent, lost, came, sum(_grown(come, w) for w in DIRECT)))
     return found
+
+
+def standing(fabric: Fabric, first: Statuses, again: Callable[[], Statuses]) -> list[GrayLink]:
+    """Gray links by all that nodes counted since they began; not of those that lost each other.
+
+    Damage is placed only where the first node behind a link finds it: in words, and in headers.
+    again: asks once more, where something looks gray.
+    """
+    began = {name: _began(status) for name, status in first.items()}
+    gray = _standing(Window(fabric, began, first, first))
+    return _standing(Window(fabric, began, first, again())) if gray else []
+
+
+def _standing(window: Window) -> list[GrayLink]:
+    rows = losses(window, directions(window.fabric))
+    is_host = {name: node.role == "host" for name, node in window.fabric.by_name.items()}
+    return judge(
+        msgspec.structs.replace(row, damaged=0) if is_host[row.dst] else row for row in rows
+    )
+
+
+def _began(status: NodeStatus) -> NodeStatus:
+    """What a process had counted when it began."""
+    return NodeStatus({}, {}, [], pid=status.pid)
 
 
 def _between(window: Window, src: str, dst: str, sent: int) -> int:
@@ -115,7 +137,7 @@ def _grown(rows: Sequence[LinkStatus], word: str) -> int:
 
 
 def told_apart(
-    window: Window, source: str, behind: Mapping[Direction, Receivers], found: Sequence[Sample]
+    window: Window, source: str, behind: Mapping[Way, frozenset[str]], found: Sequence[Sample]
 ) -> list[Sample]:
     """The same samples with damage put where it began, along the tree of a push.
 
@@ -130,7 +152,7 @@ class _Tree:
     """Where damaged DATA came by."""
 
     def __init__(
-        self, window: Window, source: str, behind: Mapping[Direction, Receivers]
+        self, window: Window, source: str, behind: Mapping[Way, frozenset[str]]
     ) -> None:
         self.window, self.source, self.behind = window, source, behind
         self.children: dict[str, list[str]] = {}
@@ -168,9 +190,9 @@ class _Tree:
             return common
         return min(broken, max(below, default=0))
 
-    def alike(self, way: Direction) -> list[Direction]:
-        """Directions further down that carry all that this one does, with nothing between."""
-        found, name = list[Direction](), way[1]
+    def alike(self, way: Way) -> list[Way]:
+        """Ways further down that carry all that this one does, with nothing between."""
+        found, name = list[Way](), way[1]
         while len(self.children.get(name, ())) == 1 and sum(self._looked(name)) < LOOKED:
             following = self.children[name][0]
             found.append((name, following))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from fanfold.core.gap_book import GapBook
-from fanfold.push.counted import Statuses
+from fanfold.live.status import Statuses
 from fanfold.push.gray import GrayLink, Sample, judge
 from fanfold.push.gray_counts import RUN_PKTS, Window, directions, losses, told_apart
 from fanfold.push.gray_gaps import judge_gaps

@@ -23,10 +23,11 @@ from fanfold.live.ports import (
     open_flow_socket,
     time_arrivals,
 )
+from fanfold.live.status import Statuses, read_all
 from fanfold.live.warm import warm
 from fanfold.push import manifest as manifests
 from fanfold.push.author import Author
-from fanfold.push.counted import AskNodes, Counted, Statuses, own_status
+from fanfold.push.counted import AskNodes, Counted
 from fanfold.push.envelope import wrap
 from fanfold.push.geometry import Geometry, geometry_of
 from fanfold.push.gray import GrayLink
@@ -168,7 +169,7 @@ class Push:
         state = build_node_state(fabric, source, Limits())
         io = build_sock(self.sock, len(state.ports.addr))
         self.event_loop = EventLoop(self.sock, io, state, None)
-        self._start = own_status(fabric, source, io, state)
+        self._start = read_all(fabric, {source: status_of(fabric, source, io, state)})
         self.cap_bps = cap_bps
         self.patience_ps: int = PATIENCE_PS
         """How long those who are silent are waited for when all others have ended."""
@@ -334,7 +335,7 @@ class Push:
             targets=frozenset(self.targets),
             entropy=self.entropy(),
             flows=(self.flow, self.flow | 1),
-            before={**counted.before, self.source: self._start},
+            before={**counted.before, **self._start},
             after=counted.after,
             book=machine.data_fan.gap_book() if machine.data_fan else GapBook(),
             again=self._ask_again,
