@@ -39,6 +39,7 @@ def start_lab(
     has_spaces: bool = False,
     has_keys: bool = False,
     pace: Pace = USUAL,
+    metrics_port: int = 0,
     say: Say = nobody,
 ) -> dict[str, Any]:
     """Start every node of a fabric; returns when all answer.
@@ -47,6 +48,7 @@ def start_lab(
         has_spaces: each node in a network namespace of its own; loopback addresses become 10.x.
         has_keys: each host has keys of its own, and takes what the others signed only.
         pace: of HELLOs between neighbours.
+        metrics_port: at each node's address, 0: nowhere.
 
     Returns:
         As ``Lab.up``.
@@ -60,7 +62,12 @@ def start_lab(
     require_mtu(fabric)
     require_room(len(fabric.nodes))
     make_host = partial(
-        make_lab_host, has_rings=has_rings, fsync=fsync, has_keys=has_keys, pace=pace
+        make_lab_host,
+        has_rings=has_rings,
+        fsync=fsync,
+        has_keys=has_keys,
+        pace=pace,
+        metrics_port=metrics_port,
     )
     if has_keys:
         make_lab_keys(lab, fabric)

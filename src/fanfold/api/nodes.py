@@ -6,6 +6,8 @@ from typing import Any
 
 from fanfold.api.keys import Place, gate_of
 from fanfold.api.log import log_line
+from fanfold.api.node_metrics import Place as MetricsPlace
+from fanfold.api.node_metrics import serve_node
 from fanfold.core.session import Pace
 from fanfold.live.clock import now_ps
 from fanfold.live.event_loop import EventLoop, Role
@@ -83,10 +85,12 @@ def make_lab_host(
     fsync: bool = False,
     has_keys: bool = False,
     pace: Pace = USUAL,
+    metrics_port: int = 0,
 ) -> Host:
     """A node of a lab on this machine; in the lab's log, its stderr, it says who it is.
 
     has_keys: it has keys of its own in the lab's folder, and trusts those of all hosts.
+    metrics_port: at the node's own address, 0: none.
     """
 
     def tell(line: str) -> None:
@@ -96,7 +100,7 @@ def make_lab_host(
     if has_keys and fabric.by_name[name].role == "host":
         home = folder.parent.parent / "keys"
         gate = gate_of(fabric, name, Place(home / name, home / TRUST_FILE))
-    return make_host(
+    host = make_host(
         fabric,
         name,
         control_socket,
@@ -108,3 +112,6 @@ def make_lab_host(
         gate=gate,
         pace=pace,
     )
+    if metrics_port:
+        serve_node(host, MetricsPlace("", metrics_port), control_socket.parent)
+    return host

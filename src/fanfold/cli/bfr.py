@@ -7,7 +7,9 @@ import msgspec
 import typer
 
 from fanfold.api.log import log_line
+from fanfold.api.node_metrics import parse_place, serve_node
 from fanfold.api.nodes import make_host
+from fanfold.cli.metrics_flag import Metrics
 from fanfold.cli.telling import telling
 from fanfold.errors import ConfigError
 from fanfold.live.warm import warm
@@ -21,6 +23,7 @@ def bfr(
     cache: Annotated[
         str, typer.Option(help="DATA kept to repair from, 64MB; 0 none  [default: of the file]")
     ] = "",
+    metrics: Metrics = "",
 ) -> None:
     """Forward and fold until interrupted."""
     fabric = load_fabric(config)
@@ -32,6 +35,9 @@ def bfr(
         raise ConfigError("--node", node, ", ".join(bfrs))
     with telling() as say:
         warm(say)
+    place = parse_place(metrics) if metrics else None
     host = make_host(fabric, node, None, Path(), tell=log_line)
+    if place:
+        serve_node(host, place)
     print(f"{node}: forwarding on {fabric.by_name[node].address}:{fabric.port}", flush=True)
     host.run()

@@ -28,6 +28,12 @@ LabKeys = Annotated[
 Hello = Annotated[
     str, typer.Option(help="how often busy neighbours speak; three times silent: lost")
 ]
+MetricsPort = Annotated[
+    int,
+    typer.Option(
+        min=0, max=65535, help="each node serves /metrics there, at its address; 0: none"
+    ),
+]
 Namespaces = Annotated[
     bool, typer.Option(help="a network namespace a node, veth pairs as links; needs root")
 ]
@@ -80,6 +86,7 @@ def up(
     namespaces: Namespaces = False,
     keys: LabKeys = False,
     hello: Hello = HELLO,
+    metrics: MetricsPort = 0,
     as_json: Json = False,
 ) -> None:
     """Start a leaf-spine lab, any topology, or the fabric of a TOML file."""
@@ -96,7 +103,7 @@ def up(
     fabric = _bounded(fabric, limits, cache)
     flags = {"has_rings": rings, "fsync": fsync, "has_spaces": namespaces, "has_keys": keys}
     with telling(PATIENCE_S) as say:
-        told = labs.start_lab(lab, fabric, **flags, pace=pace, say=say)
+        told = labs.start_lab(lab, fabric, **flags, pace=pace, metrics_port=metrics, say=say)
     if as_json:
         up_now = {"lab": name, "nodes": len(fabric.nodes), "log": str(lab.log)}
         print(json.dumps(up_now | told))

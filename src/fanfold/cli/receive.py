@@ -7,9 +7,11 @@ import typer
 
 from fanfold.api.keys import Place, describe_gate, gate_of
 from fanfold.api.log import log_line
+from fanfold.api.node_metrics import parse_place, serve_node
 from fanfold.api.nodes import make_host
 from fanfold.cli.console import say
 from fanfold.cli.key_flags import KeyFolder, Trusted
+from fanfold.cli.metrics_flag import Metrics
 from fanfold.cli.telling import telling
 from fanfold.errors import ConfigError
 from fanfold.live.warm import warm
@@ -35,6 +37,7 @@ def receive(
             show_default=False,
         ),
     ] = "",
+    metrics: Metrics = "",
 ) -> None:
     """Receive pushes into a folder until interrupted."""
     fabric = load_fabric(config)
@@ -43,6 +46,7 @@ def receive(
         raise ConfigError("--node", node, ", ".join(hosts))
     most = parse_size(max_bytes, "--max-bytes") if max_bytes else None
     Store(into).require_usable("--into")
+    place = parse_place(metrics) if metrics else None
     gate = gate_of(fabric, node, Place(keys, trusted))
     with telling() as tell:
         warm(tell)
@@ -50,6 +54,8 @@ def receive(
     host = make_host(
         fabric, node, None, into, max_bytes=most, tell=log_line, gate=gate, **words
     )
+    if place:
+        serve_node(host, place)
     where = f"{fabric.by_name[node].address}:{fabric.port}"
     say(f"{node}: receiving into {into} on {where}")
     say(describe_gate(node, gate))

@@ -111,7 +111,7 @@ def _read_line(sock: socket.socket, most: int) -> bytes:
     return line.partition(b"\n")[0]
 
 
-class _Bounded(socketserver.ThreadingMixIn):
+class Bounded(socketserver.ThreadingMixIn):
     """At most MAX_CALLERS threads; whoever comes on top is hung up on."""
 
     daemon_threads = True
@@ -121,26 +121,28 @@ class _Bounded(socketserver.ThreadingMixIn):
         super().__init__(*args, **kwargs)
 
     def process_request(self, request: Any, client_address: Any) -> None:
+        """Give a caller a thread, or hang up."""
         if self._places.acquire(blocking=False):
             super().process_request(request, client_address)
         else:
             self.shutdown_request(request)  # type: ignore[attr-defined]  # of the server beside
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Serve one caller, and let the next one in."""
         try:
             super().process_request_thread(request, client_address)
         finally:
             self._places.release()
 
 
-class _UnixControl(_Bounded, socketserver.UnixStreamServer):
+class _UnixControl(Bounded, socketserver.UnixStreamServer):
     request_queue_size = 64
     is_local = True
     commands: Commands
     known: frozenset[str] = frozenset()
 
 
-class _TcpControl(_Bounded, socketserver.TCPServer):
+class _TcpControl(Bounded, socketserver.TCPServer):
     request_queue_size = 64
     allow_reuse_address = True
     is_local = False

@@ -88,7 +88,7 @@ class Host:
         self.is_stopped = False
         self.ended_by = ""
         handlers: dict[str, Handler] = {
-            "status": self._status,
+            "status": lambda request: self.status(),
             "impair": self._impair,
             "fail": self._fail,
             "capture": self._capture,
@@ -145,8 +145,8 @@ class Host:
         is_impaired = self.event_loop.node.impairments.ports[port]["active"]
         return not (is_impaired or self.event_loop.io.exits[port]["shut"])
 
-    def _status(self, request: dict[str, Any]) -> dict[str, Any]:
-        del request
+    def status(self) -> dict[str, Any]:
+        """All that this node counts and knows of its neighbours; any thread may ask."""
         told = status_of(self.fabric, self.name, self.event_loop.io, self.event_loop.node)
         told |= {"table": {"version": self.tables.version}, "failed": self._failed}
         return told | self.keeper.status()
