@@ -38,7 +38,7 @@ HEAVY = frozenset(
 NODE = frozenset({"blake3", "concurrent", "numba", "numpy", "rustworkx"})
 RUNS = frozenset({"blake3", "numba", "numpy"})
 MAY_LOAD: dict[str, frozenset[str]] = {
-    **dict.fromkeys(("bitstring", "decode", "dissector", "lab", "topo"), frozenset()),
+    **dict.fromkeys(("bitstring", "decode", "dissector", "lab", "top", "topo"), frozenset()),
     **dict.fromkeys(("bfr", "demo", "receive"), NODE),
     **dict.fromkeys(("compare", "explain", "gap", "sim-bench", "study"), RUNS),
     "clean": frozenset({"blake3", "numpy"}),

@@ -14,9 +14,9 @@ from fanfold.errors import ConfigError
 from fanfold.live.control_sockets import Answer, Call, begin_asking
 from fanfold.live.host import Host
 from fanfold.live.metrics import families
-from fanfold.live.status import Statuses, read_all
+from fanfold.live.status import read_all
 from fanfold.push.gray import GrayLink
-from fanfold.push.gray_counts import standing
+from fanfold.push.gray_counts import Rounds
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -76,7 +76,7 @@ class _Near:
         self.host, self.ask = host, ask
         self._asked: Callable[[], Mapping[str, Answer]] | None = None
         self._own: Answer = {}
-        self._before: Statuses = {}
+        self._rounds = Rounds(host.fabric)
         self._gray: list[GrayLink] = []
 
     def collect(self) -> "Iterator[Metric]":
@@ -89,9 +89,6 @@ class _Near:
         return families(status, rows)
 
     def _judge(self, answers: Mapping[str, Answer]) -> None:
-        """What went by the scrape before the last one has come by the last."""
-        fabric, name = self.host.fabric, self.host.name
-        now = read_all(fabric, answers)
-        found = standing(fabric, self._before, lambda: now)
+        name = self.host.name
+        found = self._rounds.take(read_all(self.host.fabric, answers))
         self._gray = [link for link in found if name in (link.src, link.dst)]
-        self._before = now

@@ -135,6 +135,8 @@ WORDS: dict[str, Words] = {
     "lab fail name": _labs,
     "lab heal targets": _failed,
     "lab heal name": _labs,
+    "top name": _labs,
+    "top source": _all_nodes,
     "to": _targets,
     "push source": _hosts,
     "receive node": _hosts,

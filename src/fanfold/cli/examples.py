@@ -24,6 +24,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     "lab reroute": ("lab reroute --cut leaf1-spine1", "lab reroute --weight leaf1-spine2=3"),
     "lab fail": ("lab fail link leaf1-spine1", "lab fail pause h3 3s"),
     "lab heal": ("lab heal", "lab heal leaf1-spine1 spine2 --name rack"),
+    "top": ("top", "top --once --json --name rack"),
     "lab restart": ("lab restart h3", "lab restart leaf1 --name rack"),
     "bitstring": ("bitstring 1,3-5,300", "bitstring --hex 0x15 --si 1"),
     "decode": ("decode lossy.pcapng --json", "decode - --bsl 256"),

@@ -33,6 +33,9 @@ VERBS: tuple[Verb, ...] = (
     Verb("bfr", "Forward and fold until interrupted."),
     Verb("lab", "Node processes of a fabric on this machine."),
     Verb(
+        "top", "Show links, rates, fans, folds and failures of a lab or fabric as they happen."
+    ),
+    Verb(
         "clean",
         "Remove the halves that broken pushes left to resume from; never one that is open.",
     ),

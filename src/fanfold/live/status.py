@@ -55,6 +55,7 @@ class NodeStatus(msgspec.Struct, frozen=True):
     pid: Count = 0
     at_ns: Count = 0
     """When it said so, by its clock, since 1970."""
+    receive_buffer_bytes: Count = 0
     backlog: Count = 0
     """Runs of packets that its machine's kernel dropped."""
     cache: dict[str, Count] = {}
@@ -89,6 +90,7 @@ def read_status(fabric: Fabric, name: str, answer: object) -> NodeStatus | None:
         table=given.table,
         pid=given.pid,
         at_ns=given.at_ns,
+        receive_buffer_bytes=given.receive_buffer_bytes,
         backlog=given.backlog,
         cache=given.cache,
         neighbours={to: row for to, row in given.neighbours.items() if to in near},

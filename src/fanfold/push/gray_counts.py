@@ -2,9 +2,10 @@
 
 Conservative in each step: what a queue, a full socket, a kernel's backlog or a shut port may
 have dropped is no loss of a link; a node that began anew, or a neighbour that fell, tells
-nothing; packets that are still on their way came (``last`` is asked later than ``first``).
+nothing; packets that may still be on their way are taken to come.
 """
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
@@ -14,10 +15,15 @@ from fanfold.push.gray import GrayLink, Sample, Way, judge
 from fanfold.topo.fabric import Fabric
 
 NO_LINK = LinkStatus({}, {})
+KEPT_ROUNDS = 30
 RUN_PKTS = 64
 """A socket, or a backlog, drops runs, and counts each once: at most so many packets."""
 TO_HOSTS = ("data", "repair")
 """Classes that a host's node takes in; others may be for a sender or a rank of the host."""
+PORT_BYTES = 256 << 10
+"""Of the queue behind a port (live/exits.py)."""
+LEAST_ROOM = 768
+"""Bytes that the smallest packet takes of a socket."""
 BURSTS = 4
 """Traffic of others may have been so much denser between two answers than in the mean."""
 QUEUES = ("rate_full", "held_full", "link_down")
@@ -62,27 +68,40 @@ def directions(fabric: Fabric) -> list[Way]:
 
 
 def losses(window: Window, among: Sequence[Way]) -> list[Sample]:
-    """Samples without damage of all directions whose ends are both known."""
-    found = []
+    """Samples, with damage that nodes found at their ports, of directions with known ends."""
+    rows = []
     for src, dst in among:
-        if not (window.known(src) and window.known(dst) and window.is_steady(src, dst)):
-            continue
-        is_host = window.fabric.by_name[dst].role == "host"
-        kinds = TO_HOSTS if is_host else None
-        out = [_link(at, dst) for at in (window.before[src], window.first[src])]
-        come = [_link(at, src) for at in (window.before[dst], window.last[dst])]
-        sent = _packets(out[1].tx, kinds) - _packets(out[0].tx, kinds)
-        came = _packets(come[1].rx, kinds) - _packets(come[0].rx, kinds)
-        late = _link(window.last[src], dst)
-        excused = sum(late.lost.values()) - sum(out[0].lost.values())
-        excused += sum(_grown(come, word) for word in QUEUES)
-        ends = window.before[dst], window.last[dst]
-        runs = ends[1].drops.get("socket_full", 0) - ends[0].drops.get("socket_full", 0)
-        runs += ends[1].backlog - ends[0].backlog
-        excused += RUN_PKTS * runs + _between(window, src, dst, sent)
-        lost = max(sent - came - excused, 0)
-        found.append(Sample(src, dst, sent, lost, came, sum(_grown(come, w) for w in DIRECT)))
-    return found
+        if window.known(src) and window.known(dst) and window.is_steady(src, dst):
+            rows.append(_sample(window, src, dst))
+    return rows
+
+
+def _sample(window: Window, src: str, dst: str) -> Sample:
+    """Of two bounds that never say too much the better one.
+
+    What had gone at ``first`` has come by ``last``: that tells all once traffic rests. And of
+    what had gone at ``last`` no more than the queues of both ends hold is still under way.
+    """
+    kinds = TO_HOSTS if window.fabric.by_name[dst].role == "host" else None
+    start, first, last = (
+        _link(at[src], dst) for at in (window.before, window.first, window.last)
+    )
+    far = [_link(at[dst], src) for at in (window.before, window.last)]
+    came = _packets(far[1].rx, kinds) - _packets(far[0].rx, kinds)
+    ends = window.before[dst], window.last[dst]
+    runs = ends[1].drops.get("socket_full", 0) - ends[0].drops.get("socket_full", 0)
+    runs += ends[1].backlog - ends[0].backlog
+    excused = sum(last.lost.values()) - sum(start.lost.values()) + RUN_PKTS * runs
+    excused += sum(_grown(far, word) for word in QUEUES)
+    sent, sent_later = (
+        _packets(row.tx, kinds) - _packets(start.tx, kinds) for row in (first, last)
+    )
+    excused += _between(window, src, dst, sent_later)
+    lost, lost_later = sent - came - excused, sent_later - came - excused
+    lost_later -= _under_way(window, src, dst, sent_later)
+    if lost_later > max(lost, 0):
+        sent, lost = sent_later, lost_later
+    return Sample(src, dst, sent, max(lost, 0), came, sum(_grown(far, w) for w in DIRECT))
 
 
 def standing(fabric: Fabric, first: Statuses, again: Callable[[], Statuses]) -> list[GrayLink]:
@@ -92,11 +111,27 @@ def standing(fabric: Fabric, first: Statuses, again: Callable[[], Statuses]) -> 
     again: asks once more, where something looks gray.
     """
     began = {name: _began(status) for name, status in first.items()}
-    gray = _standing(Window(fabric, began, first, first))
-    return _standing(Window(fabric, began, first, again())) if gray else []
+    gray = in_window(Window(fabric, began, first, first))
+    return in_window(Window(fabric, began, first, again())) if gray else []
 
 
-def _standing(window: Window) -> list[GrayLink]:
+class Rounds:
+    """Statuses of the same nodes asked again and again: what is gray lately."""
+
+    def __init__(self, fabric: Fabric) -> None:
+        self._fabric = fabric
+        self._rounds: deque[Statuses] = deque(maxlen=KEPT_ROUNDS)
+
+    def take(self, now: Statuses) -> list[GrayLink]:
+        """One more round; gray links since the oldest of KEPT_ROUNDS, from the third one on."""
+        self._rounds.append(now)
+        if len(self._rounds) < 3:
+            return []
+        return in_window(Window(self._fabric, self._rounds[0], self._rounds[-2], now))
+
+
+def in_window(window: Window) -> list[GrayLink]:
+    """Gray links by what was counted in that time, whoever sent it."""
     rows = losses(window, directions(window.fabric))
     is_host = {name: node.role == "host" for name, node in window.fabric.by_name.items()}
     return judge(
@@ -113,15 +148,31 @@ def _between(window: Window, src: str, dst: str, sent: int) -> int:
     """Packets of others that may have been counted between the answers of two ends."""
     own = sum(
         _packets(flow.tx.get(dst, {}), None)
-        for flow in window.first[src].flows
+        for flow in window.last[src].flows
         if flow.bfir_id == window.bfir_id and flow.flow in window.flows
     )
     others = max(sent - own, 0)
-    start_ns, end_ns = window.before[src].at_ns, window.first[src].at_ns
-    skew_ns = abs(start_ns - window.before[dst].at_ns)
-    if not others or not start_ns or not skew_ns:
+    start_ns, end_ns = window.before[src].at_ns, window.last[src].at_ns
+    if not others or not start_ns or end_ns <= start_ns:
         return 0
-    return min(BURSTS * others * skew_ns // max(end_ns - start_ns, 1), others)
+    skew_ns = abs(start_ns - window.before[dst].at_ns)
+    return min(BURSTS * others * skew_ns // (end_ns - start_ns), others)
+
+
+def _under_way(window: Window, src: str, dst: str, sent: int) -> int:
+    """Most packets that had left one end and not come to the other, by the room of queues."""
+    room = window.last[dst].receive_buffer_bytes
+    if not room:
+        return sent  # not told: any of them
+    start, last = _link(window.before[src], dst), _link(window.last[src], dst)
+    n_bytes = _bytes(last.tx) - _bytes(start.tx)
+    each = max(
+        n_bytes // max(_packets(last.tx, None) - _packets(start.tx, None), 1), LEAST_ROOM
+    )
+    skew_ns = abs(window.last[src].at_ns - window.last[dst].at_ns)
+    took_ns = window.last[src].at_ns - window.before[src].at_ns
+    more = BURSTS * sent * skew_ns // took_ns if window.before[src].at_ns and took_ns else sent
+    return 2 * (room + PORT_BYTES) // each + RUN_PKTS + (more if skew_ns else 0)
 
 
 def _link(status: NodeStatus, to: str) -> LinkStatus:
@@ -130,6 +181,10 @@ def _link(status: NodeStatus, to: str) -> LinkStatus:
 
 def _packets(classes: Classes, kinds: Sequence[str] | None) -> int:
     return sum(n for kind, (n, _) in classes.items() if kinds is None or kind in kinds)
+
+
+def _bytes(classes: Classes) -> int:
+    return sum(n_bytes for _, n_bytes in classes.values())
 
 
 def _grown(rows: Sequence[LinkStatus], word: str) -> int:
