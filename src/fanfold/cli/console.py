@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import msgspec
-from rich.console import Console, ConsoleOptions, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.segment import Segment
 from rich.table import Column, Table
 from rich.text import Text
@@ -104,6 +104,11 @@ def screen() -> Screen:
     if not made.is_terminal and not os.environ.get("COLUMNS"):
         made.width = PIPED
     return made
+
+
+def stacked(parts: Iterable[RenderableType]) -> Group:
+    """Several things, one below the other, as one that is shown."""
+    return Group(*parts)
 
 
 def error_screen() -> Screen:

@@ -28,6 +28,7 @@ LabKeys = Annotated[
 Hello = Annotated[
     str, typer.Option(help="how often busy neighbours speak; three times silent: lost")
 ]
+Fsync = Annotated[bool, typer.Option(help="what hosts receive survives a power cut")]
 MetricsPort = Annotated[
     int,
     typer.Option(
@@ -80,9 +81,7 @@ def up(
     rings: Annotated[
         bool, typer.Option(help="arrays between ranks and BFRs by shared memory")
     ] = True,
-    fsync: Annotated[
-        bool, typer.Option(help="what hosts receive survives a power cut")
-    ] = False,
+    fsync: Fsync = False,
     namespaces: Namespaces = False,
     keys: LabKeys = False,
     hello: Hello = HELLO,

@@ -7,12 +7,11 @@ from typing import Annotated
 import msgspec
 import typer
 from rich.box import SIMPLE
-from rich.console import Group
 from rich.live import Live
 from rich.table import Table
 
 from fanfold.api.fabric_view import LinkView, NodeView, Observer, View
-from fanfold.cli.console import screen
+from fanfold.cli.console import screen, stacked
 from fanfold.errors import ConfigError
 from fanfold.live.clock import pause, unix_ns
 from fanfold.live.control_sockets import Call, ask_all
@@ -87,7 +86,7 @@ def _show(looks: Iterator[View], *, is_once: bool) -> None:
                 return
     with Live(console=console, screen=True, auto_refresh=False) as live:
         for view in looks:
-            live.update(Group(*parts_of(view, console.height - ROOM)), refresh=True)
+            live.update(stacked(parts_of(view, console.height - ROOM)), refresh=True)
 
 
 def parts_of(view: View, room: int = 0) -> list[Table | str]:

@@ -1,4 +1,4 @@
-"""`/metrics` of a node: an HTTP port of its own, answered by threads beside the node's loop.
+"""`/metrics` of a node: a port of its own, answered by threads beside the node's loop.
 
 The loop works outside the GIL, and no answer waits for its turn: a scrape reads the node's
 arrays as they stand. ADR 0050.

@@ -164,8 +164,7 @@ class Push:
         self.tell: Callable[[str], None] = lambda line: None
         """Told what receivers wait for."""
         self._notes: dict[int, str] = {}
-        me = fabric.by_name[source]
-        self.sock = open_flow_socket(me.address, source)
+        self.sock = open_flow_socket(fabric.by_name[source].address, source)
         state = build_node_state(fabric, source, Limits())
         io = build_sock(self.sock, len(state.ports.addr))
         self.event_loop = EventLoop(self.sock, io, state, None)
