@@ -12,7 +12,7 @@ import msgspec
 from fanfold.live.control_sockets import Answer
 from fanfold.live.status import NodeStatus, Statuses, read_all
 from fanfold.push.gray import GrayLink
-from fanfold.push.gray_counts import Rounds, standing
+from fanfold.push.gray_counts import Rounds
 from fanfold.topo.fabric import Fabric
 
 MOST_EVENTS = 12
@@ -75,7 +75,7 @@ class Observer:
 
     def __init__(self, fabric: Fabric) -> None:
         self.fabric = fabric
-        self._rounds, self._n_rounds = Rounds(fabric), 0
+        self._rounds = Rounds(fabric)
         self._old: Statuses = {}
         self._answers: Mapping[str, Answer] = {}
         self._at_ns = 0
@@ -85,15 +85,12 @@ class Observer:
     def take(self, answers: Mapping[str, Answer], at_ns: int) -> View | None:
         """One more round, of that time; None after the first one."""
         now = read_all(self.fabric, answers)
-        self._n_rounds += 1
         before, was_ns = self._answers, self._at_ns
         old, self._old = self._old, now
         gray = self._rounds.take(now)
         self._answers, self._at_ns = answers, at_ns
         if not was_ns:
             return None
-        if self._n_rounds == 2:
-            gray = standing(self.fabric, old, lambda: now)  # all since nodes began
         self._events.extend(_changes(self.fabric, old, now, before, answers))
         self._note_gray(gray)
         seconds = max(at_ns - was_ns, 1) / NS_PER_SECOND

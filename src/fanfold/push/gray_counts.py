@@ -123,9 +123,9 @@ class Rounds:
         self._rounds: deque[Statuses] = deque(maxlen=KEPT_ROUNDS)
 
     def take(self, now: Statuses) -> list[GrayLink]:
-        """One more round; gray links since the oldest of KEPT_ROUNDS, from the third one on."""
+        """One more round; what is gray since the oldest of KEPT_ROUNDS, from the second on."""
         self._rounds.append(now)
-        if len(self._rounds) < 3:
+        if len(self._rounds) < 2:
             return []
         return in_window(Window(self._fabric, self._rounds[0], self._rounds[-2], now))
 

@@ -102,7 +102,7 @@ def test_a_gray_link_is_told_once_and_marked_while_it_is_seen() -> None:
     named = [{(g.src, g.dst): g.hit for g in view.gray} for view in found if view]
     room = 2 * (100_000 + (256 << 10)) // 1000 + 64
     way = ("leaf1", "h1")
-    assert named == [{}, {way: 2000 - room}, {way: 3000 - room}, {way: 3000}]
+    assert named == [{way: 1000 - room}, {way: 2000 - room}, {way: 3000 - room}, {way: 3000}]
     last = found[-1]
     assert last is not None
     assert sum(event.startswith("gray link: leaf1 > h1") for event in last.events) == 1

@@ -95,6 +95,12 @@ def test_one_gray_link_is_named_after_so_many_packets_and_no_other(rate: float) 
     assert 5 / rate < n < 12 / rate
 
 
+def test_the_figures_of_the_page_on_failures() -> None:
+    needed = {rate: packets_needed(rate, 2 * N_LINKS) for rate in (0.1, 0.01, 0.001)}
+    assert needed == {0.1: 89, 0.01: 915, 0.001: 9200}
+    assert [least_hits(n, 2 * N_LINKS) for n in (10_000, 100_000, 1_000_000)] == [5, 9, 29]
+
+
 def test_the_worst_stands_first_and_reads_as_a_sentence() -> None:
     rows = [Sample("x", "y", 5_000, 50), Sample("u", "v", 5_000, 500)]
     first, second = judge(rows)
