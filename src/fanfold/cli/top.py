@@ -44,11 +44,12 @@ def top(
     if not LEAST_PS <= pause_ps <= MOST_PS:
         allowed = f"{format_duration(LEAST_PS)} to {format_duration(MOST_PS)}"
         raise ConfigError("--interval", interval, allowed)
+    if source and config is None:
+        raise ConfigError("--from", source, "none without --config")
     lab = Lab(name)
     fabric = load_fabric(config) if config else lab.fabric()
-    if source and (config is None or source not in fabric.by_name):
-        allowed = ", ".join(fabric.by_name) if config else "none without --config"
-        raise ConfigError("--from", source, allowed)
+    if source and source not in fabric.by_name:
+        raise ConfigError("--from", source, ", ".join(fabric.by_name))
     looks = _looks(fabric, _calls(fabric, None if config else lab, source), pause_ps)
     if as_json:
         for view in looks:
@@ -104,7 +105,8 @@ def parts_of(view: View, room: int = 0) -> list[Table | str]:
         f"{head} on all links, over {view.seconds:.2f} s",
         _links(busy[: max(n_links, 1)]),
         _nodes(nodes[: max(n_nodes, 1)]),
-        "\n".join(["events", *lines]),
+        "events",
+        *lines,
     ]
 
 
