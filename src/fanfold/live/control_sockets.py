@@ -9,7 +9,7 @@ import selectors
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -88,21 +88,29 @@ def ask_all(calls: Mapping[str, Call], patience_s: float) -> dict[str, Answer]:
     return {name: answers.get(name, late) for name in calls}
 
 
-def begin_asking(
-    calls: Mapping[str, Call], patience_s: float
-) -> Callable[[], dict[str, Answer]]:
-    """Ask all in a thread; what is returned waits for the answers and gives them."""
-    answers: dict[str, Answer] = {}
-    thread = threading.Thread(
-        target=lambda: answers.update(ask_all(calls, patience_s)), daemon=True
-    )
-    thread.start()
+class Asking:
+    """Nodes asked in a thread; called, it waits for the answers and gives them."""
 
-    def result() -> dict[str, Answer]:
-        thread.join()
-        return answers
+    def __init__(self, calls: Mapping[str, Call], patience_s: float) -> None:
+        self._answers: dict[str, Answer] = {}
+        self._thread = threading.Thread(
+            target=lambda: self._answers.update(ask_all(calls, patience_s)), daemon=True
+        )
+        self._thread.start()
 
-    return result
+    def __call__(self) -> dict[str, Answer]:
+        """What they answered in time."""
+        self._thread.join()
+        return self._answers
+
+    def is_done(self) -> bool:
+        """Nobody is waited for any more."""
+        return not self._thread.is_alive()
+
+
+def begin_asking(calls: Mapping[str, Call], patience_s: float) -> Asking:
+    """Ask all in a thread."""
+    return Asking(calls, patience_s)
 
 
 def _wait(

@@ -12,6 +12,7 @@ from fanfold.errors import CheckFailed, ConfigError
 from fanfold.impair import LinkImpairment, apply
 from fanfold.live.chance import draw_flow, draw_nonce
 from fanfold.live.clock import now_ps
+from fanfold.live.control_sockets import Asking
 from fanfold.live.event_loop import EventLoop
 from fanfold.live.outbox import Fan, Outbox, Read
 from fanfold.live.own_status import status_of
@@ -194,6 +195,8 @@ class Push:
     def run(self) -> PushResult:
         """Send, wait for every receiver's end, gather counters."""
         cpu = _cpu_s()
+        waits = isinstance(self._before, Asking) and not self._before.is_done()
+        self._is_counted_before = not waits  # else some of it counts this push
         role = self._build_role()
         machine = role.machine
         try:
@@ -334,7 +337,7 @@ class Push:
             targets=frozenset(self.targets),
             entropy=self.entropy(),
             flows=(self.flow, self.flow | 1),
-            before={**counted.before, **self._start},
+            before={**counted.before, **self._start} if self._is_counted_before else {},
             after=counted.after,
             book=machine.data_fan.gap_book() if machine.data_fan else GapBook(),
             again=self._ask_again,
