@@ -37,6 +37,7 @@ TRIES = 3
 RESULT_KEYS = {
     "is_interrupted",
     "notes",
+    "gray",
     "unheard",
     "name",
     "source",
