@@ -42,6 +42,7 @@ def test_a_slow_link_holds_no_neighbour_up_and_its_own_host_gets_all(
         told = net.push(file, timeout_s=120)
     ends = {r["id"]: r for r in told["receivers"]}
     assert {r["state"] for r in ends.values()} == {"verified"}, told
+    assert told["gray"] == []  # its queue drops, and no link
     slow_s = ends["h1"]["seconds"]
     assert 0.9 < slow_s / (4 * MIB * 8 / SLOW) < 2, told
     assert max(ends["h2"]["seconds"], ends["h3"]["seconds"]) < slow_s / 2, told

@@ -103,8 +103,9 @@ class Asking:
         self._thread.join()
         return self._answers
 
-    def is_done(self) -> bool:
-        """Nobody is waited for any more."""
+    def is_done(self, within_s: float) -> bool:
+        """Nobody is waited for any more, or will be so soon."""
+        self._thread.join(within_s)
         return not self._thread.is_alive()
 
 

@@ -56,6 +56,8 @@ SLACK_PS = 20_000_000_000
 """After the deadline of the slot at the first BFR, before anybody is asked."""
 SETTLE_PS = 50_000_000_000
 """What is on its way when a push ends has come by then, or is looked for once more."""
+ANSWERS_S = 0.05
+"""What nodes counted before a push is waited for so long: a small file is read at once."""
 OWN_NAME = Wish()
 
 
@@ -195,7 +197,7 @@ class Push:
     def run(self) -> PushResult:
         """Send, wait for every receiver's end, gather counters."""
         cpu = _cpu_s()
-        waits = isinstance(self._before, Asking) and not self._before.is_done()
+        waits = isinstance(self._before, Asking) and not self._before.is_done(ANSWERS_S)
         self._is_counted_before = not waits  # else some of it counts this push
         role = self._build_role()
         machine = role.machine
