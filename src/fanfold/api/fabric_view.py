@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from fanfold.live.control_sockets import Answer
-from fanfold.live.status import NodeStatus, Statuses, read_all
+from fanfold.live.status import Classes, LinkStatus, NodeStatus, Statuses, read_all
 from fanfold.push.gray import GrayLink
 from fanfold.push.gray_counts import Rounds
 from fanfold.topo.fabric import Fabric
@@ -156,32 +156,46 @@ class Observer:
 
 
 def _grown(old: Statuses, now: Statuses, src: str, dst: str) -> dict[str, int] | None:
-    """What a direction carried since; drops of both ends by reason. None: not known."""
-    if src not in now or src not in old or now[src].pid != old[src].pid:
+    """What a direction carried since; drops of both ends by reason. None: not known.
+
+    The end that counted more says how much: a push has a process of its own at its host, which
+    nobody asks.
+    """
+    near, far = (_pair(old, now, name, to) for name, to in ((src, dst), (dst, src)))
+    told = [_carried(*(row.tx for row in near))] if near else []
+    told += [_carried(*(row.rx for row in far))] if far else []
+    if not told:
         return None
-    rows = [at[src].links.get(dst) for at in (old, now)]
-    new, before = rows[1], rows[0]
-    if new is None or before is None:
+    drops: dict[str, int] = {}
+    pairs = [tuple(row.lost for row in near)] if near else []
+    pairs += [tuple(row.drops for row in far)] if far else []
+    for before, after in pairs:
+        for word, n in after.items():
+            drops[word] = drops.get(word, 0) + n - before.get(word, 0)
+    most = max(told, key=lambda each: each["packets"])
+    return most | {word: n for word, n in drops.items() if n > 0}
+
+
+def _pair(
+    old: Statuses, now: Statuses, name: str, to: str
+) -> tuple[LinkStatus, LinkStatus] | None:
+    """What the same process of a node said twice of a link."""
+    if name not in old or name not in now or old[name].pid != now[name].pid:
         return None
-    at = {
-        word: tuple(row.tx.get(word, (0, 0))[0] for row in (before, new))
-        for word in ("repair", "feedback")
+    rows = old[name].links.get(to), now[name].links.get(to)
+    return (rows[0], rows[1]) if rows[0] and rows[1] else None
+
+
+def _carried(old: Classes, now: Classes) -> dict[str, int]:
+    def grown(kinds: Iterable[str], i: int) -> int:
+        return sum(now.get(k, (0, 0))[i] - old.get(k, (0, 0))[i] for k in kinds)
+
+    return {
+        "packets": grown(now, 0),
+        "bits": 8 * grown(now, 1),
+        "repairs": grown(["repair"], 0),
+        "words": grown(["feedback"], 0),
     }
-    sums = [[sum(pair[i] for pair in row.tx.values()) for i in (0, 1)] for row in (before, new)]
-    found = {
-        "packets": sums[1][0] - sums[0][0],
-        "bits": 8 * (sums[1][1] - sums[0][1]),
-        "repairs": at["repair"][1] - at["repair"][0],
-        "words": at["feedback"][1] - at["feedback"][0],
-    }
-    drops = [dict(row.lost) for row in (before, new)]
-    if dst in now and dst in old and now[dst].pid == old[dst].pid:
-        for held, status in zip(drops, (old[dst], now[dst]), strict=True):
-            link = status.links.get(src)
-            for word, n in (link.drops if link else {}).items():
-                held[word] = held.get(word, 0) + n
-    grown = {word: n - drops[0].get(word, 0) for word, n in drops[1].items()}
-    return found | {word: n for word, n in grown.items() if n > 0}
 
 
 def _changes(
