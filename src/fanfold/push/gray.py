@@ -64,7 +64,7 @@ class GrayLink(msgspec.Struct, frozen=True):
 
     def words(self) -> str:
         """One line for people."""
-        names = [f"{self.src} > {self.dst}", *(name.replace("-", " > ") for name in self.alike)]
+        names = [f"{self.src} > {self.dst}", *self.alike]
         does = "loses" if self.kind == "drops" else "damages"
         sure = min(self.confidence, 0.9999) * 100
         return (

@@ -109,5 +109,5 @@ def test_the_worst_stands_first_and_reads_as_a_sentence() -> None:
         "gray link: x > y loses 1 % of packets (50 of 5,000, 99.99 % sure)"
     )
     (damage,) = judge([Sample("x", "y", 900, 0, 900, 9, alike=(("y", "z"),))])
-    assert damage.words().startswith("gray link: x > y or y > z damages 1 % of packets")
+    assert damage.words().startswith("gray link: x > y or y-z damages 1 % of packets")
     assert damage.alike == ("y-z",)
