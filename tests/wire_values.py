@@ -15,6 +15,7 @@ from fanfold.wire.fold import DOWN, UP, Fold, FoldOp, FoldScope, FoldWord
 from fanfold.wire.hello import Hello, SessionState
 from fanfold.wire.inner import Inner
 from fanfold.wire.kinds import Kind
+from fanfold.wire.link_bandwidth import BandwidthKind, LinkBandwidth
 from fanfold.wire.notice import Notice
 from fanfold.wire.report import Report, ReportError, ReportState
 
@@ -188,6 +189,9 @@ hellos = st.builds(
     poll=st.booleans(),
     final=st.booleans(),
 )
+bandwidths = st.builds(
+    LinkBandwidth, kind=st.sampled_from(BandwidthKind), asn=uint(16), value=uint(32)
+)
 
 VALUES: dict[str, st.SearchStrategy[Any]] = {
     "bier": biers(),
@@ -201,4 +205,5 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "fold": folds(),
     "hello": hellos,
     "notice": notices(),
+    "link_bandwidth": bandwidths,
 }

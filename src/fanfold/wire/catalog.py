@@ -15,6 +15,7 @@ from fanfold.wire import (
     fold,
     hello,
     inner,
+    link_bandwidth,
     notice,
     report,
 )
@@ -57,10 +58,18 @@ CATALOG: tuple[Codec, ...] = (
     Codec("fold", fold, fold.decode, fold.encode, fold.FIXED_BYTES, True),
     Codec("hello", hello, hello.decode, hello.encode, hello.FIXED_BYTES, False),
     Codec("notice", notice, notice.decode, notice.encode, notice.FIXED_BYTES, False),
+    Codec(
+        "link_bandwidth",
+        link_bandwidth,
+        link_bandwidth.decode,
+        link_bandwidth.encode,
+        link_bandwidth.FIXED_BYTES,
+        False,
+    ),
 )
 
 NO_HEADER = frozenset(
     {"bitstring", "captures", "catalog", "checksum", "kinds", "link", "offline", "packet"}
-    | {"pcapng", "underlay", "width"}
+    | {"bgp_update", "bmp", "pcapng", "underlay", "width"}
 )
-"""Files of this folder that define no header."""
+"""Files of this folder that define no header of ours; those of BGP and BMP are read only."""
