@@ -22,7 +22,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 GRACE_S = 30
 """A target that is asked to stop, and does not, is ended after this."""
-NAMES = ("codecs", "packets", "manifests", "nodes", "rings")
+NAMES = ("codecs", "packets", "manifests", "nodes", "rings", "speakers")
 
 
 def main() -> int:

@@ -2,18 +2,21 @@
 
 Laws: nothing but a WireError leaves a codec; what decodes encodes to something that decodes to
 the same; no bytes upset a node, and every packet is planned, folded or counted; a ring brings
-what was put into it, and nothing from outside it.
+what was put into it, and nothing from outside it; of what a speaker says weights are sound.
 """
 
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 
 import numpy as np
 import seals_world
+from bgp_captures import EXABGP, FRR_BMP, FRR_ROUTE
 from blake3 import blake3
 from hostile_packets import HostilePackets
 from kernel_nodes import BFIR, data, feedback, plain_node
@@ -32,6 +35,9 @@ from fanfold.live import sock as s
 from fanfold.push import envelope, manifest
 from fanfold.push.gate import RefusedError, open_manifest
 from fanfold.seals import keys
+from fanfold.topo.path_weights import MAX_WEIGHT
+from fanfold.topo.plane_rib import PlaneRib, RibLink
+from fanfold.wire import bgp_update, bmp
 from fanfold.wire import bitstring as bs
 from fanfold.wire.catalog import CATALOG
 from fanfold.wire.checksum import internet_checksum
@@ -46,6 +52,7 @@ MAX_BLOCK = 65_000
 BIFT_ID = 0x10000
 FABRIC = 7
 LINKS = {(0, 1), (0, 2), (1, 2)}
+PEERS = ("172.16.0.1", "172.16.0.3", "172.17.0.1", "172.17.0.3")
 NEAR = [[1, 2], [0, 2], [0, 1]]
 OPEN = Word(BIFT_ID, 4, heard=0b110, done=0b10, rows={1: 0b100})
 
@@ -182,6 +189,34 @@ def rings(octets: bytes) -> None:
         pair.close()
 
 
+def speakers(octets: bytes) -> None:
+    """What a BGP speaker tells a station; weights follow from whatever was understood.
+
+    Byte 0: 0 a stream of BMP, 1 a stream of BGP, 2 and 3 an UPDATE, AS numbers of 2 and 4.
+    """
+    rib = PlaneRib({peer: RibLink(at % 2, Fraction(1)) for at, peer in enumerate(PEERS)})
+    for peer in PEERS:
+        rib.on_peer_up(peer)
+    how, rest = octets[:1], octets[1:]
+    with suppress(WireError):
+        match how:
+            case b"\0":
+                bodies = [(t.body, t.asn_bytes) for t in bmp.split(rest)[0]]
+                found = [(m.body, n) for body, n in bodies for m in bgp_update.split(body)[0]]
+            case b"\1":
+                found = [(message.body, 4) for message in bgp_update.split(rest)[0]]
+            case _:
+                found = [(rest, 2 if how == b"\2" else 4)]
+        for at, (body, asn_bytes) in enumerate(found):
+            with suppress(WireError):
+                rib.on_update(PEERS[at % len(PEERS)], bgp_update.decode(body, asn_bytes))
+    for prefix in rib.prefixes():
+        weights = rib.weights_to(prefix)
+        assert weights
+        assert all(1 <= weight <= MAX_WEIGHT for weight in weights.values())
+        assert sum(rib.planes_to(prefix).values()) == 1
+
+
 def _ring_steps(pair: Pair, octets: bytes) -> None:
     io, sent, is_honest = pair.b.io, deque[bytes](), True
     row = io.channels[0]
@@ -255,6 +290,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     "nodes": nodes,
     "rings": rings,
     "neighbours": neighbours,
+    "speakers": speakers,
 }
 
 
@@ -277,10 +313,24 @@ def _said_by_neighbours() -> list[bytes]:
     return [b"".join(bytes([len(buf)]) + buf for buf in said)]
 
 
+def _said_by_speakers() -> list[bytes]:
+    updates = [m.body for m in bgp_update.split(EXABGP)[0] if m.type == 2]
+    streams = [b"\0" + FRR_BMP + FRR_ROUTE, b"\1" + EXABGP]
+    return [*streams, *(how + body for how in (b"\2", b"\3") for body in updates)]
+
+
+MADE: dict[str, Callable[[], list[bytes]]] = {
+    "envelopes": partial(_keyed, "envelopes"),
+    "key_texts": partial(_keyed, "key_texts"),
+    "neighbours": _said_by_neighbours,
+    "speakers": _said_by_speakers,
+}
+
+
 def seeds(target: str) -> list[bytes]:
     """Inputs to start from."""
-    if target in ("envelopes", "key_texts", "neighbours"):
-        return _said_by_neighbours() if target == "neighbours" else _keyed(target)
+    if target in MADE:
+        return MADE[target]()
     sound = [data(0b111, flow=7), data(1, flow=6, flags=3, block=2), feedback(OPEN)]
     vectors = [(p.parent.name, load(p).buf) for p in sorted(VECTORS.glob("*/*.vec"))]
     match target:
