@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from fanfold.api.plane_faults import PLANE_KINDS, set_down, usual_name
 from fanfold.errors import CheckFailed, ConfigError, EnvironmentLack
 from fanfold.live.control_sockets import Call, ask_all, call
 from fanfold.live.lab import FAILURES, SUPERVISOR, Lab, process_state
@@ -22,7 +23,7 @@ from fanfold.units import (
     parse_probability,
 )
 
-KINDS = ("link", "node", "pause", "gray")
+KINDS = ("link", "node", "pause", "gray", *PLANE_KINDS)
 TAKES = {"pause": "a duration such as 3s", "gray": "a share of packets such as 1%"}
 """What stands behind the name, for kinds that take anything."""
 ASK_S = 3.0
@@ -33,11 +34,13 @@ class Failures(msgspec.Struct):
     """What has failed by hand.
 
     links: cut ones, by name. gray: of 10^9 packets so many are lost, each way. nodes: ended.
+    planes: kinds and names of ports, half cables and leaves that are down (plane_faults.py).
     """
 
     links: list[str] = []
     gray: dict[str, int] = {}
     nodes: list[str] = []
+    planes: list[tuple[str, str]] = []
 
     def words(self) -> list[str]:
         """As they would be given to ``lab fail``."""
@@ -45,6 +48,7 @@ class Failures(msgspec.Struct):
             *(f"link {name}" for name in self.links),
             *(f"gray {name} {ppb * 100 / PPB_ONE:g}%" for name, ppb in self.gray.items()),
             *(f"node {name}" for name in self.nodes),
+            *(f"{kind} {name}" for kind, name in self.planes),
         ]
 
 
@@ -79,6 +83,12 @@ def fail(lab: Lab, kind: str, name: str, amount: str = "") -> str:
             link, ppb = name_of(_link(fabric, name)), parse_probability(amount, f"gray {name}")
             _tell(lab, fabric, known, gray=known.gray | {link: ppb})
             return f"link {link} loses {amount} of packets each way"
+        case _ if kind in PLANE_KINDS:
+            name = usual_name(lab, kind, name)
+            down = [*(x for x in known.planes if x != (kind, name)), (kind, name)]
+            set_down(lab, down)
+            _keep(lab, msgspec.structs.replace(known, planes=down))
+            return f"{kind} {name} is down"
         case "node":
             _end(lab, fabric, name)
             nodes = [*(x for x in known.nodes if x != name), name]
@@ -96,7 +106,13 @@ def heal(lab: Lab, names: Iterable[str] = ()) -> list[str]:
     """
     fabric, known = lab.fabric(), failures_of(lab)
     paused = [node for node in fabric.by_name if _is_paused(lab, node)]
-    wrong = {*known.links, *known.gray, *known.nodes, *paused}
+    wrong = {
+        *known.links,
+        *known.gray,
+        *known.nodes,
+        *paused,
+        *(name for _, name in known.planes),
+    }
     some = [_usual(fabric, name) for name in names]
     for name in some:
         if name not in wrong:
@@ -110,11 +126,24 @@ def heal(lab: Lab, names: Iterable[str] = ()) -> list[str]:
         links = [name for name in known.links if name not in mended]
         gray = {name: ppb for name, ppb in known.gray.items() if name not in mended}
         known = _tell(lab, fabric, known, links=links, gray=gray)
+    known, broken = _heal_planes(lab, known, some)
+    mended += broken
     for node in known.nodes:
         if not some or node in some:
             restart(lab, node)
             mended.append(node)
     return list(dict.fromkeys(mended))
+
+
+def _heal_planes(lab: Lab, known: Failures, some: list[str]) -> tuple[Failures, list[str]]:
+    """Bring ports, half cables and leaves up again: those named, or all of them."""
+    broken = [name for _, name in known.planes if not some or name in some]
+    if broken:
+        down = [pair for pair in known.planes if pair[1] not in broken]
+        set_down(lab, down)
+        known = msgspec.structs.replace(known, planes=down)
+        _keep(lab, known)
+    return known, broken
 
 
 def restart(lab: Lab, node: str) -> dict[str, Any]:

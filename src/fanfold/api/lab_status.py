@@ -9,6 +9,7 @@ from fanfold.errors import EnvironmentLack
 from fanfold.live.clock import pause
 from fanfold.live.control_sockets import Answer, Call, ask_all
 from fanfold.live.lab import Lab
+from fanfold.live.plane_sight import look_at_planes
 from fanfold.live.status import Statuses, read_all
 from fanfold.push.gray import GrayLink
 from fanfold.push.gray_counts import standing
@@ -33,7 +34,7 @@ def describe(lab: Lab) -> dict[str, Any]:
         "failed": words_at(lab),
         "gray": msgspec.to_builtins(gray),
         "nodes": nodes,
-    }
+    } | ({"planes": planes} if (planes := look_at_planes(lab)) else {})
 
 
 def ask_nodes(lab: Lab) -> dict[str, Answer]:

@@ -15,6 +15,7 @@ from fanfold.live.birth import Say, nobody
 from fanfold.live.host import USUAL
 from fanfold.live.lab import Lab, claim_range
 from fanfold.live.machine import require_room
+from fanfold.live.plane_lab import up as up_with_planes
 from fanfold.live.ports import open_socket, require_mtu
 from fanfold.live.space_build import build_spaces, off_loopback, require_root
 from fanfold.live.supervisor import supervise
@@ -23,6 +24,7 @@ from fanfold.topo.fabric import ArrayLimits, Fabric
 from fanfold.topo.fabric_rules import MTU_RANGE, check_fabric
 from fanfold.topo.lab_fabric import LabFabric, lab_fabric, leaf_spine
 from fanfold.topo.nets import build_named_net
+from fanfold.topo.plane_plan import PlanePlan
 from fanfold.units import PS_PER_MS, format_duration, parse_duration
 
 PREFIXES = range(250)
@@ -40,6 +42,7 @@ def start_lab(
     has_keys: bool = False,
     pace: Pace = USUAL,
     metrics_port: int = 0,
+    plan: PlanePlan | None = None,
     say: Say = nobody,
 ) -> dict[str, Any]:
     """Start every node of a fabric; returns when all answer.
@@ -47,7 +50,8 @@ def start_lab(
     Args:
         has_spaces: each node in a network namespace of its own; loopback addresses become 10.x.
         has_keys: each host has keys of its own, and takes what the others signed only.
-        pace: of HELLOs between neighbours.
+        pace: of HELLOs between neighbours. plan: BGP routes between its namespaces, on all
+            planes; returns when all have routes (``live/plane_lab.py``).
         metrics_port: at each node's address, 0: nowhere.
 
     Returns:
@@ -71,6 +75,10 @@ def start_lab(
     )
     if has_keys:
         make_lab_keys(lab, fabric)
+    if plan is not None:
+        return up_with_planes(
+            lab, off_loopback(fabric), plan, partial(supervise, make_host), say
+        )
     if not has_spaces:
         return lab.up(fabric, partial(supervise, make_host), say)
     require_root()

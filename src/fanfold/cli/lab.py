@@ -38,6 +38,15 @@ MetricsPort = Annotated[
 Namespaces = Annotated[
     bool, typer.Option(help="a network namespace a node, veth pairs as links; needs root")
 ]
+Limits = Annotated[
+    str, typer.Option(help="of arrays at each BFR, array_groups=128,array_slots=4096")
+]
+Cache = Annotated[
+    str, typer.Option(help="DATA that each BFR keeps to repair from; 0 none  [default: 16MiB]")
+]
+Bgp = Annotated[
+    bool, typer.Option(help="FRR at hosts and leaves of all planes, routes by weight; root")
+]
 OF_ARRAYS = ("complete", "partial", "passed", "full", "quota", "unlike", "overlap")
 """Counters of arrays that a table has room for; --json has all."""
 OF_CACHE = ("hit", "miss", "evicted", "heavy", "spent")
@@ -64,13 +73,8 @@ def up(
     mtu: Annotated[
         int | None, typer.Option(help=f"bytes of a link's largest packet  [default: {MTU}]")
     ] = None,
-    limits: Annotated[
-        str, typer.Option(help="of arrays at each BFR, array_groups=128,array_slots=4096")
-    ] = "",
-    cache: Annotated[
-        str,
-        typer.Option(help="DATA that each BFR keeps to repair from; 0 none  [default: 16MiB]"),
-    ] = "",
+    limits: Limits = "",
+    cache: Cache = "",
     config: Annotated[
         Path | None, typer.Option(help="fabric TOML instead of a leaf-spine")
     ] = None,
@@ -83,6 +87,7 @@ def up(
     ] = True,
     fsync: Fsync = False,
     namespaces: Namespaces = False,
+    bgp: Bgp = False,
     keys: LabKeys = False,
     hello: Hello = HELLO,
     metrics: MetricsPort = 0,
@@ -96,13 +101,17 @@ def up(
         )
     shape = {"--leaves": leaves, "--spines": spines, "--hosts": hosts, "--mtu": mtu}
     from fanfold.api import labs  # noqa: PLC0415 - who only looks at a lab needs no node
+    from fanfold.live.plane_lab import plan_for  # noqa: PLC0415 - as above
 
     pace = labs.parse_pace(hello)
     fabric = _fabric_of(name, _Source(config, topology), shape)
     fabric = _bounded(fabric, limits, cache)
     flags = {"has_rings": rings, "fsync": fsync, "has_spaces": namespaces, "has_keys": keys}
+    plan = plan_for(topology, fabric, has_spaces=namespaces) if bgp else None
     with telling(PATIENCE_S) as say:
-        told = labs.start_lab(lab, fabric, **flags, pace=pace, metrics_port=metrics, say=say)
+        told = labs.start_lab(
+            lab, fabric, **flags, pace=pace, metrics_port=metrics, plan=plan, say=say
+        )
     if as_json:
         up_now = {"lab": name, "nodes": len(fabric.nodes), "log": str(lab.log)}
         print(json.dumps(up_now | told))
@@ -111,7 +120,9 @@ def up(
         print(
             f"lab {name}: ended {told['cleaned']} processes a crash had left", file=sys.stderr
         )
-    print(f"lab {name}: {len(fabric.nodes)} nodes up in {told['seconds']:.2f} s; log {lab.log}")
+    more = f", {told['sessions']} BGP sessions" if plan else ""
+    up_in = f"{told['seconds']:.2f} s; log {lab.log}"
+    print(f"lab {name}: {len(fabric.nodes)} nodes{more} up in {up_in}")
 
 
 @app.command()
@@ -165,8 +176,12 @@ def restart(
 
 @app.command()
 def fail(
-    what: Annotated[str, typer.Argument(help="link, node, pause or gray")],
-    target: Annotated[str, typer.Argument(help="which node, or link such as leaf1-spine1")],
+    what: Annotated[
+        str, typer.Argument(help="link, node, pause, gray; with --bgp port, half-cable, leaf")
+    ],
+    target: Annotated[
+        str, typer.Argument(help="which node, link as leaf1-spine1, port as h3-plane2, plane2")
+    ],
     amount: Annotated[
         str, typer.Argument(help="of a pause its time, of a gray link what it loses: 3s, 1%")
     ] = "",
@@ -296,6 +311,8 @@ def show(report: dict[str, Any]) -> None:
             _words({k: n for k, n in answer.get("arrays", {}).items() if k in OF_ARRAYS}),
         )
     screen().print(table)
+    for line in plane_lines(report.get("planes")):
+        print(line)
     for what in report.get("failed", ()):
         print(f"failed by hand: {what}")
     for row in report.get("gray", ()):
@@ -306,6 +323,21 @@ def show(report: dict[str, Any]) -> None:
         for line in words_of(name, lost, answer.get("drops", {})):
             print(line)
     print(f"log: {report['log']}")
+
+
+def plane_lines(planes: dict[str, Any] | None) -> list[str]:
+    """Sessions, and of each host's kernel the weights of its planes, alike ones in one line."""
+    if not planes:
+        return []
+    sessions = planes["sessions"]
+    lines = [f"BGP sessions: {sessions['up']} of {sessions['of']} up"]
+    for host, routes in planes["hosts"].items():
+        alike: dict[str, list[str]] = {}
+        for to, weights in routes.items():
+            alike.setdefault(":".join(map(str, weights.values())), []).append(to)
+        said = [f"{words} to {', '.join(to)}" for words, to in alike.items()]
+        lines.append(f"{host}: planes by weight {'; '.join(said) or 'none'}")
+    return lines
 
 
 def _neighbours(told: dict[str, Any]) -> str:

@@ -20,7 +20,7 @@ from fanfold.errors import ConfigError, EnvironmentLack
 from fanfold.folders import STATE, make_folder, state_home
 from fanfold.live.birth import Say, hear, nobody
 from fanfold.live.control_sockets import call
-from fanfold.live.spaces import remove_spaces
+from fanfold.live.spaces import pids_in_spaces, remove_spaces, remove_speaker_homes
 from fanfold.topo.fabric import Fabric, load_fabric, save_fabric
 
 STOP_S = 5.0
@@ -29,6 +29,8 @@ LOG = "lab.log"
 SUPERVISOR = "supervisor"
 FAILURES = "failures.json"
 """What has failed by hand (api/failing.py)."""
+PLANES, PLANE_AGENT = "planes.json", "plane-agent.json"
+"""Of a lab with BGP: its plan, and who makes kernel routes of BGP's (live/plane_agent.py)."""
 MAX_SOCKET_PATH = 107
 """Of the path of a Unix socket (sun_path has 108, and its end is a zero)."""
 
@@ -99,8 +101,12 @@ class Lab:
         }
 
     def _state(self) -> dict[str, Any]:
+        return self._read("lab.json")
+
+    def _read(self, file: str) -> dict[str, Any]:
+        """What a file of the lab says of processes; nothing where it says nothing sound."""
         try:
-            state = json.loads((self.folder / "lab.json").read_text())
+            state = json.loads((self.folder / file).read_text())
         except (OSError, ValueError):
             return {}
         return state if isinstance(state, dict) and "pid" in state else {}
@@ -182,6 +188,7 @@ class Lab:
             pids.insert(0, (state["pid"], state["started"]))
         alive = [pid for pid, started in pids if is_alive(pid, started)]
         end_all(alive)
+        self._end_planes()
         remove_spaces(self.name)
         for item in ("lab.json", "fabric.toml", FAILURES):
             (self.folder / item).unlink(missing_ok=True)
@@ -189,6 +196,17 @@ class Lab:
         if purge:
             shutil.rmtree(self.folder, ignore_errors=True)
         return len(alive)
+
+    def _end_planes(self) -> None:
+        """End BGP speakers of a lab and all else in its namespaces, and who made its routes."""
+        if not (self.folder / PLANES).exists():
+            return
+        agent = self._read(PLANE_AGENT)
+        own = [agent["pid"]] if agent and is_alive(agent["pid"], agent["started"]) else []
+        end_all([*own, *pids_in_spaces(self.name)])
+        remove_speaker_homes(self.name)
+        for item in (PLANES, PLANE_AGENT):
+            (self.folder / item).unlink(missing_ok=True)
 
     def restart(self, node: str) -> dict[str, Any]:
         """Start one node that died, or end it first when it lives."""

@@ -7,6 +7,7 @@ crosses the links of the fabric as well. Namespaces are called ``ff.LAB.NODE``.
 
 import ctypes
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from fanfold.errors import EnvironmentLack
 RUN = Path("/run/netns")
 FORWARD = Path("/proc/sys/net/ipv4/ip_forward")
 CLONE_NEWNET = 0x40000000
+SPEAKERS = Path("/run/frr")
+"""Where BGP speakers of labs have their folders (``live/frr.py``)."""
 TOOL_S = 60.0
 
 
@@ -29,6 +32,32 @@ def remove_spaces(lab: str) -> int:
     if found:
         run_ip("", [f"netns del {name}" for name in found])
     return len(found)
+
+
+def speaker_home(lab: str, node: str) -> Path:
+    """Folder of a node's BGP speaker; its name is what ``vtysh -N`` takes."""
+    return SPEAKERS / f"ff:{lab}:{node}"
+
+
+def remove_speaker_homes(lab: str) -> None:
+    """Remove the folders of a lab's BGP speakers."""
+    for home in SPEAKERS.glob(speaker_home(lab, "*").name):
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def pids_in_spaces(lab: str) -> list[int]:
+    """Processes that run in the namespaces of a lab, whoever started them."""
+    spaces = {_inode(path) for path in RUN.glob(f"{space_of(lab, '')}*")} - {None}
+    pids = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
+    return [pid for pid in pids if _inode(Path(f"/proc/{pid}/ns/net")) in spaces]
+
+
+def _inode(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def enter_space(lab: str, node: str, *, forwards: bool = False) -> bool:

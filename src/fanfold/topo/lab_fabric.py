@@ -16,12 +16,11 @@ import numpy as np
 from fanfold.errors import ConfigError
 from fanfold.topo.fabric import Fabric, Link, Node
 from fanfold.topo.fabric_rules import MAX_ECMP, check_fabric
+from fanfold.topo.lab_addresses import FIRST_BLOCK, NODES_PER_BLOCK, address_of
 from fanfold.topo.leaf_spine import lab_net
 from fanfold.topo.net import Net
 from fanfold.units import format_duration, format_rate, parse_duration, parse_rate
 
-NODES_PER_BLOCK = 250
-FIRST_BLOCK = 81
 MAX_LAB_NODES = NODES_PER_BLOCK * (256 - FIRST_BLOCK)
 N_ECMP = 4
 """Tables of a set identifier, as a simulated run has them."""
@@ -107,9 +106,9 @@ def lab_fabric(net: Net, *, name: str = "lab", prefix: int = 0) -> LabFabric:
 
 def _nodes(net: Net, names: list[str], prefix: int) -> tuple[Node, ...]:
     return tuple(
-        Node(name, _address(n, prefix), "host", n + 1)
+        Node(name, address_of(n, prefix), "host", n + 1)
         if n < net.n_hosts
-        else Node(name, _address(n, prefix), "bfr")
+        else Node(name, address_of(n, prefix), "bfr")
         for n, name in enumerate(names)
     )
 
@@ -159,8 +158,3 @@ def _exact(
     """Text for people where it says the whole truth, else all digits."""
     text = form(value).replace(" ", "")
     return text if parse(text, "link") == value else f"{value}{unit}"
-
-
-def _address(index: int, prefix: int) -> str:
-    block, last = divmod(index, NODES_PER_BLOCK)
-    return f"127.{FIRST_BLOCK + block}.{prefix}.{last + 1}"
