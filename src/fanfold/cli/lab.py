@@ -116,13 +116,16 @@ def up(
         up_now = {"lab": name, "nodes": len(fabric.nodes), "log": str(lab.log)}
         print(json.dumps(up_now | told))
         return
+    _tell_up(lab, len(fabric.nodes), told)
+
+
+def _tell_up(lab: Lab, n_nodes: int, told: dict[str, Any]) -> None:
     if told["cleaned"]:
-        print(
-            f"lab {name}: ended {told['cleaned']} processes a crash had left", file=sys.stderr
-        )
-    more = f", {told['sessions']} BGP sessions" if plan else ""
+        ended = f"ended {told['cleaned']} processes a crash had left"
+        print(f"lab {lab.name}: {ended}", file=sys.stderr)
+    more = f", {told['sessions']} BGP sessions" if "sessions" in told else ""
     up_in = f"{told['seconds']:.2f} s; log {lab.log}"
-    print(f"lab {name}: {len(fabric.nodes)} nodes{more} up in {up_in}")
+    print(f"lab {lab.name}: {n_nodes} nodes{more} up in {up_in}")
 
 
 @app.command()
