@@ -43,15 +43,16 @@ class Receiver:
         more = {"n_psn": self.psns(block), "payload": self.object[at : at + STRIDE]} | more
         return data(ONE, block=block, psn=psn, stride=STRIDE, flags=flags, **more)
 
-    def take(self, *packets, now_ps=0):
+    def take(self, *packets, now_ps=0, port=1):
         for packet in packets:
             self.node.forward([packet], now_ps=now_ps)
-            self.collect_pass(now_ps)
+            self.collect_pass(now_ps, port)
 
-    def collect_pass(self, now_ps=0):
+    def collect_pass(self, now_ps=0, port=1):
         node = self.node
         n = len(node.block)
-        c.collect_pass(node.block, 0, node.seg, n, now_ps, node.plan, self.state, self.drops)
+        where = 0, node.seg, n, port
+        c.collect_pass(node.block, *where, now_ps, node.plan, self.state, self.drops)
 
     def events(self):
         found = self.state.events[: self.state.n_events[0]].tolist()

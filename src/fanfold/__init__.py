@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fanfold.api.pushing import PushFailed, push
     from fanfold.api.values import as_json
     from fanfold.errors import CheckFailed, ConfigError, EnvironmentLack, FanfoldError
-    from fanfold.push.service import PushResult
+    from fanfold.push.result import PushResult
     from fanfold.study.api import study
     from fanfold.study.result import Study
 

@@ -138,7 +138,8 @@ def nodes(octets: bytes) -> None:
     node.forward(found, how >> 3 & 3, 5)
     assert node.plan.n.any() or _counts(node) != before
     n = len(node.block)
-    c.collect_pass(node.block, 0, node.seg, n, 5, node.plan, state, node.counters.drops)
+    where = 0, node.seg, n, how >> 3 & 3
+    c.collect_pass(node.block, *where, 5, node.plan, state, node.counters.drops)
     c.due_reports(state, 10**15, 10**9, np.zeros(8, np.int64))
     node.expire(10**15)
     for _, words in node.send_ready():

@@ -19,7 +19,7 @@ from fanfold.api.site import Site as PushSite
 from fanfold.live.control_sockets import Call
 from fanfold.live.lab import Lab
 from fanfold.push import service
-from fanfold.push.service import PushResult
+from fanfold.push.result import PushResult
 from fanfold.topo.predict import receivers_behind
 from fanfold.units import PS_PER_SECOND
 

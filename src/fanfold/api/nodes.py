@@ -20,6 +20,7 @@ from fanfold.push.receiver_role import ReceiverRole
 from fanfold.push.store import Store
 from fanfold.seals.keys import TRUST_FILE
 from fanfold.topo.fabric import Fabric
+from fanfold.topo.planes import planes_of
 from fanfold.units import NEVER
 
 Tell = Callable[[str], None]
@@ -54,7 +55,10 @@ def make_host(
         return _watched(host, fabric, tell)
     stride, n_psn = geometry_of(fabric.mtu, fabric.bitstring_bits)
     limits = Limits(
-        blocks=N_BLOCKS, block_bytes=stride * n_psn, follows=N_FOLLOWS, chunks=N_CHUNKS
+        blocks=N_BLOCKS * max(len(planes_of(fabric, name)), 1),
+        block_bytes=stride * n_psn,
+        follows=N_FOLLOWS,
+        chunks=N_CHUNKS,
     )
     store = Store(folder, recheck=recheck, fsync=fsync, max_bytes=max_bytes)
 

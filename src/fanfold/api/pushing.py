@@ -21,9 +21,11 @@ from fanfold.impair import LinkImpairment, parse_impairment, parse_loss
 from fanfold.live.lab import Lab
 from fanfold.live.warm import is_compiled, warm
 from fanfold.push.author import require_known
+from fanfold.push.result import PushResult, require_complete
 from fanfold.push.sending import PATIENCE_PS
-from fanfold.push.service import OWN_NAME, Push, PushResult, require_complete
+from fanfold.push.service import OWN_NAME, Push
 from fanfold.push.source import Wish
+from fanfold.topo.planes import AUTO, chosen_planes
 from fanfold.units import parse_duration, parse_rate
 
 
@@ -55,12 +57,14 @@ def checked_repair(text: str) -> str:
 class Terms(NamedTuple):
     """How fast a push may go, 0 = auto, and how long it waits for those who are silent.
 
-    repair: "nearest", BFRs repair what they keep, or "source", nobody else does.
+    repair: "nearest", BFRs repair what they keep, or "source", nobody else does. planes: over
+    which it goes, "auto" or numbers such as "1,2".
     """
 
     cap_bps: int = 0
     patience_ps: int = PATIENCE_PS
     repair: str = "nearest"
+    planes: str = AUTO
 
 
 class Order(NamedTuple):
@@ -127,6 +131,7 @@ def push(
     strict: bool = False,
     rate: str = "auto",
     patience: str = "30s",
+    planes: str = AUTO,
     sign: bool = False,
     seal: bool = False,
     keys: str | Path | None = None,
@@ -136,9 +141,8 @@ def push(
     """Send a file or a folder to many hosts with one copy on each link.
 
     Args:
-        path: file, or folder that arrives whole.
+        path: file, or folder that arrives whole. source: host that sends.
         to: "all", names such as "h1,h3-5", or a list of names.
-        source: host that sends.
         lab: lab of this machine. config: fabric file of several machines, in place of a lab.
         name: at the receivers, a path below their folder; its own name where empty.
         delete: files of that folder at a receiver that ``path`` has not, go.
@@ -146,6 +150,7 @@ def push(
         strict: refuse broken safetensors and indexes.
         rate: "auto", or a cap such as "5Gbps".
         patience: how long the silent are waited for when all others have ended.
+        planes: of the source that blocks go over, "auto" or numbers such as "1,2".
         sign: receivers can prove who sent it. seal: and nobody on the way can read it.
         keys: folder of those of the source. trusted: file with those of receivers.
         on_progress: called with receiver, blocks that it has, and blocks in all; while the
@@ -167,7 +172,7 @@ def push(
     with by_argument():
         site = Site(Lab(lab), Path(config) if config is not None else None)
         wish = Wish(name, delete, tuple(map(Path, follow)), strict)
-        terms = Terms(rate_cap(rate), parse_duration(patience, "--patience"))
+        terms = terms_of(rate, patience, planes=planes)
         watch = QUIET if on_progress is None else _Progress(on_progress)
         signing = Signing(sign, seal, place_of(keys, trusted))
         order = Order(Path(path), source, names, terms, wish=wish, signing=signing)
@@ -192,6 +197,7 @@ def run_push(site: Site, order: Order, watch: Watch = QUIET) -> PushResult:
     fabric = site.fabric
     hosts = [n.name for n in fabric.nodes if n.role == "host"]
     source, targets = ends_of(hosts, order.source, order.to)
+    chosen_planes(fabric, source, order.terms.planes)
     site.enter(source)
     links = {frozenset((link.a, link.b)) for link in fabric.links}
     impairments = impairments_of(order.losses, order.impairs, links)
@@ -207,6 +213,7 @@ def run_push(site: Site, order: Order, watch: Watch = QUIET) -> PushResult:
         require_known(wish.seals.trust, targets)
     job = Push(fabric, source, targets, order.path, cap, watch.progress, ask, wish)
     job.patience_ps = order.terms.patience_ps
+    job.use_planes(order.terms.planes)
     job.repairs_alone = order.terms.repair == REPAIRS[1]
     job.on_silence, job.tell = watch.silent, watch.warn
     for line in job.warnings:
@@ -254,6 +261,12 @@ def impairments_of(
             raise ConfigError(flag, text, "one for each link, as --impair drop=1%,rate=5Mbps")
         places.add((one.a, one.b))
     return sorted((one for _, _, one in given), key=lambda one: bool(one.a))
+
+
+def terms_of(rate: str, patience: str, repair: str = REPAIRS[0], planes: str = AUTO) -> Terms:
+    """Terms as flags have them."""
+    wait_ps = parse_duration(patience, "--patience")
+    return Terms(rate_cap(rate), wait_ps, checked_repair(repair), planes)
 
 
 def rate_cap(rate: str) -> int:

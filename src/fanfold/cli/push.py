@@ -10,7 +10,7 @@ import typer
 from rich.progress import BarColumn, Progress, TaskID, TimeRemainingColumn
 
 from fanfold.api.keys import Place, Signing
-from fanfold.api.pushing import Order, Terms, Watch, checked_repair, rate_cap, run_push
+from fanfold.api.pushing import Order, Watch, run_push, terms_of
 from fanfold.api.site import Site
 from fanfold.cli.bars import Words
 from fanfold.cli.console import error_screen, print_json, tell_error, tell_warning
@@ -23,9 +23,10 @@ from fanfold.cli.verb import refuse
 from fanfold.errors import CheckFailed, ExitCode
 from fanfold.live.capture import WHOLE
 from fanfold.live.lab import Lab
-from fanfold.push.service import Push, PushResult, require_complete
+from fanfold.push.result import PushResult, require_complete
+from fanfold.push.service import Push
 from fanfold.push.source import Wish
-from fanfold.units import parse_duration
+from fanfold.topo.planes import AUTO
 
 Loss = Annotated[
     list[str] | None,
@@ -65,6 +66,7 @@ Strict = Annotated[
 Repair = Annotated[
     str, typer.Option(help="nearest: by BFRs that keep it; source: by nobody else")
 ]
+Planes = Annotated[str, typer.Option(help="auto, or those of the source to use, such as 1,2")]
 Patience = Annotated[
     str, typer.Option(help="wait this long for the silent when all others have ended")
 ]
@@ -100,6 +102,7 @@ def push(
     rate: Annotated[str, typer.Option(help="auto, or a cap such as 5Gbps")] = "auto",
     patience: Patience = "30s",
     repair: Repair = "nearest",
+    planes: Planes = AUTO,
     sign: Sign = False,
     seal: Seal = False,
     keys: KeyFolder = None,
@@ -119,8 +122,7 @@ def push(
             refuse(ctx, names, f"none beside --config, {allowed}")
     site = Site(Lab(lab), config, tell_warning)
     wish = Wish(as_name, delete, tuple(follow or ()), strict)
-    wait_ps = parse_duration(patience, "--patience")
-    terms = Terms(rate_cap(rate), wait_ps, checked_repair(repair))
+    terms = terms_of(rate, patience, repair, planes)
     capture, signing = (pcap, snaplen), Signing(sign, seal, Place(keys, trusted))
     order = Order(
         path, source, to, terms, loss or (), impair or (), seed, capture, wish, signing

@@ -4,7 +4,7 @@ from rich.box import SIMPLE
 from rich.table import Table
 
 from fanfold.cli.console import screen
-from fanfold.push.service import LinkResult, PushResult
+from fanfold.push.result import LinkResult, PushResult
 from fanfold.units import format_rate, format_size
 
 
@@ -30,11 +30,23 @@ def summary(result: PushResult) -> list[str]:
         f"repairs by the source: {result.repairs['packets']} packets, "
         f"{format_size(result.repairs['bytes'])}",
     ]
+    if result.planes:
+        lines.append(_planes(result))
     if result.unheard:
         lines.append(f"no counters from {', '.join(result.unheard)}: their links show ?")
     if result.suspects:
         lines.append(f"all who fell silent are behind: {', '.join(result.suspects)}")
     return lines + result.notes
+
+
+def _planes(result: PushResult) -> str:
+    """Share of each plane of what left the source."""
+    whole = max(sum(x.bytes + x.repair_bytes for x in result.planes), 1)
+    parts = [
+        f"{x.plane}: {100 * (x.bytes + x.repair_bytes) / whole:.1f} %" for x in result.planes
+    ]
+    weights = ":".join(str(x.weight) for x in result.planes)
+    return f"planes, share of all bytes that left: {', '.join(parts)}; weights {weights}"
 
 
 def _outcome(result: PushResult) -> str:

@@ -32,6 +32,7 @@ class Birt(NamedTuple):
     """BIRTs of all nodes of a net.
 
     n_hosts: H. n_dealt: BIFTs of one set identifier. is_flat: every router has hosts.
+    has_planes: hosts have links of several planes, which BIFTs share, in flat nets too.
     first_out (N + 1,), dst, reverse, is_up (L,): of the net. group: (H,) or (N,), of a target.
     way: (R, G) ECMP set toward a group, HERE or NONE. hops: (R, G) cost of a path to
     the hosts of a group, 1 where way is HERE. first (K + 1,), link: links of set k rise from
@@ -41,6 +42,7 @@ class Birt(NamedTuple):
     n_hosts: int
     n_dealt: int
     is_flat: bool
+    has_planes: bool
     first_out: I64
     dst: I64
     reverse: I64
@@ -98,8 +100,28 @@ def port_of(birt: Birt, node: int, target: int, e: int) -> int:
     at = 0
     if n > 1:
         left = cost_of(birt, node, target)
-        at = pick_way(n, left, e, birt.n_dealt, node, birt.is_flat)
+        is_spread = birt.has_planes and node < birt.n_hosts
+        is_flat = birt.is_flat and not is_spread
+        at = pick_way(n, left, e, birt.n_dealt, node, is_flat)
+        n_links = i64(birt.first_out[node + 1] - birt.first_out[node])
+        if is_spread and n < n_links:
+            own = pick_way(n_links, left, e, birt.n_dealt, node, is_flat) + 1
+            if has_way(birt, node, target, own):
+                return own
     return way_at(birt, node, target, at)
+
+
+@kernel
+def has_way(birt: Birt, node: int, target: int, port: int) -> bool:
+    """Whether a port of a host is on a shortest path to a target.
+
+    Each BIFT of a host of several planes has one port that it takes wherever it can: what
+    leaves by one BIFT is one copy by one plane, whoever has lost another plane.
+    """
+    for at in range(n_ways(birt, node, target)):
+        if way_at(birt, node, target, at) == port:
+            return True
+    return False
 
 
 @kernel

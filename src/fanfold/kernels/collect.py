@@ -61,6 +61,8 @@ FOLLOW_ROW = np.dtype(
         ("newest", np.int64),  # highest block seen
         ("front", np.int64),  # where the sender's pass over the blocks has come to
         ("front_ps", np.int64),  # when a packet of it came last
+        ("front_port", np.int64),  # by which port
+        ("port", np.int64),  # by which the last packet of all came
         ("floor", np.int64),  # every block before it is here
         ("flow_port", np.int64),
         ("bfir_addr", np.int64),
@@ -82,6 +84,7 @@ BLOCK_ROW = np.dtype(
         ("report_ps", np.int64),  # when its gaps are reported, NEVER_PS when not due
         ("polled", np.int64),  # the sender asked for a word on this block
         ("told", np.int64),  # its gaps were reported once: again at report_ps, no earlier
+        ("port", np.int64),  # by which its last packet came
     ]
 )
 EVENT_WHOLE = 1
@@ -238,9 +241,9 @@ def learn(row: Rows, buf: U8, fan: int) -> None:
 
 @kernel
 def place(
-    buf: U8, fan: int, size: int, f: int, now_ps: int, hint: int, collect: Collect
+    buf: U8, fan: int, size: int, f: int, port: int, now_ps: int, hint: int, collect: Collect
 ) -> int:
-    """Place one sound DATA packet.
+    """Place one sound DATA packet that came by a port.
 
     Returns:
         Block row it went to, or -(2 + drop code).
@@ -266,11 +269,12 @@ def place(
         row["round"], row["report_ps"] = i64(buf[fan + 12]), NEVER_PS
         row["polled"] = row["told"] = 0
         if not is_repair:
-            follow["front"] = block  # a sender that begins an earlier block passes anew
+            # a sender that begins an earlier block passes anew, or sends by several ports
+            follow["front"], follow["front_port"] = block, port
     if row["n_psn"] != i64(buf[fan + 2]):
         return -2 - DROP_BAD_FAN
     row["round"] = max(row["round"], i64(buf[fan + 12]))
-    row["last_ps"] = now_ps
+    row["last_ps"], row["port"] = now_ps, port
     if poll:
         row["polled"] = 1
         row["report_ps"] = min(row["report_ps"], now_ps + collect.timing[0])
@@ -280,7 +284,7 @@ def place(
         row["report_ps"] = max(row["report_ps"], now_ps + collect.timing[1])
     follow["newest"] = max(follow["newest"], block)
     if block >= follow["front"] and not is_repair:
-        follow["front"], follow["front_ps"] = block, now_ps
+        follow["front"], follow["front_ps"], follow["front_port"] = block, now_ps, port
     if row["have"] & bit(psn) != ZERO:
         if poll and row["state"] == WHOLE:
             note(collect, EVENT_WHOLE, r, block)  # its first event may have been lost
@@ -299,12 +303,20 @@ def place(
 
 @kernel
 def collect_pass(
-    buf: U8, first: int, seg: int, n: int, now_ps: int, plan: Plan, collect: Collect, drops: I64
+    buf: U8,
+    first: int,
+    seg: int,
+    n: int,
+    port: int,
+    now_ps: int,
+    plan: Plan,
+    collect: Collect,
+    drops: I64,
 ) -> None:
     """Place the packets that a pass planned for the node itself (port 0).
 
     Args:
-        buf, first, seg, n: the block as given to ``plan_pass``. plan: its result.
+        buf, first, seg, n, port: the block as given to ``plan_pass``. plan: its result.
         collect: updated, events appended. drops: counters by drop code.
     """
     hint = 0
@@ -332,11 +344,11 @@ def collect_pass(
         if not is_fan_sound(follow, buf, fan, payload, collect):
             drops[DROP_BAD_FAN] += 1
             continue
-        follow["heard_ps"] = now_ps
+        follow["heard_ps"], follow["port"] = now_ps, port
         follow["bift_id"] = read_u32(buf, at) >> 12
         follow["flow_port"] = read_u16(buf, at + BITS_AT + 8 * words + IP_BYTES)
         follow["bfir_addr"] = read_u32(buf, at + BITS_AT + 8 * words + 12)
-        r = place(buf, fan, payload, f, now_ps, hint, collect)
+        r = place(buf, fan, payload, f, port, now_ps, hint, collect)
         if r >= 0:
             hint = r
             learn(follow, buf, fan)  # of what was refused nothing is taken over
@@ -363,10 +375,13 @@ def is_passed(collect: Collect, r: int) -> bool:
     """The sender's pass came two blocks further since this one's last packet: the rest is lost.
 
     A sender that serves late comers passes over the blocks again: what it sent of later ones
-    before says nothing of this pass.
+    before says nothing of this pass. Nor does what came by another port: of planes each goes at
+    a pace of its own.
     """
     row = collect.blocks[r]
     follow = collect.follow[row["follow"]]
+    if follow["front_port"] != row["port"]:
+        return False
     return follow["front"] >= row["block"] + 2 and follow["front_ps"] >= row["last_ps"]
 
 

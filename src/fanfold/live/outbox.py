@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 import numpy as np
 
+from fanfold.core.books import MAX_LANES
 from fanfold.core.effects import SendBlock
 from fanfold.core.flight import members_of
 from fanfold.kernels.impose import impose
@@ -59,7 +60,7 @@ class Outbox:
 
     Args:
         io, node: the BFIR's socket and arrays. bsl, sub_domain, bfr_id, addr, flow_port: what
-            its headers say. entropy: path of the whole push.
+            its headers say. entropy: path of the whole push, where it goes over one plane.
     """
 
     def __init__(
@@ -76,7 +77,9 @@ class Outbox:
     ) -> None:
         self.io, self.node = io, node
         self.bsl, self.sub_domain, self.bfr_id = bsl, sub_domain, bfr_id
-        self.addr, self.flow_port, self.entropy = addr, flow_port, entropy
+        self.addr, self.flow_port = addr, flow_port
+        self.entropies: tuple[int, ...] = (entropy,)
+        """Path of each plane; a lane's number has its plane in it (core/striped.py)."""
         self.fans: dict[int, Fan] = {}
         self.repairs_alone = False
         """No BFR is to keep what it sends, and to repair it."""
@@ -223,7 +226,7 @@ class Outbox:
             ttl=TTL,
             bfir_id=self.bfr_id,
             bitstring=1,
-            entropy=self.entropy,
+            entropy=self.entropies[job.lane // MAX_LANES],
             proto=PROTO_IPV4,
         )
         packet = build(header, self.addr, GROUP_ADDRESS, self.flow_port, data, b"\0")

@@ -9,12 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fanfold.kernels.codes import (
-    CLASS_FEEDBACK,
-    DROP_SOCKET_FULL,
-    DROP_UNKNOWN_PEER,
-    OF_LINK,
-)
+from fanfold.kernels.codes import CLASS_FEEDBACK, DROP_SOCKET_FULL, DROP_UNKNOWN_PEER, OF_LINK
 from fanfold.kernels.collect import Collect, collect_pass, next_report
 from fanfold.kernels.feedback import raise_queue, write_feedback
 from fanfold.kernels.forward import patch, plan_pass
@@ -400,6 +395,7 @@ def take_local(sock: Sock, node: Node, first: int, when: int) -> None:
         first,
         sock.ints[SEG],
         sock.ints[END],
+        sock.ints[PORT],
         when,
         node.plan,
         node.collect,

@@ -84,7 +84,7 @@ def _steps(io: Sock, node: p.Node) -> dict[str, Callable[[], object]]:
         "post": load_post,
         "transmit": lambda: p.transmit(io, node, nothing, 0, 64),
         "collect": lambda: collect_pass(
-            nothing, 0, 64, 0, 0, node.plan, collect, node.counters.drops
+            nothing, 0, 64, 0, 0, 0, node.plan, collect, node.counters.drops
         ),
         "due reports": lambda: due_reports(
             build_collect(1, 64, 1, 1), 0, 0, np.zeros(1, np.int64)

@@ -37,15 +37,18 @@ class Expected:
                 need[block] |= 1 << bit
         return need
 
-    def copies(self, head_bytes: int) -> dict[int, tuple[int, int]]:
+    def copies(
+        self, head_bytes: int, plan: Sequence[int] = (), plane: int = 0
+    ) -> dict[int, tuple[int, int]]:
         """BitString -> packets and bytes of all packets that are for exactly these.
 
         Args:
-            head_bytes: of all headers of a packet above UDP.
+            head_bytes: of all headers of a packet above UDP. plan: plane of each block as they
+                were dealt before the start, none where there is one. plane: of which.
         """
         found: dict[int, tuple[int, int]] = {}
         for block, bits in enumerate(self._need):
-            if bits:
+            if bits and (not plan or plan[block] == plane):
                 n = self._shape.psns(block)
                 n_bytes = self._shape.bytes(block) + n * (head_bytes + UNDERLAY_BYTES)
                 n_before, before = found.get(bits, (0, 0))

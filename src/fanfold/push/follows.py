@@ -6,6 +6,7 @@ A push has two, its manifest and its data. Each has a stretch of the have-map, a
 import numpy as np
 
 from fanfold.kernels import collect as c
+from fanfold.kernels.speak import WHOLE_ROW
 from fanfold.kernels.state import Rows
 from fanfold.push.session import Session
 
@@ -45,6 +46,13 @@ class Follows:
         self._collect.follow[f]["used"] = 0
         del self.by_row[f]
         session.follow[which] = -1
+
+    def port_of(self, f: int, r: int) -> int:
+        """Port by which a block came, or the last packet of its flow (WHOLE_ROW); 0: none."""
+        if f < 0:
+            return 0
+        row = self._collect.follow[f] if r == WHOLE_ROW else self._collect.blocks[r]
+        return int(row["port"])
 
     def has(self, f: int, block: int) -> bool:
         """The block is here; a row may have changed hands since an event named it."""

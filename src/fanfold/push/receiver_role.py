@@ -115,6 +115,7 @@ class ReceiverRole:
                     int(io.ints[s.FIRST]),
                     int(io.ints[s.SEG]),
                     int(io.ints[s.END]),
+                    port,
                     now,
                     node.plan,
                     collect,

@@ -472,6 +472,7 @@ class PushReceiver:
         """FEEDBACK on one block: its gaps, or all of it when ``r`` is WHOLE_ROW."""
         f = session.follow[which]
         psn = 0 if f >= 0 else MAX_PSN
+        session.port = self._follows.port_of(f, r) or session.port  # by which the block came
         while psn < MAX_PSN:
             coded = speak(
                 self.collect, f, block, r, self.node_row, self._index, self._own, psn, self._out

@@ -13,6 +13,7 @@ from fanfold.live import sock as s
 from fanfold.live.clock import now_ps
 from fanfold.live.event_loop import EventLoop
 from fanfold.live.outbox import TTL, Outbox, sets_of
+from fanfold.push.planes import ENTROPY_MASK
 from fanfold.push.sending import PushEffect, PushSender, SendControl
 from fanfold.wire import bitstring
 from fanfold.wire.bier import PROTO_IPV4, BierHeader
@@ -21,8 +22,6 @@ from fanfold.wire.feedback import Feedback, FeedbackRow
 from fanfold.wire.inner import GROUP_ADDRESS
 from fanfold.wire.packet import Packet, build
 from fanfold.wire.report import Report
-
-ENTROPY_MASK = 0xFFFFF
 
 
 class SenderRole:
@@ -97,7 +96,7 @@ class SenderRole:
                 ttl=TTL,
                 bfir_id=box.bfr_id,
                 bitstring=part,
-                entropy=(box.entropy + effect.way) & ENTROPY_MASK,
+                entropy=self._entropy(effect.way),
                 proto=PROTO_IPV4,
             )
             packet = np.frombuffer(
@@ -105,6 +104,11 @@ class SenderRole:
             ).copy()
             self.n_control += 1
             p.transmit(box.io, box.node, packet, packet.shape[0], packet.shape[0])
+
+    def _entropy(self, way: int) -> int:
+        """Another way is another plane first, then another BIFT."""
+        more, plane = divmod(way, len(self.outbox.entropies))
+        return (self.outbox.entropies[plane] + more) & ENTROPY_MASK
 
     def send_close(self, reason: CloseReason) -> None:
         """Say goodbye, twice: nobody confirms it."""

@@ -7,6 +7,7 @@ the driver's time, and judge by that in which this node could have heard (core/e
 """
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -15,6 +16,7 @@ from fanfold.core.ear import Ear
 from fanfold.core.effects import Effect, ReceiverLost, ReceiverSplit, SendBlock
 from fanfold.core.flight import Shape, members_of
 from fanfold.core.sender import FanSender
+from fanfold.core.striped import StripedSender
 from fanfold.push.envelope import NO_NONCE
 from fanfold.push.expected import Expected
 from fanfold.push.peer import ENDED, UNREADY, Peer, State
@@ -56,6 +58,17 @@ class SendControl(msgspec.Struct, frozen=True):
 
 
 PushEffect = Effect | SendControl
+Fan = FanSender | StripedSender
+
+
+class Planes(NamedTuple):
+    """Weights of the planes that a push goes over, and those of them that are dead."""
+
+    weights: Sequence[int] = (1,)
+    down: frozenset[int] = frozenset()
+
+
+ONE_PLANE = Planes()
 
 
 class PushSender:
@@ -64,7 +77,7 @@ class PushSender:
     Args:
         flow: even flow id. manifest_shape, data_shape: geometry of both fans.
         ids: BFR-ids of the receivers. cap_bps: rate asked for by hand, 0 = none.
-        patience_ps: how long those who are silent are waited for when all others have ended.
+        planes: over which the blocks of both fans go.
     """
 
     def __init__(
@@ -76,7 +89,7 @@ class PushSender:
         ids: Sequence[int],
         cap_bps: int,
         proof: Proof,
-        patience_ps: int = PATIENCE_PS,
+        planes: Planes = ONE_PLANE,
     ) -> None:
         self.ear = Ear(now_ps)
         self.flow = flow
@@ -84,9 +97,9 @@ class PushSender:
         self.data_shape, self.expected = data_shape, Expected(data_shape)
         self.peers = {i - 1: Peer(now_ps) for i in ids}
         everyone = sum(1 << k for k in self.peers)
-        self.manifest_fan = FanSender(flow, manifest_shape, [everyone], cap_bps)
-        self.data_fan: FanSender | None = None
-        self.cap_bps = cap_bps
+        self.cap_bps, self._planes = cap_bps, planes
+        self.manifest_fan = self._build_fan(flow, manifest_shape, [everyone])
+        self.data_fan: Fan | None = None
         self.start_ps = now_ps
         self.data_start_ps = 0
         self.n_reports = 0
@@ -98,9 +111,16 @@ class PushSender:
         self._ask_ps = now_ps + FIRST_ASK_PS
         self._asked_ps = now_ps
         self._is_whole = False  # nobody lacks data
-        self.patience_ps = patience_ps
+        self.patience_ps = PATIENCE_PS
+        """How long those who are silent are waited for when all others have ended."""
 
-    def fans(self) -> list[FanSender]:
+    def _build_fan(self, flow: int, shape: Shape, need: Sequence[int]) -> Fan:
+        weights, down = self._planes
+        if len(weights) < 2:
+            return FanSender(flow, shape, need, self.cap_bps)
+        return StripedSender(flow, shape, need, self.cap_bps, weights, down)
+
+    def fans(self) -> list[Fan]:
         """Fans that exist now."""
         return [self.manifest_fan] + ([self.data_fan] if self.data_fan else [])
 
@@ -387,7 +407,7 @@ class PushSender:
         need = self.expected.needs(self._ready)
         self._ready = {}
         self.data_start_ps = now_ps + self.ear.unheard_ps
-        self.data_fan = FanSender(self.flow | 1, self.data_shape, need, self.cap_bps)
+        self.data_fan = self._build_fan(self.flow | 1, self.data_shape, need)
         self.data_fan.slots_ps = self.manifest_fan.slots_ps
 
     def _waits_for_some(self) -> bool:

@@ -8,7 +8,8 @@ import msgspec
 
 from fanfold.core.flight import Shape
 from fanfold.core.gap_book import GapBook
-from fanfold.errors import CheckFailed, ConfigError
+from fanfold.core.striped import StripedSender
+from fanfold.errors import ConfigError
 from fanfold.impair import LinkImpairment, apply
 from fanfold.live.chance import draw_flow, draw_nonce
 from fanfold.live.clock import now_ps
@@ -24,20 +25,21 @@ from fanfold.live.ports import (
     open_flow_socket,
     time_arrivals,
 )
-from fanfold.live.status import Statuses, read_all
+from fanfold.live.status import Statuses, read_all, read_status
 from fanfold.live.warm import warm
 from fanfold.push import manifest as manifests
 from fanfold.push.author import Author
 from fanfold.push.counted import AskNodes, Counted
 from fanfold.push.envelope import wrap
 from fanfold.push.geometry import Geometry, geometry_of
-from fanfold.push.gray import GrayLink
 from fanfold.push.gray_links import Settling, gray_of
 from fanfold.push.notes import notes_of
 from fanfold.push.peer import ENDED, State
+from fanfold.push.planes import ENTROPY_MASK, PushPlanes
 from fanfold.push.proof import Proof
-from fanfold.push.sender_role import ENTROPY_MASK, SenderRole, drive
-from fanfold.push.sending import PATIENCE_PS, PushSender
+from fanfold.push.result import LinkResult, PushResult, ReceiverResult
+from fanfold.push.sender_role import SenderRole, drive
+from fanfold.push.sending import ONE_PLANE, PATIENCE_PS, Planes, PushSender
 from fanfold.push.source import SourceReader, Wish, build_manifest
 from fanfold.seals.trust import Seals
 from fanfold.topo.fabric import Fabric
@@ -59,67 +61,6 @@ SETTLE_PS = 50_000_000_000
 ANSWERS_S = 0.05
 """What nodes counted before a push is waited for so long: a small file is read at once."""
 OWN_NAME = Wish()
-
-
-class ReceiverResult(msgspec.Struct, frozen=True):
-    """How one receiver ended."""
-
-    id: str
-    state: str
-    blake3: str
-    seconds: float
-    error: str
-    split: bool
-
-
-class LinkResult(msgspec.Struct, frozen=True):
-    """One direction of a link: what was predicted and what its sending end counted."""
-
-    src: str = msgspec.field(name="from")
-    dst: str = msgspec.field(name="to")
-    predicted_packets: int
-    predicted_bytes: int
-    packets: int
-    bytes: int
-    repair_packets: int
-    repair_bytes: int
-    feedback_packets: int
-    counted: bool = True
-    """The sending end told what it counted."""
-
-
-class PushResult(msgspec.Struct, frozen=True):
-    """Everything a push knows of itself; ``--json`` prints it."""
-
-    name: str
-    source: str
-    flow: int
-    bytes: int
-    n_blocks: int
-    seconds: float
-    data_seconds: float
-    goodput_bps: int
-    receivers: list[ReceiverResult]
-    links: list[LinkResult]
-    feedback: dict[str, int]
-    repairs: dict[str, int]
-    source_link_bytes: int
-    drops: dict[str, dict[str, int]]
-    suspects: list[str]
-    warnings: list[str]
-    cpu_seconds: float
-    unheard: list[str] = []
-    """Nodes on the push's trees that told no counters."""
-    notes: list[str] = msgspec.field(default_factory=list)
-    """What a user can mend at nodes, in words."""
-    gray: list[GrayLink] = msgspec.field(default_factory=list)
-    """Directions of links that lost or damaged packets, worst first."""
-    is_interrupted: bool = False
-    """Stopped by a signal before everybody had ended."""
-
-    def is_complete(self) -> bool:
-        """Every receiver has verified everything."""
-        return all(r.state == State.VERIFIED for r in self.receivers)
 
 
 class Push:
@@ -151,7 +92,8 @@ class Push:
         self.flow, self.nonce = draw_flow(), draw_nonce()
         self.author = self._author(wish.seals) if wish.seals else None
         self.tag_bytes = wish.tag_bytes
-        self.nodes = nodes_on_trees(fabric, source, self.entropy(), set(self.targets))
+        self.planes = PushPlanes(fabric, source, self.targets, self.entropy())
+        self.nodes = self._nodes_on_trees()
         self._before = ask(self.nodes)  # they answer while the file is read
         warm()
         began = now_ps()
@@ -260,16 +202,12 @@ class Push:
         outbox.fans[self.flow] = _fan_of_bytes(whole, first)
         outbox.fans[self.flow | 1] = _fan_of(read, second)
         ids = [self.fabric.by_name[name].bfr_id for name in self.targets]
+        planes = self._begin_planes()
+        outbox.entropies = self.planes.entropies
         machine = PushSender(
-            now_ps(),
-            self.flow,
-            first,
-            second,
-            ids,
-            self.cap_bps,
-            self._proof(),
-            self.patience_ps,
+            now_ps(), self.flow, first, second, ids, self.cap_bps, self._proof(), planes
         )
+        machine.patience_ps = self.patience_ps
         node = self.event_loop.node.row[0]
         slots_ps = int(node["fold_ps"]) * (int(node["depth"]) - 2) + SLACK_PS
         machine.manifest_fan.slots_ps = slots_ps
@@ -293,8 +231,26 @@ class Push:
         return Proof(self.nonce, digest, n_files, whole, self.author.is_from)
 
     def entropy(self) -> int:
-        """BIER entropy of the whole push: one path, order kept."""
+        """BIER entropy of the push: one path for each plane, order kept on it."""
         return (self.flow >> 1) & ENTROPY_MASK
+
+    def use_planes(self, text: str) -> None:
+        """Go over these planes only, as ``--planes`` has them."""
+        self.planes = PushPlanes(self.fabric, self.source, self.targets, self.entropy(), text)
+
+    def _nodes_on_trees(self) -> tuple[str, ...]:
+        targets, found = set(self.targets), set[str]()
+        for entropy in self.planes.entropies:
+            found.update(nodes_on_trees(self.fabric, self.source, entropy, targets))
+        return tuple(node.name for node in self.fabric.nodes if node.name in found)
+
+    def _begin_planes(self) -> Planes:
+        """Planes as nodes see them now; a source with one does not wait for that."""
+        if not self.planes.ways:
+            return ONE_PLANE
+        answers = self._before()
+        read = ((name, read_status(self.fabric, name, answers.get(name))) for name in answers)
+        return self.planes.begin((name, told) for name, told in read if told is not None)
 
     def _tick(self, now: int, machine: PushSender) -> None:
         if now < self._next_tick_ps:
@@ -386,13 +342,23 @@ class Push:
             warnings=self.warnings,
             cpu_seconds=round(cpu_s, 3),
             unheard=counted.unheard,
+            planes=self.planes.results(
+                (x.dst, x.predicted_bytes, x.bytes, x.repair_bytes)
+                for x in links
+                if x.src == self.source
+            ),
         )
 
     def _suspects(self, lost: set[str], counted: Counted) -> list[str]:
         me = self.fabric.by_name[self.source].bfr_id
         dead = counted.dead(me, self.flow) | counted.dead(me, self.flow | 1)
-        targets = set(self.targets)
-        return suspect(self.fabric, self.source, lost, self.entropy(), targets, dead)
+        known = self.fabric, self.source, lost
+        by_plane = [
+            suspect(*known, entropy, set(self.targets), dead)
+            for entropy in self.planes.entropies
+        ]
+        shared = [name for name in by_plane[0] if all(name in each for each in by_plane)]
+        return shared or list(dict.fromkeys(name for each in by_plane for name in each))
 
     def _receiver(self, machine: PushSender, bit: int) -> ReceiverResult:
         peer = machine.peers[bit]
@@ -410,10 +376,14 @@ class Push:
         )
 
     def _links(self, role: SenderRole, told: Counted) -> list[LinkResult]:
-        copies = role.machine.expected.copies(role.outbox.head_bytes)
+        fan, head_bytes = role.machine.data_fan, role.outbox.head_bytes
+        plan = fan.plan if isinstance(fan, StripedSender) else b""
         sent = [
-            (frozenset(self._names(bits)), n, n_bytes, self.entropy())
-            for bits, (n, n_bytes) in copies.items()
+            (frozenset(self._names(bits)), n, n_bytes, entropy)
+            for plane, entropy in enumerate(role.outbox.entropies)
+            for bits, (n, n_bytes) in role.machine.expected.copies(
+                head_bytes, plan, plane
+            ).items()
         ]
         predicted = predict_links(self.fabric, self.source, sent)
         counted = told.links(self.fabric.by_name[self.source].bfr_id, self.flow | 1)
@@ -450,25 +420,6 @@ def warnings_of(reader: SourceReader) -> list[str]:
     flaws = [f"{x.path}: {x.what}; pushed as it is (--strict refuses)" for x in reader.flaws]
     left_out = [f"{path} is left out, a receiver's own folder" for path in reader.ignored]
     return flaws + left_out
-
-
-def require_complete(result: PushResult) -> None:
-    """Turn a push that did not reach everyone into an error that names who and why.
-
-    Raises:
-        CheckFailed: at least one receiver failed.
-    """
-    failed = [r for r in result.receivers if r.state != State.VERIFIED]
-    if failed:
-        who = "; ".join(f"{r.id}: {r.error}" for r in failed)
-        where = (
-            f"; all of them are behind {', '.join(result.suspects)}" if result.suspects else ""
-        )
-        n = len(result.receivers)
-        raise CheckFailed(
-            f"push {result.name}: {n - len(failed)} of {n} verified; {who}{where}"
-            + "".join(f"; {note}" for note in result.notes)
-        )
 
 
 def _fan_of_bytes(whole: bytes, shape: Shape) -> Fan:

@@ -77,7 +77,9 @@ def reroute(net: Net, dead: frozenset[int], target_of: I64) -> Birt:
         if is_up[mine].sum() > 1:
             is_up[mine[mine != paths.attach(host)]] = 0
     cut = net._replace(is_up=is_up)
-    return build_birt(cut, build_routes(cut), 1, target_of)._replace(is_flat=True)
+    return build_birt(cut, build_routes(cut), 1, target_of)._replace(
+        is_flat=True, has_planes=False
+    )
 
 
 def phase_at(tree: FanTree, now_ps: int) -> Phase:

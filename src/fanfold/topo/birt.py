@@ -25,6 +25,7 @@ def build_birt(net: Net, routes: Routes, n_dealt: int, target_of: I64 = NOBODY) 
         net.n_hosts,
         n_dealt,
         net.is_flat,
+        bool(np.unique(net.plane).size > 1),
         net.first_out,
         net.dst,
         net.reverse,

@@ -2,8 +2,8 @@
 
 Hosts have BFR-ids from 1 in the order of the net, BFRs none. Loopback addresses are 127.81.K.1
 to .250 for lab K, hosts first, then 127.82.K.1 and so on, so that labs of different K never
-share one. A node has one address, and one link to a neighbour: of several planes and parallel
-cables one is used, and told.
+share one. A node has one address, and one link to a neighbour: of parallel cables one is used,
+and told. Hosts have a link in each plane, and each plane has as many BIFTs as a net of one.
 """
 
 import re
@@ -23,7 +23,7 @@ from fanfold.units import format_duration, format_rate, parse_duration, parse_ra
 
 MAX_LAB_NODES = NODES_PER_BLOCK * (256 - FIRST_BLOCK)
 N_ECMP = 4
-"""Tables of a set identifier, as a simulated run has them."""
+"""Tables of a set identifier, as a simulated run has them; so many for each plane."""
 MAX_NAME = 40
 _NOT_OF_A_NAME = re.compile(r"[^A-Za-z0-9._-]+", re.ASCII)
 
@@ -79,15 +79,9 @@ def lab_fabric(net: Net, *, name: str = "lab", prefix: int = 0) -> LabFabric:
     if net.n_nodes > MAX_LAB_NODES:
         raise ConfigError("topology", f"{net.n_nodes} nodes", f"at most {MAX_LAB_NODES}")
     names, notes = _names(net)
-    used, more = _one_plane(net)
-    rows = {ends: link for ends, link in _cables(net).items() if used[link]}
-    n_parallel = int(used[np.unique(net.cable, return_index=True)[1]].sum()) - len(rows)
-    if n_parallel:
-        more.append(f"{n_parallel} cables beside one between the same nodes are left out")
-    on = {end for ends in rows for end in ends}
-    nodes = [
-        node for n, node in enumerate(_nodes(net, names, prefix)) if n in on or n < net.n_hosts
-    ]
+    rows = _cables(net)
+    n_parallel = int(np.unique(net.cable).size) - len(rows)
+    more = [f"{n_parallel} cables beside one between the same nodes are left out"]
     links = tuple(
         Link(
             names[ends[0]],
@@ -95,13 +89,16 @@ def lab_fabric(net: Net, *, name: str = "lab", prefix: int = 0) -> LabFabric:
             rate=_exact(int(net.bps[link]), format_rate, parse_rate, "bps"),
             delay=_exact(int(net.prop_ps[link]), format_duration, parse_duration, "ps"),
             weight=int(net.weight[link]),
+            plane=int(net.plane[link]),
             up=bool(net.is_up[link]),
         )
         for ends, link in rows.items()
     )
-    fabric = Fabric(name, tuple(nodes), links, n_ecmp=N_ECMP, ports="links")
+    n_ecmp = min(N_ECMP * max(np.unique(net.plane).size, 1), MAX_ECMP)
+    nodes = _nodes(net, names, prefix)
+    fabric = Fabric(name, nodes, links, n_ecmp=n_ecmp, ports="links")
     check_fabric(fabric, name)
-    return LabFabric(fabric, (*net.notes, *notes, *more))
+    return LabFabric(fabric, (*net.notes, *notes, *(more if n_parallel else ())))
 
 
 def _nodes(net: Net, names: list[str], prefix: int) -> tuple[Node, ...]:
@@ -121,19 +118,6 @@ def _cables(net: Net) -> dict[tuple[int, int], int]:
         if ends[0] < ends[1]:
             found.setdefault(ends, link)
     return found
-
-
-def _one_plane(net: Net) -> tuple[np.ndarray[tuple[int], np.dtype[np.bool_]], list[str]]:
-    """(L,) links of the lowest plane, and what is said of the others."""
-    lowest, n_planes = int(net.plane.min(initial=0)), np.unique(net.plane).size
-    if n_planes < 2:
-        return np.ones(net.n_links, bool), []
-    used = net.plane == lowest
-    n_idle = (
-        net.n_nodes - net.n_hosts - np.unique(net.src[used & (net.src >= net.n_hosts)]).size
-    )
-    said = f"of {n_planes} planes hosts use plane {lowest}; {n_idle} BFRs of others do not run"
-    return used, [said]
 
 
 def _names(net: Net) -> tuple[list[str], list[str]]:

@@ -14,7 +14,7 @@ from fanfold.api import pushing
 from fanfold.api.site import Site
 from fanfold.cli.main import run
 from fanfold.live.lab import Lab
-from fanfold.push.service import PushResult, ReceiverResult
+from fanfold.push.result import PushResult, ReceiverResult
 from fanfold.topo.fabric import save_fabric
 from fanfold.topo.lab_fabric import leaf_spine
 

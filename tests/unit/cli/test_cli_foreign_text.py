@@ -20,7 +20,7 @@ from fanfold.cli.console import (
     tell_error,
     tell_warning,
 )
-from fanfold.push.service import LinkResult, PushResult, ReceiverResult
+from fanfold.push.result import LinkResult, PushResult, ReceiverResult
 
 BAD = [
     "step[/x].bin",

@@ -19,7 +19,7 @@ from fanfold.cli.tables import summary
 from fanfold.errors import ConfigError
 from fanfold.live.birth import Say
 from fanfold.live.lab import Lab
-from fanfold.push.service import PushResult, ReceiverResult
+from fanfold.push.result import PushResult, ReceiverResult
 from fanfold.topo.fabric import save_fabric
 from fanfold.topo.lab_fabric import leaf_spine
 

@@ -17,7 +17,7 @@ from fanfold.cli.main import run
 from fanfold.cli.sim_bench import Speed
 from fanfold.group.bench import Line
 from fanfold.group.expectation import Case
-from fanfold.push.service import LinkResult, PushResult, ReceiverResult
+from fanfold.push.result import LinkResult, PushResult, ReceiverResult
 
 TRACES = Path(__file__).parents[1] / "work" / "traces"
 NET = ("--topology", "fat-tree:k=4")

@@ -1,7 +1,7 @@
 import naive
 import numpy as np
 import pytest
-from collect_world import N_PSN, ONE, STRIDE, Receiver
+from collect_world import AGAIN_PS, N_PSN, ONE, REORDER_PS, STRIDE, Receiver
 from kernel_nodes import (
     BFIR,
     BFIR_ADDR,
@@ -236,3 +236,16 @@ def test_the_last_block_of_a_map_is_taken_and_the_one_after_it_refused():
     rx.take(data(ONE, block=map_len, stride=STRIDE))
     assert rx.node.drops() == {"bad_fan": 1}
     assert int(rx.state.follow[1]["newest"]) == map_len - 1
+
+
+def test_blocks_of_another_port_say_nothing_of_what_is_lost():
+    """Planes go at paces of their own: only a later block of the same one has passed."""
+    for port, is_told in ((1, True), (2, False)):
+        rx = Receiver(200, n_blocks=8)
+        rx.take(rx.packet(0, 0), rx.packet(0, 1), now_ps=10, port=1)
+        rx.take(rx.packet(2, 0), now_ps=20, port=port)
+        rows = np.zeros(8, np.int64)
+        n = c.due_reports(rx.state, 20 + REORDER_PS, AGAIN_PS, rows)
+        assert n == int(is_told)
+        assert rx.row(0)["port"] == 1
+        assert rx.row(2)["port"] == rx.state.follow[1]["port"] == port

@@ -27,3 +27,12 @@ def test_a_receiver_that_forgot_is_no_more_expected_than_before() -> None:
 def test_needs_are_those_of_who_is_ready() -> None:
     expected = Expected(Shape(800, 100, 4))
     assert expected.needs({0: (0, 1), 2: (1,)}) == [0b001, 0b101]
+
+
+def test_blocks_of_one_plane() -> None:
+    expected = Expected(Shape(3 * 400, 100, 4))
+    expected.note(0, (0, 1, 2))
+    plan = bytes([1, 0, 1])
+    assert expected.copies(HEAD, plan, 0) == {1: (4, 400 + 4 * (HEAD + 28))}
+    assert expected.copies(HEAD, plan, 1) == {1: (8, 800 + 8 * (HEAD + 28))}
+    assert expected.copies(HEAD, plan, 2) == {}

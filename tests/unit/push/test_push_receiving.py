@@ -50,7 +50,8 @@ class Receiver:
     def place(self, now_ps):
         node = self.node
         n = len(node.block)
-        c.collect_pass(node.block, 0, node.seg, n, now_ps, node.plan, self.collect, self.drops)
+        where = 0, node.seg, n, 1
+        c.collect_pass(node.block, *where, now_ps, node.plan, self.collect, self.drops)
 
     def send_up(self, session, packet):
         del session
@@ -214,3 +215,19 @@ def test_a_push_is_let_go_when_its_sender_is_quiet_and_not_when_the_node_was_sto
     assert live
     receiver.machine.on_timer(3 * IDLE_PS + PS_PER_SECOND, receiver.send_up)
     assert not live
+
+
+def test_words_leave_by_the_port_that_the_block_came_by(receiver):
+    """Of several planes each has its own words, and another one may be dead."""
+    receiver.take(manifest_packet(0, 0, flags=POLL))
+    (session,) = receiver.machine.sessions.values()
+    assert session.port == 1
+    receiver.collect.blocks["port"] = 3
+    assert receiver.run(0, 100 * MS)
+    assert session.port == 3
+    receiver.collect.follow["port"] = 2
+    receiver.machine.on_events(0, receiver.send_up)
+    receiver.collect.events[0], receiver.collect.n_events[0] = (c.EVENT_AGAIN, 0, 0), 1
+    receiver.collect.have[:] = 1
+    receiver.machine.on_events(0, receiver.send_up)
+    assert session.port == 2
