@@ -204,7 +204,7 @@ def pass_of(node: Guarded, buf: np.ndarray, n: int, port: int, now: int) -> None
         flush_all(node)
     if plan.kind[0] == codes.CLASS_FEEDBACK and plan.words[0]:
         words_of_feedback.raise_queue(buf, 0, n, plan.words[0], 200, 1)
-    collect.collect_pass(buf, 0, n, n, now, plan, node.collect, drops)
+    collect.collect_pass(buf, 0, n, n, 1, now, plan, node.collect, drops)
     say_all(node, now)
 
 

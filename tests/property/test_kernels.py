@@ -287,7 +287,7 @@ def test_no_bytes_upset_a_node(packets, port, folds):
             node.vats,
         )
         assert node.plan.n.any() or counts(node) != before
-        c.collect_pass(block, 32, n, 32 + n, 5, node.plan, state, node.counters.drops)
+        c.collect_pass(block, 32, n, 32 + n, port, 5, node.plan, state, node.counters.drops)
         assert (block[:32] == 0xEE).all()
         assert (block[32 + n :] == 0xEE).all()
         changed = np.flatnonzero(block[32 : 32 + n] != packet)

@@ -17,10 +17,8 @@ SIGN_PER_MILLE = 50
 DOUBT_PER_MILLE = 500
 """The same where the rate was asked for by hand: it is doubted when half is lost."""
 CHANCE = 3
-"""Standard deviations of a share that are chance."""
-CLEAR = 2
-"""So many times as far above what is always lost one block is enough; else it takes two in a
-row: of few packets lost by chance one block in a hundred loses more than three deviations."""
+"""Standard deviations of a share that are chance. Of few packets one block in a hundred loses
+more: so it takes two in a row, or one that lost as much again."""
 EASY = 16
 """What is always lost is unlearnt so slowly while a queue may drop some: a single block that
 lost little says little."""
@@ -98,13 +96,14 @@ class Limit:
             return False
         has_helped = self._has_helped(per_mille, n_pkts)
         self._is_trial &= not has_helped
-        sign = self._sign_of(n_pkts)
+        sign = self._sign_of(n_pkts, self._sign)
         above = per_mille - self.always
         if above < sign and not self._is_trial:
             self._n_cuts, self._is_odd = 0, False
             self._learn(above)
             return False
-        if above < CLEAR * sign and n_pkts and not self._is_odd and not self._is_trial:
+        more = self._sign_of(n_pkts, SIGN_PER_MILLE)
+        if above < sign + more and n_pkts and not self._is_odd and not self._is_trial:
             self._is_odd = True
             return False
         self._is_odd = False
@@ -174,9 +173,9 @@ class Limit:
         self._n_calm, self._passed_bps, self._set_ps = 0, 0, now_ps
         self._hold_ps = max(self._hold_ps // 2, LEAST_HOLD_PS)
 
-    def _sign_of(self, n_pkts: int) -> int:
+    def _sign_of(self, n_pkts: int, least: int) -> int:
         """What chance adds to what is always lost is no sign."""
-        return max(self._sign, CHANCE * spread_of(self.always, n_pkts))
+        return max(least, CHANCE * spread_of(self.always, n_pkts))
 
     def _has_helped(self, per_mille: int, n_pkts: int) -> bool:
         """A quarter less is lost than at the first of the cuts, and more than by chance."""
