@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from own_port import own_port
 
 from fanfold.group.layout import Segment, build_blocks
 from fanfold.kernels.absorb import WHAT_ARM, fold_at
@@ -24,7 +25,7 @@ ASKED = 4
 def end() -> Iterator[RankEnd]:
     """Rank 1 of three; the tree has the slots of a short operation."""
     fabric = leaf_spine(1, 0, 3, name="arms", prefix=214)
-    made = RankEnd(fabric, ["h1", "h2", "h3"], 1, group=7, port=31_214)
+    made = RankEnd(fabric, ["h1", "h2", "h3"], 1, group=7, port=own_port(31_214))
     arm(made, 2 * FEW, 2 * FEW)
     yield made
     made.close()

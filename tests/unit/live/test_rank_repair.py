@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from own_port import own_port
 
 from fanfold.group.layout import Segment, build_blocks
 from fanfold.kernels.absorb import fold_at
@@ -29,7 +30,7 @@ BLOCK = 8
 def end() -> Iterator[RankEnd]:
     """Rank 1 of three has sent 60 blocks of 64; round trips took 5 ms, give or take 0.5."""
     fabric = leaf_spine(1, 0, 3, name="repair", prefix=211)
-    made = RankEnd(fabric, ["h1", "h2", "h3"], 1, group=7, port=31_211)
+    made = RankEnd(fabric, ["h1", "h2", "h3"], 1, group=7, port=own_port(31_211))
     src = np.zeros(N * BLOCK, np.uint8)
     blocks = build_blocks([Segment(0, 0, src.size)], BLOCK)
     made.codes_of(Batch(KIND_I32, OP_SUM, blocks, src, src.copy(), np.zeros(0, np.int64)))
