@@ -159,7 +159,7 @@ def test_what_failed_is_shown_and_outlives_a_node(lab: LiveLab) -> None:
 
 def test_failures_that_cannot_be_are_refused_in_one_line(lab: LiveLab) -> None:
     for words, said in (
-        ("cable leaf1-spine1", "WHAT: got 'cable', allowed: link, node, pause, gray"),
+        ("wire leaf1-spine1", "WHAT: got 'wire', allowed: link, node, pause, gray, port,"),
         ("link leaf1-leaf2", "link: got 'leaf1-leaf2'; did you mean leaf1-spine2?"),
         ("node h9", "node: got 'h9', allowed: h1, "),
         ("pause h3", "pause h3: got 'nothing behind it', allowed: a duration such as 3s"),

@@ -36,6 +36,7 @@ DEAR = (
     "demo",
 )
 KEYS = ("keys ", "lab up --keys")
+OF_PLANES = ("lab up --topology superpod",)
 IN_ORDER = ("lab up --leaves", "push ", "lab status", "lab down")
 BY_HAND = ("bfr ", "receive --config", "push model.safetensors --config")
 CHEAP = ("compare --topology fat-tree:k=8", "compare examples/", "explain ", "workload ")
@@ -79,7 +80,7 @@ def typed(site: Site, command: str, timeout_s: float = 120.0) -> str:
 
 
 def test_every_command_is_run_somewhere() -> None:
-    kinds = (*TORCH, *PARTS, *DEAR, *KEYS, *IN_ORDER, *BY_HAND, *CHEAP)
+    kinds = (*TORCH, *PARTS, *DEAR, *KEYS, *OF_PLANES, *IN_ORDER, *BY_HAND, *CHEAP)
     found = commands_of(README)
     assert len(found) > 25
     assert [c for c in found if "torchrun" not in c and not is_one_of(c, kinds)] == []
@@ -98,6 +99,14 @@ def test_the_lab_of_the_readme(site: Site, here: Path) -> None:
     finally:
         site.run("lab", "down", "--purge")
     assert (here / "lossy.pcapng").stat().st_size > 10_000
+
+
+def test_planes_of_the_page(site: Site, here: Path) -> None:
+    try:
+        told = [typed(site, c) for c in block_with(OF_PLANES[0], "docs/pushing.md")]
+    finally:
+        site.run("lab", "down", "--purge")
+    assert "plane" in told[-1]
 
 
 def test_keys_of_the_page(site: Site, here: Path) -> None:
