@@ -38,6 +38,7 @@ RESULT_KEYS = {
     "is_interrupted",
     "notes",
     "gray",
+    "planes",
     "unheard",
     "name",
     "source",
