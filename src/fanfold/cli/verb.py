@@ -26,7 +26,8 @@ def speak(verb: Any) -> None:
     """Let a command, and all below it, refuse in one form."""
     kinds = get_type_hints(verb.callback) if verb.callback else {}
     for option in verb.params:
-        read = partial(_read, option, _allowed(kinds.get(option.name)), option.process_value)
+        allowed = _allowed(kinds.get(option.name)) + _bounds(option.type)
+        read = partial(_read, option, allowed, option.process_value)
         option.process_value = read
     verb.parse_args = partial(_parse, verb.parse_args)
     below = getattr(verb, "commands", None)
@@ -106,6 +107,14 @@ def _read(option: Any, allowed: str, read: Callable[..., Any], ctx: Any, value: 
         if allowed == _WORDS[Path] and Path(value).exists():
             allowed = "a file or folder that this user may read"
         raise _named(ctx, ConfigError(option.name, value, allowed)) from error
+
+
+def _bounds(kind: Any) -> str:
+    """The range of a number that has one."""
+    least, most = getattr(kind, "min", None), getattr(kind, "max", None)
+    if least is None and most is None:
+        return ""
+    return f", {'' if least is None else least}..{'' if most is None else most}"
 
 
 def _check_empty(value: Any, name: str, allowed: str) -> None:

@@ -117,6 +117,10 @@ def test_a_flag_that_another_makes_idle_is_refused(
         (["topo", "-x"], "option: got '-x', allowed: --help, --jobs, --json, --seed"),
         (["topo", "--jobs"], "--jobs: got 'nothing', allowed: jobs that hosts are dealt"),
         (["topo", "--json=3"], "--json: got 'a value', allowed: none: given or left out"),
+        (
+            ["lab", "up", "--metrics", "99999"],
+            "--metrics: got '99999', allowed: a whole number, 0..65535",
+        ),
         (["topo", "--jobs", "x"], "--jobs: got 'x', allowed: a whole number"),
         (["topo", "--jobs", "nan"], "--jobs: got 'nan', allowed: a whole number"),
         (["topo", "fat-tree:k=7"], "topology fat-tree.k: got 7, allowed: an even number"),
