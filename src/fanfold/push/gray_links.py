@@ -1,7 +1,7 @@
 """Gray links of one push: counters of both ends first, gaps where an end told nothing.
 
-Nodes are asked once more, and once more, only where something looks gray: what was under way
-came meanwhile, so that a push over links that are well ends as early as ever.
+Nodes are asked once more, only where something looks gray: what was under way came meanwhile.
+A push over links that are well ends as early as ever.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +16,7 @@ from fanfold.push.gray_gaps import judge_gaps
 from fanfold.topo.fabric import Fabric
 from fanfold.topo.predict import Direction, receivers_behind
 
-MOST_ASKED = 4
+LOOKS = 2
 
 
 class Settling(msgspec.Struct, frozen=True):
@@ -42,17 +42,16 @@ def gray_of(fabric: Fabric, told: Settling) -> list[GrayLink]:
     me = fabric.by_name[told.source].bfr_id
     among = [way for way in directions(fabric) if told.source != way[1]]
     last, samples, gray, open_ = told.after, list[Sample](), list[GrayLink](), list[Direction]()
-    for _ in range(MOST_ASKED):
+    for look in range(LOOKS):
+        last = told.again() if look else last
         window = Window(fabric, told.before, told.after, last, me, told.flows)
-        before = samples
         samples = told_apart(window, told.source, behind, losses(window, among))
         samples += _upward(told, fabric, last)
         known = {(row.src, row.dst) for row in samples}
         open_ = [way for way in behind if way not in known]
         gray = judge(samples, len(open_))
-        if not gray or samples == before:
+        if not gray:
             break
-        last = told.again()
     n_tests = 2 * (len(samples) + len(open_))
     by_gaps = judge_gaps(told.book, _bits(fabric), behind, open_, n_tests)
     return sorted(gray + by_gaps, key=lambda link: -link.rate)
