@@ -13,7 +13,7 @@ BGP has routes of its own, for when these are gone.
 
 import json
 import subprocess
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from ipaddress import IPv4Network
 from typing import Any
@@ -139,11 +139,16 @@ class PlaneRoutes:
 
 
 def show_nexthops(space: str) -> list[dict[str, Any]]:
-    """Nexthop objects of a namespace as ``ip`` tells them; none where it does not."""
-    words = ["ip", "-n", space, "-j", "nexthop", "show"]
+    """Nexthop objects of a namespace; none where ``ip`` tells none."""
+    return rows_of_ip(space, ["nexthop", "show"], TOOL_S)
+
+
+def rows_of_ip(space: str, words: Sequence[str], within_s: float) -> list[dict[str, Any]]:
+    """What ``ip`` tells of a namespace as JSON; nothing where it fails or takes longer."""
+    command = ["ip", "-n", space, "-j", *words]
     try:
         done = subprocess.run(  # noqa: S603 - no shell
-            words, capture_output=True, text=True, timeout=TOOL_S, check=False
+            command, capture_output=True, text=True, timeout=within_s, check=False
         )
         found = json.loads(done.stdout or "[]")
     except (OSError, subprocess.TimeoutExpired, ValueError):

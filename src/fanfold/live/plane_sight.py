@@ -3,8 +3,6 @@
 Light: looks by ``ip`` and asks the agent, loads no library.
 """
 
-import json
-import subprocess
 from typing import Any
 
 import msgspec
@@ -12,6 +10,7 @@ import msgspec
 from fanfold.live.control_sockets import Call, ask_all
 from fanfold.live.lab import PLANES, Lab
 from fanfold.live.plane_numbers import CONTROL, TABLE
+from fanfold.live.plane_routes import rows_of_ip
 from fanfold.live.spaces import space_of
 from fanfold.topo.plane_plan import PlanePlan
 
@@ -75,12 +74,4 @@ def kernel_weights(lab: Lab, plan: PlanePlan, host: str) -> dict[str, dict[str, 
 
 
 def _routes(space: str) -> list[dict[str, Any]]:
-    words = ["ip", "-n", space, "-j", "route", "show", "table", str(TABLE)]
-    try:
-        done = subprocess.run(  # noqa: S603 - no shell
-            words, capture_output=True, text=True, timeout=ANSWER_S, check=False
-        )
-        found = json.loads(done.stdout or "[]")
-    except (OSError, subprocess.TimeoutExpired, ValueError):
-        return []
-    return [row for row in found if isinstance(row, dict)]
+    return rows_of_ip(space, ["route", "show", "table", str(TABLE)], ANSWER_S)

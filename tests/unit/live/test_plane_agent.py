@@ -289,7 +289,7 @@ def test_weights_are_read_from_the_kernel_by_plane(monkeypatch) -> None:
         assert words[2] == "ff.lab.h0"
         return subprocess.CompletedProcess(words, 0, json.dumps(told), "")
 
-    monkeypatch.setattr(plane_sight.subprocess, "run", run)
+    monkeypatch.setattr(plane_routes.subprocess, "run", run)
     found = plane_sight.kernel_weights(Lab("lab"), PLAN, "h0")
     assert found == {"h1": {"0": 3, "1": 2}}
 
