@@ -13,6 +13,7 @@ import socket
 import sys
 import time
 from collections import Counter
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -39,6 +40,8 @@ EVEN_S, MOST_EVEN_S = 1.2, 60.0
 """Between tries to give a plane that got more the buckets that were in use."""
 READ_BYTES = 1 << 16
 BYTES_PER_MBIT = 125_000
+NEARLY = Fraction(999_999, 1_000_000)
+"""Of a bandwidth: binary32 has 24 bits of it."""
 
 
 class HostAgent:
@@ -53,6 +56,13 @@ class HostAgent:
             {x.leaf_address: RibLink(x.plane, Fraction(x.mbps * BYTES_PER_MBIT)) for x in legs}
         )
         self.routes = PlaneRoutes(lab, host.name, host.address, legs)
+        own = plan.carried(host.name)
+        self._full: dict[str, dict[int, int]] = {}
+        for each in plan.hosts:
+            far = plan.carried(each.name)
+            common = {plane: min(own[plane], far[plane]) for plane in own if plane in far}
+            self._full[f"{each.address}/32"] = common
+        del self._full[self.own]
         self.refused: Counter[str] = Counter()
         self.changed_at = 0.0
         self._paths: dict[str, dict[int, Fraction | None]] = {}
@@ -122,6 +132,14 @@ class HostAgent:
         self._touched_s = None
         return True
 
+    def is_whole(self) -> bool:
+        """Whether all legs are up and the kernel has what they carry to every other host."""
+        return len(self.rib.peers) == len(self.rib.links) and all(
+            is_full(self.rib.paths_to(prefix), full)
+            and self.routes.weights.get(prefix) == self.rib.weights_to(prefix)
+            for prefix, full in self._full.items()
+        )
+
     def status(self) -> dict[str, Any]:
         """What is known and installed, for people."""
         return {
@@ -131,6 +149,7 @@ class HostAgent:
                 self.names[p]: {str(n): str(s) for n, s in self.rib.planes_to(p).items()}
                 for p in self.routes.weights
             },
+            "is_whole": self.is_whole(),
             "is_resilient": self.routes.is_resilient,
             "changed_at": self.changed_at,
             "refused": dict(self.refused),
@@ -248,6 +267,17 @@ class PlaneAgent:
         del number, frame
         self._is_stopped = True
         self._poke()
+
+
+def is_full(paths: Mapping[int, Fraction | None], full: Mapping[int, int]) -> bool:
+    """Whether paths carry what they carry when nothing is down.
+
+    Args:
+        paths: bytes per second by plane, rounded as communities are. full: Mbit/s by plane.
+    """
+    return paths.keys() == full.keys() and all(
+        (paths[plane] or 0) >= mbps * BYTES_PER_MBIT * NEARLY for plane, mbps in full.items()
+    )
 
 
 def _listen() -> socket.socket:

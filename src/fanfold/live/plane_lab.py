@@ -86,17 +86,21 @@ def _start_agent(lab: Lab) -> None:
 
 
 def _wait(lab: Lab, plan: PlanePlan, say: Say) -> int:
-    """Wait for all sessions and routes; how many sessions there are."""
-    n_legs, others = len(plan.legs), len(plan.hosts) - 1
-    until, seen = time.monotonic() + READY_S, -1
+    """Wait for all sessions, and weights of all legs in all kernels; how many sessions."""
+    n_legs, n_hosts = len(plan.legs), len(plan.hosts)
+    until, seen = time.monotonic() + READY_S, (-1, -1)
     while time.monotonic() < until:
         told = agent_status(lab).values()
         n = sum(int(host["sessions"]) for host in told)
-        n_routes = sum(len(host["to"]) for host in told)
-        if n == n_legs and n_routes == others * len(plan.hosts):
+        n_whole = sum(bool(host["is_whole"]) for host in told)
+        if n_whole == n_hosts:
             return n
-        if n != seen:
-            say(f"{n} of {n_legs} BGP sessions are up")
-            seen, until = n, time.monotonic() + READY_S
+        if (n, n_whole) != seen:
+            say(
+                f"{n} of {n_legs} BGP sessions are up, {n_whole} of {n_hosts} hosts have routes"
+            )
+            seen, until = (n, n_whole), time.monotonic() + READY_S
         time.sleep(LOOK_S)
-    raise EnvironmentLack(f"--bgp: {max(seen, 0)} of {n_legs} sessions came up; see {lab.log}")
+    n, n_whole = max(seen, (0, 0))
+    found = f"{n} of {n_legs} sessions and routes of {n_whole} of {n_hosts} hosts"
+    raise EnvironmentLack(f"--bgp: only {found} came up; see {lab.log}")

@@ -71,6 +71,13 @@ class PlanePlan(msgspec.Struct, frozen=True):
         """Legs of a host, by plane."""
         return [leg for leg in self.legs if leg.host == host]
 
+    def carried(self, host: str) -> dict[int, int]:
+        """Mbit/s of a host's legs by plane, as they are carried."""
+        found: dict[int, int] = {}
+        for leg in self.at_host(host):
+            found[leg.plane] = found.get(leg.plane, 0) + leg.mbps
+        return found
+
     def at_leaf(self, leaf: str) -> list[Leg]:
         """Legs of a leaf, by host."""
         return [leg for leg in self.legs if leg.leaf == leaf]

@@ -106,15 +106,18 @@ def test_a_plan_needs_a_topology_namespaces_and_root(monkeypatch) -> None:
 
 
 def test_a_lab_is_ready_when_all_sessions_and_routes_are_there(monkeypatch, lab) -> None:
-    full = {"sessions": 4, "to": dict.fromkeys("abc")}
-    answers = iter([{}, {"h0": full}, {f"h{n}": full for n in range(4)}])
+    part = {"sessions": 4, "is_whole": False}
+    rounds = ([], [part], [part] * 4, [part | {"is_whole": True}] * 4)
+    answers = ({f"h{n}": host for n, host in enumerate(told)} for told in rounds)
     monkeypatch.setattr(plane_lab, "agent_status", lambda lab: next(answers))
     said = []
     assert plane_lab._wait(lab, PLAN, said.append) == 16
-    assert said == ["0 of 16 BGP sessions are up", "4 of 16 BGP sessions are up"]
+    assert said == [
+        f"{n} of 16 BGP sessions are up, 0 of 4 hosts have routes" for n in (0, 4, 16)
+    ]
     monkeypatch.setattr(plane_lab, "agent_status", lambda lab: {})
     monkeypatch.setattr(plane_lab, "READY_S", 0.0)
-    with pytest.raises(EnvironmentLack, match="0 of 16 sessions came up; see"):
+    with pytest.raises(EnvironmentLack, match="0 of 16 sessions and routes of 0 of 4 hosts"):
         plane_lab._wait(lab, PLAN, said.append)
 
 

@@ -187,6 +187,24 @@ def test_what_is_more_waits_for_flows_to_be_seen_and_what_is_less_does_not(kerne
     assert agent.status()["to"] == {"h1": {"0": "1/2", "1": "1/2"}}
 
 
+def test_a_host_is_whole_when_its_kernel_has_what_all_legs_carry(kernel) -> None:
+    agent = agent_of(kernel)
+    tell(agent, 2000, LEGS[:3])
+    agent.install(0.0)
+    assert not agent.is_whole()
+    tell(agent, 1000, LEGS[3:])  # the leaf has one leg of the destination so far
+    agent.install(1.0)
+    agent.install(1.5)
+    assert not agent.is_whole()
+    tell(agent, 2000)
+    assert not agent.is_whole()  # known, not installed
+    agent.install(2.0)
+    assert agent.install(2.5) is not None
+    assert agent.is_whole()
+    agent.rib.on_peer_down(LEGS[0])
+    assert not agent.is_whole()
+
+
 def test_a_leg_that_dies_while_another_grows_is_left_at_once(kernel) -> None:
     agent = agent_of(kernel)
     tell(agent, 2000, LEGS[:2])
