@@ -47,7 +47,10 @@ class Site:
         self, names: Sequence[str], source: str
     ) -> Callable[[], Mapping[str, Answer]]:
         """Ask nodes for their counters; what is returned gives what they answered in time."""
-        calls = {name: self.call(name, {"do": "status"}, source) for name in names}
+        calls = {
+            name: self.call(name, {"do": "status"}, source)._replace(is_look=True)
+            for name in names
+        }
         return begin_asking(calls, STATUS_S)
 
     def order(self, requests: Mapping[str, dict[str, Any]]) -> dict[str, Answer]:

@@ -88,8 +88,9 @@ class _Connection(socketserver.StreamRequestHandler):
         try:
             line = _read_line(self.connection, MAX_LOCAL_LINE if server.is_local else MAX_LINE)
             answer = STRANGER
-            if server.is_local or is_known(self.connection, server.known):
-                is_own = server.is_local or is_owner(self.connection)
+            owner = None if server.is_local else local_owner(self.connection)
+            is_own = server.is_local or owner in (0, os.getuid())
+            if is_own or is_known(self.connection, owner, server.known):
                 allowed = server.commands.allowed(is_local=server.is_local, is_own=is_own)
                 answer = server.commands.ask(line, allowed)
             self.wfile.write(json.dumps(answer).encode() + b"\n")
@@ -158,17 +159,12 @@ def open_local(path: Path, commands: Commands) -> Callable[[], None]:
     return _serve(control_socket, commands)
 
 
-def is_known(sock: socket.socket, known: frozenset[str]) -> bool:
-    """Whether a caller over TCP is one whom a node's counters concern."""
-    owner = local_owner(sock)
-    if owner is not None:
-        return owner in (0, os.getuid())
-    return sock.getpeername()[0] in known
+def is_known(sock: socket.socket, owner: int | None, known: frozenset[str]) -> bool:
+    """Whether a caller over TCP is one whom a node's counters concern.
 
-
-def is_owner(sock: socket.socket) -> bool:
-    """Whether a caller over TCP is a process of this machine, of the node's user or of root."""
-    return local_owner(sock) in (0, os.getuid())
+    owner: of its process, None on another machine.
+    """
+    return owner is None and sock.getpeername()[0] in known
 
 
 def open_tcp(

@@ -9,12 +9,17 @@ import selectors
 import socket
 import threading
 import time
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 MAX_ANSWER_BYTES = 1 << 22
 MOST = 3
+AGAIN_S = 0.06
+"""What has no answer by then is asked once more, on a connection of its own, and at three times
+this: TCP sends a lost SYN again after a second, anything else after 0.2 s."""
+MOST_LINES = 3
 PART_BYTES = 1 << 16
 
 Answer = dict[str, Any]
@@ -22,17 +27,22 @@ Where = Path | tuple[str, int]
 
 
 class Call(NamedTuple):
-    """One question: to whom, what, and from which address when it goes over TCP."""
+    """One question: to whom, what, and from which address when it goes over TCP.
+
+    is_look: it changes nothing, so may be asked several times where packets are lost.
+    """
 
     where: Where
     request: dict[str, Any]
     source: str = ""
+    is_look: bool = False
 
 
 class _Line:
     """One connection: what is still to be sent, what came."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, name: str, call: Call) -> None:
+        self.name = name
         where = str(call.where) if isinstance(call.where, Path) else call.where
         is_local = isinstance(where, str)
         self.sock = socket.socket(socket.AF_UNIX if is_local else socket.AF_INET)
@@ -70,22 +80,15 @@ def ask_all(calls: Mapping[str, Call], patience_s: float) -> dict[str, Answer]:
     Args:
         patience_s: seconds without any answer after which the rest is no longer waited for.
     """
-    answers: dict[str, Answer] = {}
     with selectors.DefaultSelector() as waiting:
-        lines: dict[str, _Line] = {}
+        asked = _Asked(waiting, calls)
         try:
-            for name, call in calls.items():
-                try:
-                    lines[name] = _Line(call)
-                    waiting.register(lines[name].sock, selectors.EVENT_WRITE, name)
-                except OSError as error:
-                    answers[name] = {"error": f"no answer: {error}"}
-            _wait(waiting, lines, answers, patience_s)
+            asked.wait(patience_s)
         finally:
-            for line in lines.values():
+            for line in asked.lines:
                 line.sock.close()
     late = {"error": f"no answer: silent for {patience_s:g} s"}
-    return {name: answers.get(name, late) for name in calls}
+    return {name: asked.answers.get(name, late) for name in calls}
 
 
 class Asking:
@@ -114,36 +117,75 @@ def begin_asking(calls: Mapping[str, Call], patience_s: float) -> Asking:
     return Asking(calls, patience_s)
 
 
-def _wait(
-    waiting: selectors.BaseSelector,
-    lines: Mapping[str, _Line],
-    answers: dict[str, Answer],
-    patience_s: float,
-) -> None:
-    now = time.monotonic()
-    until, at_most = now + patience_s, now + MOST * patience_s
-    while waiting.get_map() and (left := min(until, at_most) - time.monotonic()) > 0:
-        for key, _ in waiting.select(left):
-            name = key.data
-            answer = _turn(waiting, lines[name], name)
-            if answer is not None:
-                waiting.unregister(lines[name].sock)
-                answers[name] = answer
-                until = time.monotonic() + patience_s
+class _Asked:
+    """Who is asked, over which connections, and what was answered."""
 
+    def __init__(self, waiting: selectors.BaseSelector, calls: Mapping[str, Call]) -> None:
+        self.lines: list[_Line] = []
+        self.answers: dict[str, Answer] = {}
+        self._calls, self._waiting = calls, waiting
+        self._n_open: Counter[str] = Counter()
+        for name in calls:
+            self._begin(name)
 
-def _turn(waiting: selectors.BaseSelector, line: _Line, name: str) -> Answer | None:
-    """Take one connection further; its answer when that is there, or will never be."""
-    try:
-        if line.turn():
-            return read_answer(line.came)
-    except BlockingIOError:
-        return None
-    except OSError as error:
-        return {"error": f"no answer: {error}"}
-    if not line.left:
-        waiting.modify(line.sock, selectors.EVENT_READ, name)
-    return None
+    def wait(self, patience_s: float) -> None:
+        """Until all have answered, or nobody did for so long."""
+        now = time.monotonic()
+        until, at_most = now + patience_s, now + MOST * patience_s
+        again = [now + AGAIN_S * step for step in (1, 3)][: MOST_LINES - 1]
+        while self._n_open and (left := min(until, at_most) - time.monotonic()) > 0:
+            if again and again[0] <= time.monotonic():
+                again.pop(0)
+                self._ask_again()
+            soon = again[0] - time.monotonic() if again else left
+            for key, _ in self._waiting.select(max(min(left, soon), 0)):
+                if key.data.name not in self.answers and self._turn(key.data):
+                    until = time.monotonic() + patience_s
+
+    def _begin(self, name: str) -> None:
+        try:
+            line = _Line(name, self._calls[name])
+        except OSError as error:
+            if not self._n_open[name]:
+                self.answers[name] = {"error": f"no answer: {error}"}
+                del self._n_open[name]
+            return
+        self.lines.append(line)
+        self._n_open[name] += 1
+        self._waiting.register(line.sock, selectors.EVENT_WRITE, line)
+
+    def _ask_again(self) -> None:
+        for name in list(self._n_open):
+            call = self._calls[name]
+            if call.is_look and not isinstance(call.where, Path):
+                self._begin(name)
+
+    def _turn(self, line: "_Line") -> bool:
+        """Take one connection further; whether it answered, or was the last to fail."""
+        try:
+            if not line.turn():
+                if not line.left:
+                    self._waiting.modify(line.sock, selectors.EVENT_READ, line)
+                return False
+            answer = read_answer(line.came)
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            answer = {"error": f"no answer: {error}"}
+        self._n_open[line.name] -= 1
+        self._waiting.unregister(line.sock)
+        if "error" in answer and self._n_open[line.name]:
+            return False
+        self.answers[line.name] = answer
+        self._end(line.name)
+        return True
+
+    def _end(self, name: str) -> None:
+        """Nothing more is waited for from this one."""
+        del self._n_open[name]
+        for line in self.lines:
+            if line.name == name and line.sock in self._waiting.get_map():
+                self._waiting.unregister(line.sock)
 
 
 def read_answer(line: bytes) -> Answer:

@@ -14,6 +14,7 @@ import numpy as np
 from fanfold.errors import FanfoldError, MisuseError, WireError, WireReason
 from fanfold.kernels import codes
 from fanfold.kernels.codes import DROP_BAD_INNER, DROP_BAD_REPORT, DROP_UNKNOWN_PROTO
+from fanfold.kernels.slots import NEVER_PS
 from fanfold.live import pump as p
 from fanfold.live import sock as s
 from fanfold.live.batch import take_turns
@@ -85,15 +86,18 @@ class EventLoop:
         while not is_over():
             self.step()
 
-    def step(self) -> int:
+    def step(self, by_ps: int = NEVER_PS) -> int:
         """Serve until a role is needed or its time has come, let it look; the pump's code.
+
+        Args:
+            by_ps: when to return at the latest.
 
         Raises:
             FanfoldError, OSError, MemoryError: what a role says on purpose, or its turns failed
                 again and again.
         """
         before = self._n_failed
-        code = p.serve(self.io, self.node, TURNS, self._until())
+        code = p.serve(self.io, self.node, TURNS, min(self._until(), by_ps))
         if code == p.LOCAL:
             self._hand_over()
         if code == p.IDLE:

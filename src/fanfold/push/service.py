@@ -306,7 +306,7 @@ class Push:
         until_ps = now_ps() + SETTLE_PS
         self.event_loop.role = None  # it is counted only what still comes
         while now_ps() < until_ps:
-            self.event_loop.step()
+            self.event_loop.step(until_ps)
         return self._counted().after
 
     def _result(

@@ -6,12 +6,12 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 
 import pytest
 
-from fanfold.live import control, control_sockets
+from fanfold.live import control, control_sockets, owner
 from fanfold.live.control import Commands, open_local, open_tcp
 from fanfold.live.control_sockets import Call, ask_all, begin_asking, call
 from fanfold.live.owner import local_owner
@@ -63,6 +63,51 @@ def node(answer: object) -> Commands:
     commands = Commands({"status": lambda request: {"got": answer}}, lambda: None)
     commands._wake = commands.run_waiting
     return commands
+
+
+@pytest.mark.parametrize("is_look", [True, False])
+def test_a_look_is_asked_again_where_packets_are_lost(is_look: bool) -> None:
+    n_came = []
+    with closing(socket.create_server(("127.0.0.1", 0))) as server, ExitStack() as stack:
+
+        def run() -> None:
+            with suppress(OSError):
+                while True:
+                    sock = stack.enter_context(closing(server.accept()[0]))
+                    n_came.append(sock)
+                    if len(n_came) == 2:
+                        sock.recv(1000)
+                        sock.sendall(b'{"x": 1}\n')
+
+        threading.Thread(target=run, daemon=True).start()
+        began = time.monotonic()
+        answers = ask_all({"a": Call(server.getsockname(), ASK, is_look=is_look)}, 0.5)
+        took = time.monotonic() - began
+    if is_look:
+        assert answers == {"a": {"x": 1}}
+        assert took < 0.4
+        assert len(n_came) == 2
+    else:
+        assert "silent for 0.5 s" in answers["a"]["error"]
+        assert len(n_came) == 1
+
+
+def test_who_never_answers_is_asked_three_times_at_most(
+    silent: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = []
+    begin = control_sockets._Line.__init__
+
+    def count(self: object, name: str, what: Call) -> None:
+        begun.append(name)
+        begin(self, name, what)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(control_sockets._Line, "__init__", count)
+    calls = {name: Call(silent[0], ASK, is_look=True) for name in ("a", "b")}
+    calls["c"] = Call(("127.0.0.1", 1), ASK, is_look=True)
+    answers = ask_all(calls, 0.4)
+    assert all("error" in answer for answer in answers.values())
+    assert sorted(begun) == ["a", "a", "a", "b", "b", "b", "c"]
 
 
 def test_all_are_asked_at_once_and_the_silent_cost_one_patience(
@@ -216,9 +261,38 @@ def test_another_machine_is_told_by_its_address(
             return (address, 4444)
 
     assert local_owner(Sock()) is None  # type: ignore[arg-type]
-    known = control.is_known(Sock(), frozenset({"10.1.1.2"}))  # type: ignore[arg-type]
-    assert known == is_told
-    assert not control.is_owner(Sock())  # type: ignore[arg-type]
+    known = frozenset({"10.1.1.2"})
+    assert control.is_known(Sock(), None, known) == is_told  # type: ignore[arg-type]
+    assert not control.is_known(Sock(), owner.HUNG_UP, known)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("ask", ["_ask_kernel", "_search_table"])
+def test_the_kernel_names_the_owner_of_a_connection_until_it_is_closed(
+    monkeypatch: pytest.MonkeyPatch, ask: str
+) -> None:
+    if ask == "_search_table":
+        monkeypatch.setattr(owner, "SOCK_DIAG", 99)  # a kernel without it
+    else:
+        monkeypatch.setattr(owner, "TABLE", Path("/nowhere"))
+    with closing(socket.create_server(("127.77.0.1", 0))) as server:
+        caller = socket.create_connection(server.getsockname(), 5.0)
+        with closing(server.accept()[0]) as sock:
+            assert local_owner(sock) == os.geteuid()
+            caller.shutdown(socket.SHUT_RDWR)
+            caller.close()
+            assert sock.recv(1) == b""
+            assert local_owner(sock) == owner.HUNG_UP
+
+
+def test_a_caller_costs_the_kernel_no_look_at_all_its_connections(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(owner, "TABLE", Path("/nowhere"))
+    where, close = tcp_control_socket(frozenset())
+    try:
+        assert call(where, ASK) == {"got": "flows"}
+    finally:
+        close()
 
 
 def test_trees_are_installed_by_the_nodes_own_user_only() -> None:
