@@ -18,7 +18,7 @@ MAX_ANSWER_BYTES = 1 << 22
 MOST = 3
 AGAIN_S = 0.06
 """What has no answer by then is asked once more, on a connection of its own, and at three times
-this: TCP sends a lost SYN again after a second, anything else after 0.2 s."""
+this: TCP sends the first packet of a connection again after a second, any other after 0.2 s."""
 MOST_LINES = 3
 PART_BYTES = 1 << 16
 
