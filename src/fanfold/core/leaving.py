@@ -23,6 +23,8 @@ silence. Half of them where it has been twice as long."""
 SILENT_PS, SILENT_ROUNDS = 450_000_000_000, 4
 """Silence, in spite of being asked, after which a minority no longer holds the others back; so
 many usual round trips where that is more: a machine that is busy is slow to answer."""
+ASKS, FEW_ASKS = 4, 2
+"""The same before a receiver is given up, and where it has been twice as long."""
 LOST_PS, LOST_ROUNDS = 1_800_000_000_000, 16
 """Silence, in spite of being asked, after which a receiver is sent nothing more: it may join
 again when it speaks again."""
@@ -49,19 +51,20 @@ class Leaving(Books):
         self._resting.forget(self._tick_ps, mask & self._leave_lanes(mask))
 
     def _give_up_silent(self, now_ps: int, out: list[Effect]) -> None:
-        owed = owing(now_ps, self.lanes, 2, STALL_PS)
         # Nobody is heard: a BFR, or a starved machine.
         is_deaf = self._signs.deaf_ps(now_ps) >= LOST_PS // 2
         lost_ps = max(LOST_PS, LOST_ROUNDS * self._usual_ps()) * (2 if is_deaf else 1)
-        for k, since_ps in sorted(owed.items()):
-            silent = self._signs.silent_ps(now_ps, k, since_ps)
-            stalled = self._signs.stalled_ps(now_ps, k, since_ps)
-            if silent >= lost_ps:
-                self.remove(1 << k)
-                out.append(ReceiverLost(k, "silent", silent))
-            elif stalled >= STALL_PS:
-                self.remove(1 << k)
-                out.append(ReceiverLost(k, "stalled", stalled))
+        for n_asked, least_ps in ((ASKS, lost_ps), (FEW_ASKS, 2 * lost_ps)):
+            owed = owing(now_ps, self.lanes, n_asked, STALL_PS)
+            for k, since_ps in sorted(owed.items()):
+                silent = self._signs.silent_ps(now_ps, k, since_ps)
+                stalled = self._signs.stalled_ps(now_ps, k, since_ps)
+                if silent >= least_ps:
+                    self.remove(1 << k)
+                    out.append(ReceiverLost(k, "silent", silent))
+                elif stalled >= STALL_PS:
+                    self.remove(1 << k)
+                    out.append(ReceiverLost(k, "stalled", stalled))
 
     def _usual_ps(self) -> int:
         return self.lanes[MAIN].pace.usual_ps

@@ -76,8 +76,8 @@ AGAIN_BLOCKS = 3
 MAX_ROWS = 60_000_000
 """Receivers times blocks of all fans: about 100 bytes each."""
 FLOW_PORT = 50_000
-CROWDS = 3
-"""Times that a queue of all fans is to empty while a sender waits for word of a block."""
+BLOCKS, CROWDS = 8, 3
+"""That are sent, and times a queue of all fans is to empty, while word of a block is awaited."""
 MAX_TABLES = 2**31
 """Bytes of the tables of all trees at all routers."""
 MAX_GAPS = 16
@@ -131,7 +131,8 @@ class FanArrays:
             words_ps = implosion_ps(roads, self.parts, settings, pkts)
             self.crowd_ps = max(self.crowd_ps, words_ps)
         self.quick = clock_for(LIVE_RTT_PS, self.rtt_ps, MAX_SPEED)
-        self.clock = slower(self.quick, clock_for(WAIT_PS, CROWDS * self.crowd_ps, MAX_SPEED))
+        slow_ps = max(CROWDS * self.crowd_ps, BLOCKS * self._block_ps())
+        self.clock = slower(self.quick, clock_for(WAIT_PS, slow_ps, MAX_SPEED))
         hops = routes.hops[routes.hops < FAR]
         self.n_levels = max(int(hops.max(initial=1)), 2)
         self.n_slots = self._count_slots()
