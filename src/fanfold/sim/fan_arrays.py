@@ -77,7 +77,7 @@ MAX_ROWS = 60_000_000
 """Receivers times blocks of all fans: about 100 bytes each."""
 FLOW_PORT = 50_000
 BLOCKS, CROWDS = 8, 3
-"""That are sent, and times a queue of all fans is to empty, while word of a block is awaited."""
+"""That are sent, and times all queues are to empty, while word of a block is awaited."""
 MAX_TABLES = 2**31
 """Bytes of the tables of all trees at all routers."""
 MAX_GAPS = 16
