@@ -36,6 +36,8 @@ MAX_ASK_PS = 600_000_000_000
 """Longest between two questions about one block, half of it before the second."""
 STEADY = 4
 """Questions about one block before they get rarer."""
+FEW_LEFT = 4
+"""Blocks that are left at the end of a fan, of which all is asked as soon as can be."""
 MAX_ASKS = 4
 """Blocks of a lane asked about in one tick, oldest first."""
 QUIET_PS = 60_000_000_000
@@ -95,7 +97,9 @@ class FanSender(Leaving):
                 self._join_flight(now_ps, index, block, need, out)
                 continue
             first_round = min(self._rounds.get(block, -1) + 1, MAX_ROUND)
-            wait_ps = max(self._wait_ps(lane), self.slots_ps)
+            wait_ps = self._wait_ps(lane)
+            if lane.cursor < lane.end or lane.pace.srtt_ps == 0:  # else a tail loss probe
+                wait_ps = max(wait_ps, self.slots_ps)
             lane.flights[block] = Flight(now_ps, need, wait_ps, first_round)
             self._weigh(lane, block)
             out.append(self._send(block, (1 << n_psn) - 1, (need,), lane.flights[block], index))
@@ -258,7 +262,7 @@ class FanSender(Leaving):
                 self._losses.note(now_ps, lane.pace, flight, gaps, answers, pressure == FULL)
             self._owe(now_ps, index, block, gaps, feedback, out)
         if is_partial and flight.need & ~feedback.heard:
-            flight.hurry(now_ps, 2 * max(TICK_PS, lane.pace.known_ps()))
+            flight.hurry(now_ps, 2 * max(TICK_PS, self._way_ps(lane, lane.pace.known_ps())))
 
     def _learn(
         self, now_ps: int, index: int, block: int, flight: Flight, feedback: Feedback
@@ -392,8 +396,9 @@ class FanSender(Leaving):
         flight.round = min(flight.round + 1, MAX_ROUND)
         flight.clean = False
         flight.sent_ps = now_ps
-        ask_ps = max(ASK_PS // 2 if flight.tries == 1 else ASK_PS, 3 * lane.pace.srtt_ps)
-        ask_ps = min(ask_ps, MAX_ASK_PS)
+        is_early = flight.tries == 1 or (self._is_last(lane) and flight.tries <= STEADY)
+        way_ps = self._way_ps(lane, lane.pace.srtt_ps)
+        ask_ps = min(max(ASK_PS // 2 if is_early else ASK_PS, 3 * way_ps), MAX_ASK_PS)
         flight.wait_ps = ask_ps if flight.tries > STEADY else min(ask_ps, self._wait_ps(lane))
         is_over = now_ps - flight.first_ps >= lane.pace.timeout_ps(*self.waits)
         if is_over and not flight.is_mourned and not flight.told:
@@ -417,6 +422,14 @@ class FanSender(Leaving):
         if lane is not self.lanes[MAIN]:  # who is slow has a full queue before it
             least_ps = max(least_ps, self.slots_ps)
         return lane.pace.soon_ps(least_ps, rounds)
+
+    def _is_last(self, lane: Lane) -> bool:
+        """A lane has sent everything once, and all that is left are few blocks."""
+        return lane.cursor >= lane.end <= lane.missed and len(lane.flights) <= FEW_LEFT
+
+    def _way_ps(self, lane: Lane, known_ps: int) -> int:
+        """Round trip for questions: behind the last block no other keeps them waiting."""
+        return min(known_ps, lane.pace.min_rtt_ps) if self._is_last(lane) else known_ps
 
     def _repeat_last(self, now_ps: int, index: int, nudged: int, out: list[Effect]) -> None:
         """Send the last packet of the oldest blocks to those who said that they lack some."""
