@@ -23,6 +23,9 @@ LOSS_FLOOR = 4
 CREEP = 16
 MANY = 9
 """Round trips of which the median is known."""
+FEW = 4
+QUEUEING, QUEUEING_PS = 6, 20_000_000_000
+"""A queue grows from so many times the shortest round trip on, and so much."""
 OUTLIER = 4
 """Times the round trip that no word takes over a way that is whole."""
 REST_PS = 700_000_000_000
@@ -203,7 +206,9 @@ class Pace:
         return 2 * self.window_bytes * 8 * PS_PER_SECOND < self.limit.bps * self.srtt_ps
 
     def _is_queueing(self) -> bool:
-        return self.srtt_ps > 6 * self.min_rtt_ps + 20_000_000_000
+        """All round trips lately were long: a queue keeps every word, a lost packet some."""
+        least_ps = min(self._recent[-FEW:], default=self.srtt_ps)
+        return min(self.srtt_ps, least_ps) > QUEUEING * self.min_rtt_ps + QUEUEING_PS
 
     def _cut(self, now_ps: int, strength: int, floor_blocks: int) -> None:
         self.is_starting = False

@@ -116,6 +116,20 @@ def test_a_round_trip_of_six_times_the_least_and_20_ms_is_a_queue() -> None:
         assert (pace.window_bytes > 10 * BLOCK) is grows
 
 
+@pytest.mark.parametrize(("n_long", "grows"), [(3, True), (4, False)])
+def test_words_that_waited_for_repairs_are_no_queue_while_one_came_soon(
+    n_long: int, grows: bool
+) -> None:
+    """At 1 % on every link most words of a block wait for a repair of some of it."""
+    pace = grown(10)
+    pace.min_rtt_ps = 0
+    for rtt in [MS, *[80 * MS] * 20, 5 * MS, *[80 * MS] * n_long]:
+        pace.on_rtt(rtt)
+    assert pace.srtt_ps > 26 * MS
+    pace.on_done(MS, 0, BLOCK)
+    assert (pace.window_bytes > 10 * BLOCK) is grows
+
+
 def test_a_rate_is_a_little_above_window_by_round_trip() -> None:
     pace = grown(10)
     pace.limit.set(0, 0)
