@@ -15,6 +15,7 @@ import files
 import forwarding
 import goodput
 import loss
+import pushes
 import shaped
 import starts
 from jobs import JobError
@@ -49,6 +50,7 @@ def main() -> int:
             "arrays": lambda: arrays.run(args.rounds or 9),
             "gloo": lambda: beside.run(folder, args.rounds or 9, args.array or beside.SIZES),
             "broadcasts": lambda: beside.run_broadcasts(folder, args.rounds or 5),
+            "pushes": lambda: pushes.run_pushes(folder, args.rate, args.rounds or 5),
             "shaped": lambda: shaped.run(folder, args.rate, args.rounds or 3),
         }
         for name in args.only or todo:
@@ -78,12 +80,15 @@ def _arguments() -> argparse.Namespace:
         "arrays",
         "gloo",
         "broadcasts",
+        "pushes",
         "shaped",
     ]
     parser.add_argument("--only", action="append", choices=names, help="repeat for several")
     parser.add_argument("--rounds", type=int, default=0, help="fewer or more of what repeats")
     parser.add_argument("--array", action="append", type=_size, help="sizes of `gloo` alone")
-    parser.add_argument("--rate", type=_rate, default="200Mbps", help="of links of `shaped`")
+    parser.add_argument(
+        "--rate", type=_rate, default="200Mbps", help="of links of `pushes`, `shaped`"
+    )
     parser.add_argument("--json", type=Path, help="write every figure here too")
     return parser.parse_args()
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from jobs import FANFOLD, Job, JobError
 from measure import Part
-from shaped_net import ShapedNet, shaped_net
+from shaped_net import WIRE, ShapedNet, shaped_net
 from wire_loss import LossError
 
 from fanfold.topo.fabric import save_fabric
@@ -25,8 +25,6 @@ N_RANKS = 8
 """h1 to h8; h0 is the root of broadcasts on top."""
 START_S = 180.0
 OURS, GLOO = "fanfold", "gloo"
-WIRE = 9014 / 8972
-"""Bytes of a full packet on a link to its payload in UDP."""
 
 
 class Case(NamedTuple):

@@ -21,6 +21,8 @@ from fanfold.topo.lab_fabric import leaf_spine
 
 N_LEAVES, N_SPINES = 4, 2
 SUBNET = "10.84.0"
+WIRE = 9014 / 8972
+"""Bytes of a full packet on a link to its payload in UDP."""
 BURST_BYTES, QUEUE_BYTES = 128 << 10, 512 << 10
 """A burst below 64 KB takes what is sent at once apart; 20 ms of queue at 200 Mbit/s."""
 
@@ -89,14 +91,15 @@ class ShapedNet:
         devices = []
         for host in self.hosts:
             leaf = self.uplink(host.name)
-            devices += [self._device(host.name, leaf), self._device(leaf, host.name)]
+            devices += [self.device(host.name, leaf), self.device(leaf, host.name)]
         return Loss(chance, devices)
 
     def uplink(self, host: str) -> str:
         """Leaf of a host, and its device there."""
         return self.fabric.neighbours[host][0]
 
-    def _device(self, name: str, other: str) -> tuple[str, int]:
+    def device(self, name: str, other: str) -> tuple[str, int]:
+        """Namespace and number of a node's device toward another."""
         told = run_well(["ip", "-n", self.space(name), "-j", "link", "show", other], 20)
         return self.space(name), int(json.loads(told)[0]["ifindex"])
 
