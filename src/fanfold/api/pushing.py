@@ -1,6 +1,7 @@
 """A push as programs ask for it; `fanfold push` is this with bars and tables around it."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -19,11 +20,13 @@ from fanfold.errors import CheckFailed, ConfigError
 from fanfold.ids import expand_nodes
 from fanfold.impair import LinkImpairment, parse_impairment, parse_loss
 from fanfold.live.lab import Lab
+from fanfold.live.plane_sight import plan_of
+from fanfold.live.plane_watch import PlaneWatch
 from fanfold.live.warm import is_compiled, warm
 from fanfold.push.author import require_known
 from fanfold.push.result import PushResult, require_complete
 from fanfold.push.sending import PATIENCE_PS
-from fanfold.push.service import OWN_NAME, Push
+from fanfold.push.service import OWN_NAME, Push, ToldWeights
 from fanfold.push.source import Wish
 from fanfold.topo.planes import AUTO, chosen_planes
 from fanfold.units import parse_duration, parse_rate
@@ -226,11 +229,25 @@ def run_push(site: Site, order: Order, watch: Watch = QUIET) -> PushResult:
         site.impair(impairments, seed)
         job.impair(impairments, seed)
     try:
-        return job.run()
+        with plane_weights(site, source, targets, order.terms.planes) as job.told_weights:
+            return job.run()
     finally:
         if impairments:
             site.impair([], 0)
         end_capture(site, pcap, raw)
+
+
+@contextmanager
+def plane_weights(
+    site: Site, source: str, targets: Sequence[str], planes: str
+) -> Iterator[ToldWeights]:
+    """What BGP of a lab says of planes while a push runs; of others nobody says anything."""
+    if site.config is not None or plan_of(site.lab) is None:
+        yield lambda: None
+        return
+    chosen = chosen_planes(site.fabric, source, planes)
+    with closing(PlaneWatch(site.lab, source, targets, chosen)) as watch:
+        yield lambda: watch.latest
 
 
 def ends_of(hosts: list[str], source: str, to: str) -> tuple[str, list[str]]:

@@ -4,6 +4,7 @@ from rich.box import SIMPLE
 from rich.table import Table
 
 from fanfold.cli.console import screen
+from fanfold.push.planes import BY_BGP
 from fanfold.push.result import LinkResult, PushResult
 from fanfold.units import format_rate, format_size
 
@@ -45,8 +46,13 @@ def _planes(result: PushResult) -> str:
     parts = [
         f"{x.plane}: {100 * (x.bytes + x.repair_bytes) / whole:.1f} %" for x in result.planes
     ]
-    weights = ":".join(str(x.weight) for x in result.planes)
-    return f"planes, share of all bytes that left: {', '.join(parts)}; weights {weights}"
+    said = [":".join(str(x.weight) for x in result.planes)]
+    if any(each.source == BY_BGP for each in result.weights):
+        words = [":".join(map(str, each.weights.values())) for each in result.weights]
+        after = [f" after {each.seconds:.1f} s" for each in result.weights[1:]]
+        said = [f"{w}{when}" for w, when in zip(words, [" by BGP", *after], strict=True)]
+    share = f"planes, share of all bytes that left: {', '.join(parts)}"
+    return f"{share}; weights {', '.join(said)}"
 
 
 def _outcome(result: PushResult) -> str:

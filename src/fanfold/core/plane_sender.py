@@ -7,6 +7,8 @@ from fanfold.wire.feedback import NOT_TOLD, Feedback
 
 UNSENT = -1
 """Round of a block that was not sent."""
+FIRST_AGAIN_PS, LAST_AGAIN_PS = 1_000_000_000_000, 16_000_000_000_000
+"""After so long a dead plane is tried with one block; twice as long each time, up to this."""
 
 
 class PlaneSender(FanSender):
@@ -119,3 +121,39 @@ class PlaneSender(FanSender):
         self._signs.gained |= feedback.done & heard
         if feedback.behind < NOT_TOLD:
             self._clear_before(feedback.block - feedback.behind, heard, out)
+
+
+class Plane:
+    """One plane, and what is known of its life."""
+
+    def __init__(self, sender: PlaneSender, *, is_up: bool) -> None:
+        self.sender = sender
+        self.is_up = is_up
+        self.heard_ps: dict[int, int] = {}
+        self.word_ps = 0  # when anybody was heard
+        self.n_done = 0  # blocks that came through since the last deal
+        self.n_held = 0  # ticks since then at which it waited for others
+        self.n_cuts = 0  # times since then that a full queue made it slower
+        self.was_cut = False  # before that
+        self._speed = 0, 0  # windows cut, limit
+        self.is_held = False
+        self.furthest = 0  # block that its pass has come to
+        self.gap_ps = FIRST_AGAIN_PS
+        self.again_ps: int = 0  # of a dead one: when it is tried
+
+    def tick(self) -> None:
+        """Count what the time since the last tick was like."""
+        self.n_held += self.is_held and self.sender.is_idle()
+        pace = self.sender.lanes[MAIN].pace
+        before, self._speed = self._speed, (pace.n_cuts, pace.limit.bps)
+        self.n_cuts += self._speed[0] > before[0] or 0 < self._speed[1] < before[1]
+
+    def look_anew(self) -> None:
+        """Count from now on."""
+        self.was_cut = self.n_cuts > 0
+        self.n_done = self.n_held = self.n_cuts = 0
+
+    def put_off(self, now_ps: int) -> None:
+        """It is dead: when it is tried, and after twice as long the next time."""
+        self.again_ps = now_ps + self.gap_ps
+        self.gap_ps = min(2 * self.gap_ps, LAST_AGAIN_PS)

@@ -21,7 +21,7 @@ from fanfold.core.effects import BlockDone, Effect, ReceiverLost, SendBlock
 from fanfold.core.flight import MAIN, Shape, members_of, owing
 from fanfold.core.gap_book import GapBook
 from fanfold.core.leaving import STALL_PS, TICK_PS
-from fanfold.core.plane_sender import PlaneSender
+from fanfold.core.plane_sender import FIRST_AGAIN_PS, Plane, PlaneSender
 from fanfold.core.sender import WAY_PS
 from fanfold.units import NEVER
 from fanfold.wire.feedback import Feedback
@@ -29,8 +29,6 @@ from fanfold.wire.feedback import Feedback
 DEAD_PS, DEAD_ROUNDS = 250_000_000_000, 4
 """Silence over a plane, in spite of being asked, of one that is heard over others; so many
 usual round trips where that is more."""
-FIRST_AGAIN_PS, LAST_AGAIN_PS = 1_000_000_000_000, 16_000_000_000_000
-"""After so long a dead plane is tried with one block; twice as long each time, up to this."""
 SLICE = 1024
 """Blocks that are dealt anew in one tick."""
 LEAD_BLOCKS = 4
@@ -53,37 +51,6 @@ TRY_BLOCKS = 16
 """A dead plane is not tried when fewer blocks are left."""
 
 
-class Plane:
-    """One plane, and what is known of its life."""
-
-    def __init__(self, sender: PlaneSender, *, is_up: bool) -> None:
-        self.sender = sender
-        self.is_up = is_up
-        self.heard_ps: dict[int, int] = {}
-        self.word_ps = 0  # when anybody was heard
-        self.n_done = 0  # blocks that came through since the last deal
-        self.n_held = 0  # ticks since then at which it waited for others
-        self.n_cuts = 0  # times since then that a full queue made it slower
-        self.was_cut = False  # before that
-        self._speed = 0, 0  # windows cut, limit
-        self.is_held = False
-        self.furthest = 0  # block that its pass has come to
-        self.gap_ps = FIRST_AGAIN_PS
-        self.again_ps: int = 0  # of a dead one: when it is tried
-
-    def tick(self) -> None:
-        """Count what the time since the last tick was like."""
-        self.n_held += self.is_held and self.sender.is_idle()
-        pace = self.sender.lanes[MAIN].pace
-        before, self._speed = self._speed, (pace.n_cuts, pace.limit.bps)
-        self.n_cuts += self._speed[0] > before[0] or 0 < self._speed[1] < before[1]
-
-    def look_anew(self) -> None:
-        """Count from now on."""
-        self.was_cut = self.n_cuts > 0
-        self.n_done = self.n_held = self.n_cuts = 0
-
-
 class Lacking:
     """Blocks that each receiver lacks, over all planes; as a mapping has it."""
 
@@ -101,7 +68,8 @@ class StripedSender:
 
     Args:
         flow, shape, need, cap_bps: as FanSender. weights: share of each plane, whole numbers;
-            0: it gets no block. down: planes that are known to be dead.
+            0: it gets no block; all 0: all alike. down: planes that are known to be dead.
+            learns: what lines carry counts where it is not what weights say.
     """
 
     def __init__(
@@ -112,12 +80,14 @@ class StripedSender:
         cap_bps: int,
         weights: Sequence[int],
         down: frozenset[int] = frozenset(),
+        *,
+        learns: bool = True,
     ) -> None:
-        self.flow, self.shape, self.cap_bps = flow, shape, cap_bps
-        self.weights = tuple(weights)
+        self.flow, self.shape, self.cap_bps, self._learns = flow, shape, cap_bps, learns
+        self.weights = tuple(weights) if any(weights) else (1,) * len(weights)
         self.planes = [
-            Plane(PlaneSender(flow, shape, cap_bps), is_up=index not in down)
-            for index in range(len(weights))
+            Plane(PlaneSender(flow, shape, cap_bps), is_up=weight > 0 and index not in down)
+            for index, weight in enumerate(self.weights)
         ]
         self._heard_ps: dict[int, int] = {}
         self._tick_ps = 0
@@ -220,7 +190,8 @@ class StripedSender:
             plane.n_done += sum(isinstance(effect, BlockDone) for effect in effects)
             self._pass_on(other, effects, out)
         plane = self.planes[index]
-        if not plane.is_up and plane.n_done and plane.sender.is_done():
+        is_whole = plane.n_done and plane.sender.is_done()
+        if not plane.is_up and is_whole and self.weights[index]:
             plane.is_up = True  # it brought what it was tried with, to all
             self._deal(now_ps, self._live())
 
@@ -248,10 +219,29 @@ class StripedSender:
         self._deal_some(now_ps)
 
     def set_weights(self, now_ps: int, weights: Sequence[int]) -> None:
-        """Other shares from now on, of all blocks that are not sent; 0: none of them."""
-        if tuple(weights) != self.weights:
-            self.weights = tuple(weights)
-            self._deal(now_ps, self._live())
+        """Other shares from now on, of all blocks that are not sent.
+
+        A plane of weight 0 is left, and what is on its way over it goes by the others. One that
+        has a weight again is tried with a block at once, and carries its share when all have
+        that. All 0 changes nothing: somebody has to bring the blocks.
+        """
+        old = self.weights
+        if tuple(weights) == old or not any(weights):
+            return
+        self.weights = tuple(weights)
+        left = []
+        for plane, was, weight in zip(self.planes, old, weights, strict=True):
+            if bool(was) != bool(weight):
+                plane.gap_ps, plane.again_ps = FIRST_AGAIN_PS, max(now_ps, 1)
+            if was and not weight:
+                plane.is_up = False
+                left.append(plane)
+        if not any(plane.is_up for plane in self.planes):
+            for plane, weight in zip(self.planes, weights, strict=True):
+                plane.is_up = weight > 0
+        self._deal(now_ps, self._live())
+        for plane in left:
+            self._move_stuck(now_ps, plane)
 
     def add(
         self, now_ps: int, bit: int, lacks: Sequence[int], *, remembers: bool = False
@@ -321,10 +311,12 @@ class StripedSender:
             plane.look_anew()
 
     def _share_cap(self, weights: Sequence[int]) -> None:
-        """Of a rate asked for by hand each plane has its share."""
+        """Of a rate asked for by hand each plane has its share; one without, for its trial."""
         if self.cap_bps:
+            alike = self.cap_bps // len(self.planes)
             for plane, weight in zip(self.planes, weights, strict=True):
-                plane.sender.limit(max(self.cap_bps * weight // sum(weights), 1))
+                share = self.cap_bps * weight // sum(weights) if weight else alike
+                plane.sender.limit(max(share, 1))
 
     def _deal_some(self, now_ps: int) -> None:
         end = min(self._at + SLICE, self.shape.n_blocks)
@@ -359,14 +351,13 @@ class StripedSender:
     def _shut(self, now_ps: int, plane: Plane) -> None:
         """What was on a dead plane, and what was still to go by it, goes by the others."""
         plane.is_up = False
-        self._put_off(now_ps, plane)
+        plane.put_off(now_ps)
         self._deal(now_ps, self._live())
+        self._move_stuck(now_ps, plane)
+
+    def _move_stuck(self, now_ps: int, plane: Plane) -> None:
         for block in plane.sender.stuck():
             self._move(now_ps, block, self._dealer.turn())
-
-    def _put_off(self, now_ps: int, plane: Plane) -> None:
-        plane.again_ps = now_ps + plane.gap_ps
-        plane.gap_ps = min(2 * plane.gap_ps, LAST_AGAIN_PS)
 
     def _try_dead(self, now_ps: int) -> None:
         """Give a dead plane one block, when its time has come and many are left."""
@@ -374,7 +365,7 @@ class StripedSender:
             if plane.is_up or now_ps < plane.again_ps or not self.weights[index]:
                 continue
             if plane.again_ps == 0:  # it was dead before the start
-                self._put_off(now_ps, plane)
+                plane.put_off(now_ps)
                 continue
             most = max(self.planes, key=lambda each: each.sender.n_unsent())
             if most.sender.n_unsent() < TRY_BLOCKS:
@@ -423,7 +414,7 @@ class StripedSender:
         is_time = passed_ps >= (LOOK_PS if least >= LOOK_BLOCKS else 4 * LOOK_PS)
         if self._is_late(passed_ps) or (is_time and self._is_misjudged()):
             could, live = self._could_all(), self._live()
-            self._deal(now_ps, could if _is_short(could, live) else live)
+            self._deal(now_ps, could if self._learns and _is_short(could, live) else live)
         elif is_time:
             self._look_anew(now_ps)
 
@@ -433,7 +424,7 @@ class StripedSender:
 
     def _is_misjudged(self) -> bool:
         """Planes wait that could carry more, for one that is full and a fifth short."""
-        held, weights = self._held(), self._dealer.weights
+        held, weights = self._held() if self._learns else [], self._dealer.weights
         is_full = any(p.n_cuts or p.was_cut for p in self.planes if p.is_up and p not in held)
         is_full = is_full and not any(plane.n_cuts for plane in held)
         is_learnt = weights != reduced(self._live())  # no more is needed to learn anew

@@ -155,6 +155,16 @@ class HostAgent:
             "refused": dict(self.refused),
         }
 
+    def paths(self) -> dict[str, dict[int, str | None]]:
+        """Bandwidth of the path to each destination over each plane; None: nobody said."""
+        known = {
+            self.names[p]: self.rib.paths_to(p) for p in self.rib.prefixes() & set(self.names)
+        }
+        return {
+            name: {n: None if bps is None else str(bps) for n, bps in paths.items()}
+            for name, paths in known.items()
+        }
+
     def _take(self, told: bmp.Told) -> None:
         match told.type:
             case bmp.BmpType.PEER_UP:
@@ -187,7 +197,7 @@ class PlaneAgent:
         self._selector = selectors.DefaultSelector()
         self._is_stopped = False
         self._wake, self._woken = socket.socketpair()
-        self._commands = Commands({"status": self._status}, self._poke)
+        self._commands = Commands({"status": self._status, "paths": self._paths}, self._poke)
 
     def run(self) -> None:
         """Work until a signal, or until the namespaces are gone."""
@@ -259,6 +269,10 @@ class PlaneAgent:
     def _status(self, request: dict[str, Any]) -> dict[str, Any]:
         del request
         return {"hosts": {name: host.status() for name, host in self.hosts.items()}}
+
+    def _paths(self, request: dict[str, Any]) -> dict[str, Any]:
+        """What one host knows of its paths; an unknown host is told as an error."""
+        return {"paths": self.hosts[request["host"]].paths()}
 
     def _poke(self) -> None:
         self._wake.send(b"x")

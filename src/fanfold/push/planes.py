@@ -1,11 +1,11 @@
 """Planes of one push: entropy and weight of each, and what each carried."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
 from fanfold.live.status import NodeStatus
-from fanfold.push.sending import ONE_PLANE, Planes
+from fanfold.push.plane_fans import ONE_PLANE, Planes
 from fanfold.topo.fabric import Fabric
 from fanfold.topo.planes import AUTO, Ends, PlaneWay, chosen_planes, plane_ways, planes_of
 
@@ -25,6 +25,17 @@ class PlaneResult(msgspec.Struct, frozen=True):
     repair_bytes: int
 
 
+class PlaneWeights(msgspec.Struct, frozen=True):
+    """Weights of planes from a moment on. seconds: since the push began. source: who told."""
+
+    seconds: float
+    weights: dict[int, int]
+    source: str
+
+
+BY_RATES, BY_BGP = "rates", "bgp"
+
+
 class PushPlanes:
     """Which planes a push goes over; a source with one has one entropy, the push's own.
 
@@ -39,6 +50,8 @@ class PushPlanes:
         self._base = base
         self._chosen = chosen_planes(fabric, source, text)
         self.ways: list[PlaneWay] = []
+        self.weights: list[PlaneWeights] = []
+        """Those that it began with, and each change."""
         if len(planes_of(fabric, source)) > 1:
             self.ways = plane_ways(fabric, source, targets, self._chosen)
 
@@ -47,8 +60,16 @@ class PushPlanes:
         """Of packets of each plane, in the order of the machine's."""
         return tuple(self._entropy(way) for way in self.ways) or (self._base,)
 
-    def begin(self, statuses: Iterable[tuple[str, NodeStatus]]) -> Planes:
-        """Planes for the machine, by what nodes say of their neighbours just now."""
+    def begin(
+        self,
+        statuses: Iterable[tuple[str, NodeStatus]],
+        told: Mapping[int, int] | None = None,
+    ) -> Planes:
+        """Planes for the machine, by what nodes say of their neighbours just now.
+
+        Args:
+            told: weights of BGP; these count, not rates, and nothing is learnt beside them.
+        """
         if not self.ways:
             return ONE_PLANE
         failed = frozenset(
@@ -58,9 +79,24 @@ class PushPlanes:
             if row.state == "down"
         )
         self.ways = self._looked_at(failed)
+        if told is not None:
+            ways = [way._replace(weight=told.get(way.plane, 0)) for way in self.ways]
+            self.ways = sorted(ways, key=lambda way: (way.is_down, -way.weight, way.plane))
         weights = tuple(way.weight for way in self.ways)
+        self._note(0.0, weights, BY_RATES if told is None else BY_BGP)
         down = frozenset(i for i, way in enumerate(self.ways) if way.is_down)
-        return Planes(weights, down)
+        return Planes(weights, down, learns=told is None)
+
+    def follow(self, seconds: float, told: Mapping[int, int]) -> tuple[int, ...]:
+        """Weights for the machine when BGP has others, ``seconds`` after the beginning."""
+        weights = tuple(told.get(way.plane, 0) for way in self.ways)
+        self._note(seconds, weights, BY_BGP)
+        return weights
+
+    def _note(self, seconds: float, weights: Sequence[int], source: str) -> None:
+        by_plane = {way.plane: w for way, w in zip(self.ways, weights, strict=True)}
+        ordered = dict(sorted(by_plane.items()))
+        self.weights.append(PlaneWeights(seconds, ordered, source))
 
     def _looked_at(self, failed: frozenset[Ends]) -> list[PlaneWay]:
         fabric, source = self._fabric, self._source

@@ -5,7 +5,7 @@ import msgspec
 from fanfold.errors import CheckFailed
 from fanfold.push.gray import GrayLink
 from fanfold.push.peer import State
-from fanfold.push.planes import PlaneResult
+from fanfold.push.planes import PlaneResult, PlaneWeights
 
 
 class ReceiverResult(msgspec.Struct, frozen=True):
@@ -65,6 +65,8 @@ class PushResult(msgspec.Struct, frozen=True):
     """Stopped by a signal before everybody had ended."""
     planes: list[PlaneResult] = msgspec.field(default_factory=list)
     """What each plane of the source carried; none where it has one."""
+    weights: list[PlaneWeights] = msgspec.field(default_factory=list)
+    """Weights of these planes at the start, and each change while it ran."""
 
     def is_complete(self) -> bool:
         """Every receiver has verified everything."""

@@ -7,7 +7,6 @@ the driver's time, and judge by that in which this node could have heard (core/e
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -15,11 +14,11 @@ import numpy as np
 from fanfold.core.ear import Ear
 from fanfold.core.effects import Effect, ReceiverLost, ReceiverSplit, SendBlock
 from fanfold.core.flight import Shape, members_of
-from fanfold.core.sender import FanSender
 from fanfold.core.striped import StripedSender
 from fanfold.push.envelope import NO_NONCE
 from fanfold.push.expected import Expected
 from fanfold.push.peer import ENDED, UNREADY, Peer, State
+from fanfold.push.plane_fans import ONE_PLANE, Fan, Planes, build_fan
 from fanfold.push.proof import Proof
 from fanfold.push.stuck import why_stuck
 from fanfold.units import NEVER
@@ -58,17 +57,6 @@ class SendControl(msgspec.Struct, frozen=True):
 
 
 PushEffect = Effect | SendControl
-Fan = FanSender | StripedSender
-
-
-class Planes(NamedTuple):
-    """Weights of the planes that a push goes over, and those of them that are dead."""
-
-    weights: Sequence[int] = (1,)
-    down: frozenset[int] = frozenset()
-
-
-ONE_PLANE = Planes()
 
 
 class PushSender:
@@ -115,10 +103,14 @@ class PushSender:
         """How long those who are silent are waited for when all others have ended."""
 
     def _build_fan(self, flow: int, shape: Shape, need: Sequence[int]) -> Fan:
-        weights, down = self._planes
-        if len(weights) < 2:
-            return FanSender(flow, shape, need, self.cap_bps)
-        return StripedSender(flow, shape, need, self.cap_bps, weights, down)
+        return build_fan(self._planes, flow, shape, need, self.cap_bps)
+
+    def set_weights(self, now_ps: int, weights: Sequence[int]) -> None:
+        """Other shares of planes from now on, in the order of those it began with."""
+        self._planes = self._planes._replace(weights=tuple(weights))
+        for fan in self.fans():
+            if isinstance(fan, StripedSender):
+                fan.set_weights(self.ear.time_ps(now_ps), weights)
 
     def fans(self) -> list[Fan]:
         """Fans that exist now."""

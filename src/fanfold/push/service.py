@@ -1,7 +1,7 @@
 """One push from beginning to end on a live fabric, and what is known afterwards."""
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -35,11 +35,12 @@ from fanfold.push.geometry import Geometry, geometry_of
 from fanfold.push.gray_links import Settling, gray_of
 from fanfold.push.notes import notes_of
 from fanfold.push.peer import ENDED, State
+from fanfold.push.plane_fans import ONE_PLANE, Planes
 from fanfold.push.planes import ENTROPY_MASK, PushPlanes
 from fanfold.push.proof import Proof
 from fanfold.push.result import LinkResult, PushResult, ReceiverResult
 from fanfold.push.sender_role import SenderRole, drive
-from fanfold.push.sending import ONE_PLANE, PATIENCE_PS, Planes, PushSender
+from fanfold.push.sending import PATIENCE_PS, PushSender
 from fanfold.push.source import SourceReader, Wish, build_manifest
 from fanfold.seals.trust import Seals
 from fanfold.topo.fabric import Fabric
@@ -53,6 +54,8 @@ Progress = Callable[[str, int, int], None]
 """(receiver name or "hash", done, of all)"""
 OnSilence = Callable[[str, float], None]
 """(receiver that fell silent, seconds that it is waited for; -1 when it speaks again)"""
+ToldWeights = Callable[[], Mapping[int, int] | None]
+"""Weights of planes that somebody tells, the same object until they change; None: nobody."""
 TICK_PS = 100_000_000_000
 SLACK_PS = 20_000_000_000
 """After the deadline of the slot at the first BFR, before anybody is asked."""
@@ -120,10 +123,13 @@ class Push:
         self.repairs_alone = False
         """BFRs keep nothing of it and leave all repairs to the source."""
         self.on_silence: OnSilence = lambda name, waits_s: None
+        self.told_weights: ToldWeights = lambda: None
+        """Asked all the time what weights the planes have now."""
         self.is_stopped = False
         self._silent: set[int] = set()
         self._shown: dict[int, int] = {}
         self._next_tick_ps = 0
+        self._weights: Mapping[int, int] | None = None
 
     def impair(self, impairments: Iterable[LinkImpairment], seed: int) -> None:
         """Let impairments befall what arrives at the source itself."""
@@ -250,9 +256,20 @@ class Push:
             return ONE_PLANE
         answers = self._before()
         read = ((name, read_status(self.fabric, name, answers.get(name))) for name in answers)
-        return self.planes.begin((name, told) for name, told in read if told is not None)
+        known = ((name, told) for name, told in read if told is not None)
+        self._weights = self.told_weights()
+        return self.planes.begin(known, self._weights)
+
+    def _follow_weights(self, now: int, machine: PushSender) -> None:
+        told = self.told_weights()
+        if told is self._weights or told is None or not self.planes.ways:
+            return
+        self._weights = told
+        seconds = _seconds(now - machine.start_ps)
+        machine.set_weights(now, self.planes.follow(seconds, told))
 
     def _tick(self, now: int, machine: PushSender) -> None:
+        self._follow_weights(now, machine)
         if now < self._next_tick_ps:
             return
         self._next_tick_ps = now + TICK_PS
@@ -342,6 +359,7 @@ class Push:
             warnings=self.warnings,
             cpu_seconds=round(cpu_s, 3),
             unheard=counted.unheard,
+            weights=self.planes.weights,
             planes=self.planes.results(
                 (x.dst, x.predicted_bytes, x.bytes, x.repair_bytes)
                 for x in links

@@ -229,6 +229,66 @@ def test_other_weights_count_from_the_next_block_on():
     assert world.shares() == [1, 0]
 
 
+def test_a_plane_without_weight_is_left_at_once_and_returns_when_it_has_one_again():
+    world = World(6000, [100 * MBPS] * 2, weights=(1, 1))
+    world.run(400 * MS)
+    world.cut = {(1, k): (400 * MS, 900 * MS) for k in (0, 1)}
+    world.run(410 * MS)
+    world.fan.set_weights(world.now, (1, 0))
+    # what was on its way is the other one's, before any silence is judged
+    assert not world.fan.planes[1].sender.has_flights()
+    before = world.sent[1]
+    world.run(1000 * MS)
+    assert world.sent[1] - before <= ROOM * N_PSN
+    world.fan.set_weights(world.now, (1, 1))
+    world.run(world.now + 20 * MS)
+    assert world.fan.planes[1].is_up  # one round trip for its trial
+    world.run_for(PS_PER_SECOND)
+    assert world.shares() == pytest.approx([0.5, 0.5], abs=0.01)
+    world.run()
+    assert world.lost == []
+
+
+def test_a_plane_that_has_a_weight_and_brings_nothing_is_tried_and_no_more():
+    world = World(2000, [100 * MBPS] * 2, weights=(1, 0))
+    world.cut = {(1, k): (0, NEVER) for k in (0, 1)}
+    world.run(100 * MS)
+    world.fan.set_weights(world.now, (1, 1))
+    assert world.run() < 1.1 * world.ideal_s(100 * MBPS)
+    assert world.sent[1] <= 4 * N_PSN
+    assert not world.fan.planes[1].is_up
+
+
+def test_a_trial_whose_plane_loses_its_weight_again_goes_by_the_others():
+    world = World(2000, [100 * MBPS] * 2, weights=(1, 0))
+    world.cut = {(1, k): (0, NEVER) for k in (0, 1)}
+    world.run(100 * MS)
+    world.fan.set_weights(world.now, (1, 1))
+    world.run(world.now + 20 * MS)
+    assert world.fan.planes[1].again_ps == NEVER  # under way
+    world.fan.set_weights(world.now, (1, 0))
+    assert world.fan.planes[1].sender.is_done()
+    assert world.run() < 1.1 * world.ideal_s(100 * MBPS)
+
+
+def test_weights_that_leave_no_plane_change_nothing_or_bring_one_back():
+    world = World(400, [100 * MBPS] * 2, weights=(0, 0))
+    world.fan.set_weights(0, (0, 0))
+    assert world.fan.weights == (1, 1)
+    world.fan.planes[0].is_up = False  # dead by its silence
+    world.fan.set_weights(1, (1, 0))
+    assert [plane.is_up for plane in world.fan.planes] == [True, False]
+    world.run()
+
+
+def test_told_weights_hold_where_lines_carry_something_else():
+    world = World(600, [50 * MBPS, 100 * MBPS, 100 * MBPS, 100 * MBPS], learns=False)
+    world.full = {0}
+    world.run(3 * PS_PER_SECOND // 2)
+    total = sum(world.sent)
+    assert [n / total for n in world.sent] == pytest.approx([0.25] * 4, abs=0.02)
+
+
 def test_planes_that_are_all_quick_keep_to_their_weights():
     world = World(4000, [1000 * MBPS] * 3, weights=(2, 1, 1))
     world.run()
@@ -255,8 +315,8 @@ def test_a_rate_asked_for_is_shared_by_weight():
     fan = StripedSender(FLOW, Shape(10**6, STRIDE, N_PSN), [1], 400, (2, 1, 1))
     assert [p.sender.cap_bps for p in fan.planes] == [200, 100, 100]
     assert [p.sender.lanes[0].pace.cap_bps for p in fan.planes] == [200, 100, 100]
-    fan.set_weights(1, (1, 0, 1))
-    assert [p.sender.cap_bps for p in fan.planes] == [200, 1, 200]
+    fan.set_weights(1, (1, 0, 1))  # at 1 bit/s its trial would never leave
+    assert [p.sender.cap_bps for p in fan.planes] == [200, 133, 200]
 
 
 def test_one_plane_sends_what_a_fan_sends():
