@@ -1,7 +1,7 @@
 """BGP speakers of FRR carry path bandwidth over planes; kernels weigh by it; as root.
 
-Eight GPUs on four planes, two legs a port. Plain TCP flows go where the weights say, failures
-change shares of their own plane, and flows on other planes keep their links.
+Eight GPUs on four planes, two legs a port. Plain TCP flows and pushes go where the weights say,
+failures change shares of their own plane, and flows on other planes keep their links.
 """
 
 import json
@@ -12,10 +12,11 @@ import subprocess
 import time
 from collections import Counter
 from contextlib import closing
+from itertools import count
 from pathlib import Path
 
 import pytest
-from live_site import LiveLab
+from live_site import LiveLab, finish, random_bytes, write
 from plane_flows import (
     Capture,
     Flows,
@@ -34,6 +35,7 @@ from fanfold.live.lab import Lab
 from fanfold.live.plane_routes import FIRST_ID, IDLE_S, group_of
 from fanfold.live.plane_sight import agent_status, kernel_weights, plan_of
 from fanfold.live.spaces import space_of
+from fanfold.push.geometry import geometry_of
 
 pytestmark = [
     pytest.mark.live,
@@ -48,6 +50,12 @@ N_FLOWS = 32
 FLOW_BYTES = 1 << 18
 WAYS = 10_000
 EVEN = {"0": 2, "1": 2, "2": 2, "3": 2}
+GEOMETRY = geometry_of(9000, 256)
+BLOCK_BYTES = GEOMETRY.stride * GEOMETRY.n_psn
+N_BLOCKS = 120
+"""Of a push: each split in question is one of whole blocks."""
+LONG_MIB, RATE = 900, "800Mbps"
+LOOK_S = 0.7
 START_S = 15.0
 INSTALL_S = 180
 
@@ -70,7 +78,7 @@ def frr():
 def lab(site, frr):
     made = LiveLab(site, NAME, *SHAPE)
     made.lab = Lab(NAME)
-    made.lab.folder = made.folder
+    made.lab.folder, made.lab.control_sockets = made.folder, made.folder / "control"
     made.plan = plan_of(made.lab)
     try:
         yield made
@@ -198,7 +206,7 @@ def test_all_sessions_are_up_and_weights_are_in_frr_and_in_the_kernel(lab):
     ],
     ids=["1:1:1:1", "2:1:1:1", "0:1:1:1"],
 )
-def test_flows_of_plain_sockets_split_by_weight(whole, broken, wanted):
+def test_plain_flows_and_pushes_split_by_weight(whole, tmp_path, broken, wanted):
     for words in broken:
         fail(whole, *words)
     wait_until(
@@ -218,6 +226,91 @@ def test_flows_of_plain_sockets_split_by_weight(whole, broken, wanted):
         sent = sent_bytes(pair)
     found = split(Counter({plane: sent[plane] - before[plane] for plane in sent}))
     assert is_near(found, wanted) or (wanted["0"] == 0 and found["0"] < 0.001), found
+    push_by_weight(whole, tmp_path, wanted)
+
+
+def push_by_weight(lab, folder, wanted):
+    """A push to all, one to h3 alone: bytes of blocks by plane within 2 % of the weights."""
+    for name, flags in (("all", ()), ("one", ("--to", "h3"))):
+        path = write(folder, name, N_BLOCKS * BLOCK_BYTES, sum(wanted.values()))
+        result = lab.push(path, *flags)
+        sent = {
+            str(row["plane"]): row["bytes"] + row["repair_bytes"] for row in result["planes"]
+        }
+        assert is_near(split(sent), wanted, 0.02), (name, split(sent), result["weights"])
+        assert {row["source"] for row in result["weights"]} == {"bgp"}
+        weighed = split(result["weights"][0]["weights"])
+        assert weighed == split(wanted), (name, result["weights"])
+        assert {row["state"] for row in result["receivers"]} == {"verified"}
+
+
+HALVES = tuple(("half-cable", f"h3-plane{n}") for n in (1, 2, 3))
+STAGES = (
+    ((), EVEN),
+    (HALVES, {"0": 2, "1": 1, "2": 1, "3": 1}),
+    ((("port", "gpu3-plane0"),), {"0": 0, "1": 1, "2": 1, "3": 1}),
+    ((("leaf", "plane3"),), {"0": 0, "1": 1, "2": 1, "3": 0}),
+    (None, EVEN),
+)
+"""What fails beside the rest while a push runs, None: all is well again; the weights then."""
+
+
+def shares_of(lab):
+    """What part of all bytes leaves h0 by each plane, for LOOK_S from now on."""
+    before = sent_bytes(pair_of(lab))
+    time.sleep(LOOK_S)
+    after = sent_bytes(pair_of(lab))
+    sent = {plane: after[plane] - before[plane] for plane in after}
+    return split(sent) if sum(sent.values()) > BLOCK_BYTES else sent  # or it is over
+
+
+def seconds_until_split(lab, wanted, n_looks=9):
+    """From now until bytes go by each plane within two points of its share; None: never."""
+    began_s, shares = time.monotonic(), split(Counter(wanted))
+    for _ in range(n_looks):
+        looked_s, found = time.monotonic(), shares_of(lab)
+        if all(abs(found[plane] - shares[plane]) < 0.02 for plane in shares):
+            return looked_s - began_s
+    return None
+
+
+def push_through(lab, path):
+    """A push to h3 while planes fail and come back: seconds until each split, its result."""
+    push = lab.start_push(path, "--to", "h3", "--rate", RATE)
+    before = lab.sent("leaf0", "h3")
+    wait_until(lambda: lab.sent("leaf0", "h3") > before + 100, "the push is under way")
+    found = []
+    for broken, wanted in STAGES:
+        for words in broken or ():
+            fail(lab, *words)
+        if broken is None:
+            lab.site.read("lab", "heal", "--name", NAME)
+        found.append(seconds_until_split(lab, wanted))
+    code, out, err = finish(push)
+    assert code == 0, err
+    return found, json.loads(out)
+
+
+def test_a_push_under_way_follows_the_weights(whole, tmp_path):
+    numbers = count(100)
+
+    def run():
+        n = next(numbers)
+        path = tmp_path / f"long{n}"
+        path.write_bytes(random_bytes(1 << 20, n) * LONG_MIB)
+        return push_through(whole, path)
+
+    found, result = unstalled(run, tries=2)
+    assert None not in found, (found, result["weights"])
+    even, halves, port, leaf, _ = found
+    assert even < LOOK_S
+    assert max(halves, port, leaf) <= 2 * LOOK_S, (found, result["weights"])
+    assert [row["state"] for row in result["receivers"]] == ["verified"]
+    assert result["repairs"]["bytes"] < 0.02 * result["bytes"]
+    told = [tuple(row["weights"].values()) for row in result["weights"]]
+    for wanted in ((1, 1, 1, 1), (2, 1, 1, 1), (0, 1, 1, 1), (0, 1, 1, 0)):
+        assert wanted in told
+    assert told[-1] == (1, 1, 1, 1)
 
 
 def fail_a_port(lab):

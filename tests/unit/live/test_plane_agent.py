@@ -185,6 +185,8 @@ def test_what_is_more_waits_for_flows_to_be_seen_and_what_is_less_does_not(kerne
     assert agent.install(2.4) == pytest.approx(1.2)
     assert [line.split(f"{BUCKETS} ")[1] for line in kernel.take()] == CALM
     assert agent.status()["to"] == {"h1": {"0": "1/2", "1": "1/2"}}
+    assert set(agent.paths()) == {"h1"}
+    assert agent.paths()["h1"][0] == agent.paths()["h1"][1]
 
 
 def test_a_host_is_whole_when_its_kernel_has_what_all_legs_carry(kernel) -> None:

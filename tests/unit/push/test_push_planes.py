@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from fanfold.live.status import NeighbourStatus, NodeStatus
-from fanfold.push.planes import ENTROPY_MASK, PlaneResult, PushPlanes
-from fanfold.push.sending import ONE_PLANE
+from fanfold.push.plane_fans import ONE_PLANE
+from fanfold.push.planes import ENTROPY_MASK, PlaneResult, PlaneWeights, PushPlanes
 from fanfold.topo.bift import table_of
 from fanfold.topo.lab_fabric import lab_fabric, leaf_spine
 from fanfold.topo.nets import build_named_net
@@ -55,3 +55,21 @@ def test_planes_that_are_named_are_the_only_ones() -> None:
     assert [way.plane for way in planes.ways] == [1, 2]
     assert planes.begin([]).weights == (1, 1)
     assert len(PushPlanes(POD, "h0", OTHERS, 3, "2").entropies) == 1
+
+
+def test_weights_that_bgp_tells_count_in_place_of_rates() -> None:
+    planes = PushPlanes(POD, "h0", OTHERS, 3)
+    begun = planes.begin([], {0: 1, 1: 2, 2: 0, 3: 1})
+    assert [way.plane for way in planes.ways] == [1, 0, 3, 2]
+    assert begun == ((2, 1, 1, 0), frozenset(), False)
+    assert planes.follow(1.5, {0: 1, 1: 0, 2: 1, 3: 1}) == (0, 1, 1, 1)
+    assert planes.weights == [
+        PlaneWeights(0.0, {0: 1, 1: 2, 2: 0, 3: 1}, "bgp"),
+        PlaneWeights(1.5, {0: 1, 1: 0, 2: 1, 3: 1}, "bgp"),
+    ]
+
+
+def test_without_bgp_lines_may_teach_weights() -> None:
+    planes = PushPlanes(POD, "h0", OTHERS, 3)
+    assert planes.begin([]).learns
+    assert planes.weights == [PlaneWeights(0.0, dict.fromkeys(range(4), 1), "rates")]
