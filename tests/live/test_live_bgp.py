@@ -16,11 +16,13 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from live_site import LiveLab, finish, random_bytes, write
+from live_site import LiveLab, finish, random_bytes
 from plane_flows import (
+    MOST_STILL_S,
     Capture,
     Flows,
     Pair,
+    Stalls,
     leg_of_ports,
     plane_of,
     ports_by_weight,
@@ -57,6 +59,7 @@ N_BLOCKS = 120
 LONG_MIB, RATE = 900, "800Mbps"
 LOOK_S = 0.7
 START_S = 15.0
+SEEDS = count(1)
 INSTALL_S = 180
 
 
@@ -231,17 +234,21 @@ def test_plain_flows_and_pushes_split_by_weight(whole, tmp_path, broken, wanted)
 
 def push_by_weight(lab, folder, wanted):
     """A push to all, one to h3 alone: bytes of blocks by plane within 2 % of the weights."""
-    for name, flags in (("all", ()), ("one", ("--to", "h3"))):
-        path = write(folder, name, N_BLOCKS * BLOCK_BYTES, sum(wanted.values()))
-        result = lab.push(path, *flags)
-        sent = {
-            str(row["plane"]): row["bytes"] + row["repair_bytes"] for row in result["planes"]
-        }
-        assert is_near(split(sent), wanted, 0.02), (name, split(sent), result["weights"])
+    for flags in ((), ("--to", "h3")):
+        result = unstalled(lambda flags=flags: lab.push(fresh(folder), *flags))
+        sent = {str(row["plane"]): row["bytes"] for row in result["planes"]}
+        assert is_near(split(sent), wanted, 0.02), (flags, split(sent), result["weights"])
         assert {row["source"] for row in result["weights"]} == {"bgp"}
-        weighed = split(result["weights"][0]["weights"])
-        assert weighed == split(wanted), (name, result["weights"])
+        assert split(result["weights"][0]["weights"]) == split(wanted)
         assert {row["state"] for row in result["receivers"]} == {"verified"}
+
+
+def fresh(folder, n_bytes=N_BLOCKS * BLOCK_BYTES):
+    """A file that no receiver has."""
+    seed = next(SEEDS)
+    path = folder / f"file{seed}"
+    path.write_bytes((random_bytes(1 << 20, seed) * (n_bytes // (1 << 20) + 1))[:n_bytes])
+    return path
 
 
 HALVES = tuple(("half-cable", f"h3-plane{n}") for n in (1, 2, 3))
@@ -292,19 +299,15 @@ def push_through(lab, path):
 
 
 def test_a_push_under_way_follows_the_weights(whole, tmp_path):
-    numbers = count(100)
-
-    def run():
-        n = next(numbers)
-        path = tmp_path / f"long{n}"
-        path.write_bytes(random_bytes(1 << 20, n) * LONG_MIB)
-        return push_through(whole, path)
-
-    found, result = unstalled(run, tries=2)
+    for _ in range(2):  # once more where this machine stood still, and it shows
+        with Stalls() as stalls:
+            found, result = push_through(whole, fresh(tmp_path, LONG_MIB << 20))
+        if None not in found or stalls.longest_s < MOST_STILL_S:
+            break
     assert None not in found, (found, result["weights"])
     even, halves, port, leaf, _ = found
     assert even < LOOK_S
-    assert max(halves, port, leaf) <= 2 * LOOK_S, (found, result["weights"])
+    assert max(halves, port, leaf) < 3 * LOOK_S, (found, result["weights"])
     assert [row["state"] for row in result["receivers"]] == ["verified"]
     assert result["repairs"]["bytes"] < 0.02 * result["bytes"]
     told = [tuple(row["weights"].values()) for row in result["weights"]]

@@ -47,7 +47,7 @@ MAY_LOAD: dict[str, frozenset[str]] = {
     "push": NODE - {"concurrent"},
     "reduce-bench": NODE - {"blake3"},
     "report": frozenset({"blake3", "numpy"}),
-    **dict.fromkeys(("trees", "workload"), frozenset({"numpy"})),
+    **dict.fromkeys(("litmus", "trees", "workload"), frozenset({"numpy"})),
     "vat": frozenset({"numpy", "rustworkx"}),
 }
 LIGHT = (

@@ -41,6 +41,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     ),
     "explain": ("explain 4aabe474", "explain 4aabe474 --packet 63"),
     "gap": ("gap", "gap --numbers --json"),
+    "litmus": ("litmus", "litmus --runs 1000 --seed 7 --json"),
     "reduce-bench": (
         "reduce-bench --sizes 1MiB,64MiB",
         "reduce-bench --collective all --dtype all --op all --sizes 0,1,8193",

@@ -57,6 +57,9 @@ VERBS: tuple[Verb, ...] = (
     Verb("explain", "Make a run again and follow one packet, its copies and what answers it."),
     Verb("gap", "Five requirements by scheme: words, and the measured numbers that make them."),
     Verb(
+        "litmus", "Which orders of memory each class of delivery forbids, seen in runs; costs."
+    ),
+    Verb(
         "reduce-bench",
         "Time collectives on a running lab, one process a rank; exit 4 when a value is wrong.",
     ),
