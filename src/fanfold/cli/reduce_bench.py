@@ -9,15 +9,18 @@ import typer
 from rich.box import SIMPLE
 from rich.table import Table
 
+from fanfold.api.site import Site
 from fanfold.cli.console import screen
 from fanfold.cli.seed import checked_seed
 from fanfold.cli.verb import refuse
 from fanfold.errors import CheckFailed, ConfigError, EnvironmentLack
 from fanfold.group.bench import COLLECTIVES, KINDS, OPS, Line, sweep
 from fanfold.group.expectation import JOINED, Case
+from fanfold.group.ways import draw_group_around, plane_of_group
 from fanfold.live.chance import draw_group
 from fanfold.live.lab import Lab
 from fanfold.live.rank import WINDOW
+from fanfold.live.status import read_all
 from fanfold.topo.fabric import Fabric
 from fanfold.units import format_duration, format_size, parse_size
 
@@ -67,9 +70,10 @@ def reduce_bench(
         for how in (ops if which in JOINED else ops[:1])
         for n_values in counts_of(sizes, begin, end, factor, WIDTHS.get(kind, 4))
     ]
-    fabric = Lab(lab).fabric()
+    site = Site(Lab(lab), None)
+    fabric = site.fabric
     members = members_of(fabric, ranks)
-    group = draw_group()
+    group = draw_group_around(fabric, members, failed_links(site, members), draw_group)
     tell = _progress(cases)
     lines = sweep(
         fabric,
@@ -80,13 +84,28 @@ def reduce_bench(
         group=group,
         progress=tell,
         watch=_watch(Lab(lab)),
+        enter=site.enter,
     )
     tell(len(cases))
     if as_json:
-        print(json.dumps([as_row(line, len(members)) for line in lines]))
+        plane = {"plane": plane_of_group(fabric, members, group)[0]}
+        print(json.dumps([as_row(line, len(members)) | plane for line in lines]))
     else:
         _show(lines, members)
+        _show_plane(*plane_of_group(fabric, members, group))
     _require_right(lines)
+
+
+def failed_links(site: Site, members: Sequence[str]) -> frozenset[frozenset[str]]:
+    """Links of members that these, or their neighbours, see as down just now."""
+    near = {other for name in members for other in site.fabric.neighbours[name]}
+    answers = site.begin_statuses([*members, *sorted(near)], members[0])()
+    return frozenset(
+        frozenset((name, to))
+        for name, status in read_all(site.fabric, answers).items()
+        for to, row in status.neighbours.items()
+        if row.state == "down"
+    )
 
 
 def _require_right(lines: list[Line]) -> None:
@@ -238,6 +257,12 @@ def room_note(lines: list[Line], members: list[str]) -> str:
             f"{2 * WINDOW}, or a root further up{told}"
         )
     return ""
+
+
+def _show_plane(plane: int, n_planes: int) -> None:
+    """A group has one root, which is in one plane."""
+    if n_planes > 1:
+        print(f"all of it went over plane {plane}, one of {n_planes}")
 
 
 def _watch(lab: Lab) -> Callable[[], None]:

@@ -65,7 +65,7 @@ class Line(NamedTuple):
         return plain, plain * factor.get(self.case.collective, share)
 
 
-def sweep(
+def sweep(  # noqa: PLR0913 - all but two by name
     fabric: Fabric,
     members: Sequence[str],
     cases: Sequence[Case],
@@ -75,12 +75,13 @@ def sweep(
     group: int,
     progress: Callable[[int], None],
     watch: Callable[[], None],
+    enter: Callable[[str], object] = lambda name: None,
 ) -> list[Line]:
     """Run all cases with one process for each rank; none outlives this one.
 
     Args:
         progress: told in the process of rank 0 which case begins. watch: called now and then;
-            what it raises ends the run.
+            what it raises ends the run. enter: puts a rank's process where its host is.
 
     Raises:
         FanfoldError: what a rank's process said when it failed; CheckFailed: an operation
@@ -90,6 +91,7 @@ def sweep(
         check_memory(case, len(members), free_bytes())
 
     def run(rank: int) -> list[dict[str, Any]]:
+        enter(members[rank])
         mine = _watched(cases, progress) if rank == 0 else cases
         return _run(fabric, members, rank, mine, rounds, seed, group)
 

@@ -93,6 +93,42 @@ def draw_group(
     raise ConfigError("root", root, f"a switch within {most + 1} hops of host {members[0]}")
 
 
+def first_hop(fabric: Fabric, host: str, group: int) -> str:
+    """BFR that a rank's arrays go to: its plane follows from the group's number.
+
+    Returns:
+        The host itself where it has no BFR.
+    """
+    ups = [node.name for node in fabric.port_nodes(host)[1:] if node.role == "bfr"] or [host]
+    return ups[group % len(ups)]
+
+
+def draw_group_around(
+    fabric: Fabric,
+    members: Sequence[str],
+    failed: Collection[frozenset[str]],
+    draw: Callable[[], int],
+) -> int:
+    """A number for a group whose plane no member has lost, where there is one.
+
+    Args:
+        failed: links that are down, both ends of each. draw: gives a number.
+    """
+    number = draw()
+    for _ in range(MOST_DRAWN):
+        if not any(frozenset((m, first_hop(fabric, m, number))) in failed for m in members):
+            break
+        number = draw()
+    return number
+
+
+def plane_of_group(fabric: Fabric, members: Sequence[str], group: int) -> tuple[int, int]:
+    """Plane by which rank 0's arrays leave its host, and how many planes that has."""
+    first, hop = members[0], first_hop(fabric, members[0], group)
+    planes = {frozenset((x.a, x.b)): x.plane for x in fabric.links if first in (x.a, x.b)}
+    return planes.get(frozenset((first, hop)), 0), len(set(planes.values()))
+
+
 def root_without_bfr(fabric: Fabric, members: Sequence[str]) -> str:
     """Rank 0's host where a member has no BFR to send to: said once; else nothing."""
     for name in members:
@@ -143,9 +179,7 @@ class _Walk:
 
     def tree(self, members: Sequence[str], root_level: int, root: str) -> Tree | None:
         first = members[0]
-        near = self._fabric.port_nodes(first)
-        ups = [node.name for node in near[1:] if node.role == "bfr"] or [first]
-        up = [first, ups[self._group % len(ups)]]
+        up = [first, first_hop(self._fabric, first, self._group)]
         if root:
             up[1:] = self._way(up[1], root) or ()
         else:
