@@ -49,6 +49,7 @@ NAME = "live-planes"
 SHAPE = ("--topology", "superpod:gpus=8,planes=4", "--namespaces", "--bgp")
 BGPD = Path("/usr/lib/frr/bgpd")
 N_FLOWS = 32
+LEG_BPS = 400 * 10**9
 FLOW_BYTES = 1 << 18
 WAYS = 10_000
 EVEN = {"0": 2, "1": 2, "2": 2, "3": 2}
@@ -218,6 +219,10 @@ def test_plain_flows_and_pushes_split_by_weight(whole, tmp_path, broken, wanted)
     )
     assert weights(whole, "h0", "h5") == EVEN  # whoever is not concerned keeps its weights
     wait_until(lambda: is_settled(whole), "flows that are new go by weights")
+    maps = whole.site.run("topo", "--lab", NAME, "--cost-map").stdout
+    _, bandwidth = json.loads(maps)["application/alto-costmap+json"]
+    assert bandwidth["cost-map"]["h0"]["h3"] == sum(wanted.values()) * LEG_BPS
+    assert bandwidth["cost-map"]["h5"]["h6"] == sum(EVEN.values()) * LEG_BPS
     pair = pair_of(whole)
     ways = Counter(
         plane_of(d) for d in leg_of_ports(pair, range(40_000, 40_000 + WAYS)).values()

@@ -8,7 +8,7 @@ from rich.table import Table
 
 from fanfold.cli.console import print_json, screen
 from fanfold.cli.seed import checked_seed
-from fanfold.cli.verb import refuse_but
+from fanfold.cli.verb import refuse, refuse_but
 from fanfold.errors import ConfigError
 from fanfold.topo.net_catalog import FILE_CATALOG, NET_CATALOG
 
@@ -27,9 +27,19 @@ def topo(
     jobs: Annotated[
         int | None, typer.Option(help="jobs that hosts are dealt to in turn  [default: 8]")
     ] = None,
+    lab: Annotated[
+        str | None, typer.Option(help="a lab that is up in place of NAME, with --cost-map")
+    ] = None,
+    cost_map: Annotated[
+        bool,
+        typer.Option("--cost-map", help="cost and bandwidth between groups of hosts, as ALTO"),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:
     """Describe and draw a topology; without a name, list what there is."""
+    if cost_map or lab is not None:
+        _print_costs(ctx, name, lab, seed, is_asked=cost_map)
+        return
     if name is None:
         refuse_but(ctx, ("name", "as_json"), "none without a NAME, which it is about")
         _print_catalog(as_json)
@@ -46,6 +56,25 @@ def topo(
         print_json(portrait)
     else:
         topo_view.show_portrait(portrait)
+
+
+def _print_costs(
+    ctx: typer.Context, name: str | None, lab: str | None, seed: int, *, is_asked: bool
+) -> None:
+    """Print the maps of a topology or of a lab; they are JSON."""
+    if not is_asked:
+        raise ConfigError("--lab", lab, "with --cost-map")
+    if (name is None) == (lab is None):
+        raise ConfigError("--cost-map", "alone" if name is None else "both", "NAME or --lab")
+    refuse(ctx, ("jobs", *(("seed",) if lab is not None else ())), "none with --cost-map")
+    from fanfold.api import cost_maps  # noqa: PLC0415 - a list needs no net
+    from fanfold.live.lab import Lab  # noqa: PLC0415 - as above
+    from fanfold.topo.nets import build_named_net  # noqa: PLC0415 - as above
+
+    if lab is not None:
+        print_json(cost_maps.map_of_lab(Lab(lab)))
+    elif name is not None:
+        print_json(cost_maps.map_of_net(build_named_net(name, seed)))
 
 
 def _print_catalog(as_json: bool) -> None:

@@ -53,6 +53,13 @@ class PlaneWatch:
             self.latest = weights
 
 
+def ask_paths(lab: Lab, host: str) -> dict[str, Paths] | None:
+    """Paths of a host to all others as a lab's BGP has them; None where nobody answers."""
+    call = Call(lab.control_socket(CONTROL), {"do": "paths", "host": host})
+    answer = ask_all({"": call}, ANSWER_S)[""]
+    return paths_of(answer) if "paths" in answer else None
+
+
 def paths_of(answer: Mapping[str, Any]) -> dict[str, Paths]:
     """Paths to each destination as an agent answers; nothing where it does not."""
     return {

@@ -80,3 +80,25 @@ def test_what_a_file_leaves_open_is_a_line_and_a_note_of_json(capsys, tmp_path):
     assert placed in out
     assert run(["encodings", "--topology", f"import:{path}", "--members", "1"]) == 0
     assert f"note: {placed}" in " ".join(capsys.readouterr().err.split())
+
+
+def test_cost_maps_are_json_of_two_media_types(capsys):
+    assert run(["topo", "fat-tree:k=4", "--cost-map"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert list(told) == ["application/alto-networkmap+json", "application/alto-costmap+json"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "what"),
+    [
+        (["--cost-map"], "--cost-map: got 'alone', allowed: NAME or --lab"),
+        (["fat-tree:k=4", "--cost-map", "--lab", "x"], "--cost-map: got 'both'"),
+        (["--lab", "x"], "--lab: got 'x', allowed: with --cost-map"),
+        (["fat-tree:k=4", "--cost-map", "--jobs", "2"], "--jobs"),
+    ],
+)
+def test_cost_maps_are_of_a_name_or_of_a_lab(capsys, flags, what):
+    assert run(["topo", *flags]) == 2
+    told = capsys.readouterr().err
+    assert what in told
+    assert len(told.splitlines()) == 1
