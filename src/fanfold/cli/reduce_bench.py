@@ -87,12 +87,7 @@ def reduce_bench(
         enter=site.enter,
     )
     tell(len(cases))
-    if as_json:
-        plane = {"plane": plane_of_group(fabric, members, group)[0]}
-        print(json.dumps([as_row(line, len(members)) | plane for line in lines]))
-    else:
-        _show(lines, members)
-        _show_plane(*plane_of_group(fabric, members, group))
+    _tell(lines, members, plane_of_group(fabric, members, group), as_json=as_json)
     _require_right(lines)
 
 
@@ -259,8 +254,15 @@ def room_note(lines: list[Line], members: list[str]) -> str:
     return ""
 
 
-def _show_plane(plane: int, n_planes: int) -> None:
-    """A group has one root, which is in one plane."""
+def _tell(
+    lines: list[Line], members: list[str], plane_of: tuple[int, int], *, as_json: bool
+) -> None:
+    """A group has one root, which is in one plane; plane_of: that, and how many there are."""
+    plane, n_planes = plane_of
+    if as_json:
+        print(json.dumps([as_row(line, len(members)) | {"plane": plane} for line in lines]))
+        return
+    _show(lines, members)
     if n_planes > 1:
         print(f"all of it went over plane {plane}, one of {n_planes}")
 
