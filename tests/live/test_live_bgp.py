@@ -57,7 +57,7 @@ GEOMETRY = geometry_of(9000, 256)
 BLOCK_BYTES = GEOMETRY.stride * GEOMETRY.n_psn
 N_BLOCKS = 120
 """Of a push: each split in question is one of whole blocks."""
-LONG_MIB, RATE = 900, "800Mbps"
+LONG_MIB, RATE = 600, "600Mbps"
 LOOK_S = 0.7
 START_S = 15.0
 SEEDS = count(1)
@@ -252,7 +252,11 @@ def fresh(folder, n_bytes=N_BLOCKS * BLOCK_BYTES):
     """A file that no receiver has."""
     seed = next(SEEDS)
     path = folder / f"file{seed}"
-    path.write_bytes((random_bytes(1 << 20, seed) * (n_bytes // (1 << 20) + 1))[:n_bytes])
+    part = random_bytes(1 << 20, seed)
+    with path.open("wb") as file:
+        for _ in range(n_bytes // len(part)):
+            file.write(part)
+        file.write(part[: n_bytes % len(part)])
     return path
 
 
@@ -312,7 +316,7 @@ def test_a_push_under_way_follows_the_weights(whole, tmp_path):
     assert None not in found, (found, result["weights"])
     even, halves, port, leaf, _ = found
     assert even < LOOK_S
-    assert max(halves, port, leaf) < 3 * LOOK_S, (found, result["weights"])
+    assert max(halves, port, leaf) < 4 * LOOK_S, (found, result["weights"])
     assert [row["state"] for row in result["receivers"]] == ["verified"]
     assert result["repairs"]["bytes"] < 0.02 * result["bytes"]
     told = [tuple(row["weights"].values()) for row in result["weights"]]

@@ -114,7 +114,10 @@ def test_a_flag_that_another_makes_idle_is_refused(
             "command: got 'frob', allowed: down, fail, heal, reroute, restart, status, up",
         ),
         (["topo", "--sed", "1"], "option: got '--sed', not an option; did you mean --seed?"),
-        (["topo", "-x"], "option: got '-x', allowed: --help, --jobs, --json, --seed"),
+        (
+            ["topo", "-x"],
+            "option: got '-x', allowed: --cost-map, --help, --jobs, --json, --lab, --seed",
+        ),
         (["topo", "--jobs"], "--jobs: got 'nothing', allowed: jobs that hosts are dealt"),
         (["topo", "--json=3"], "--json: got 'a value', allowed: none: given or left out"),
         (
