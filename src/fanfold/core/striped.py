@@ -69,7 +69,8 @@ class StripedSender:
     Args:
         flow, shape, need, cap_bps: as FanSender. weights: share of each plane, whole numbers;
             0: it gets no block; all 0: all alike. down: planes that are known to be dead.
-            learns: what lines carry counts where it is not what weights say.
+            learns: what lines carry counts where it is not what weights say; without, at the
+                end only.
     """
 
     def __init__(
@@ -190,8 +191,7 @@ class StripedSender:
             plane.n_done += sum(isinstance(effect, BlockDone) for effect in effects)
             self._pass_on(other, effects, out)
         plane = self.planes[index]
-        is_whole = plane.n_done and plane.sender.is_done()
-        if not plane.is_up and is_whole and self.weights[index]:
+        if not plane.is_up and plane.n_done and plane.sender.is_done():
             plane.is_up = True  # it brought what it was tried with, to all
             self._deal(now_ps, self._live())
 
@@ -414,7 +414,7 @@ class StripedSender:
         is_time = passed_ps >= (LOOK_PS if least >= LOOK_BLOCKS else 4 * LOOK_PS)
         if self._is_late(passed_ps) or (is_time and self._is_misjudged()):
             could, live = self._could_all(), self._live()
-            self._deal(now_ps, could if self._learns and _is_short(could, live) else live)
+            self._deal(now_ps, could if _is_short(could, live) else live)
         elif is_time:
             self._look_anew(now_ps)
 

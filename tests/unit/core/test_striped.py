@@ -282,9 +282,9 @@ def test_weights_that_leave_no_plane_change_nothing_or_bring_one_back():
 
 
 def test_told_weights_hold_where_lines_carry_something_else():
-    world = World(600, [50 * MBPS, 100 * MBPS, 100 * MBPS, 100 * MBPS], learns=False)
+    world = World(4000, [50 * MBPS, 100 * MBPS, 100 * MBPS, 100 * MBPS], learns=False)
     world.full = {0}
-    world.run(3 * PS_PER_SECOND // 2)
+    world.run(2 * PS_PER_SECOND)
     total = sum(world.sent)
     assert [n / total for n in world.sent] == pytest.approx([0.25] * 4, abs=0.02)
 
