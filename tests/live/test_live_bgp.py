@@ -358,6 +358,12 @@ def test_a_port_that_fails_is_left_at_once_and_flows_on_other_planes_keep_their_
     assert late == set(chosen)  # those of the dead plane go on by others
 
 
+def test_ranks_find_their_hosts_namespaces(lab):
+    words = ("reduce-bench", "--lab", NAME, "--ranks", "h1,h2,h3", "--sizes", "64KiB")
+    (row,) = lab.site.read(*words)
+    assert (row["wrong"], row["same_bits"]) == (0, True)
+
+
 def silence_a_leaf(lab):
     """Seconds from a leaf's speaker that stands still, no carrier lost, to its plane's end."""
     wait_until(lambda: weights(lab) == EVEN, "even")

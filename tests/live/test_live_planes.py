@@ -4,7 +4,7 @@ import json
 import time
 
 import pytest
-from live_site import LiveLab, all_verified, off_prediction, write
+from live_site import LiveLab, all_verified, off_prediction, wait_for, write
 
 pytestmark = [pytest.mark.live, pytest.mark.alone]
 
@@ -63,6 +63,25 @@ def test_a_plane_that_is_cut_costs_its_share_and_no_more(lab, tmp_path):
     part = shares(result)
     assert part[1] < 0.25
     assert part[0] == pytest.approx(part[2], abs=0.04)
+
+
+def test_sums_go_over_a_plane_that_no_rank_has_lost(lab):
+    fail = ("lab", "fail", "link", "h2-leaf1", "--name", lab.name)
+    assert lab.site.run(*fail).returncode == 0
+    states = ("h2", "leaf1"), ("leaf1", "h2")
+    wait_for(
+        lambda: all(
+            lab.status(name)["neighbours"][to]["state"] == "down" for name, to in states
+        ),
+        "both ends see that the link is down",
+    )
+    words = ("reduce-bench", "--lab", lab.name, "--ranks", "h1,h2,h3", "--sizes", "64KiB")
+    (row,) = lab.site.read(*words)
+    assert row["plane"] in (0, 2)
+    assert (row["wrong"], row["same_bits"]) == (0, True)
+    shown = lab.site.run(*words).stdout.splitlines()[-1]
+    assert shown in [f"all of it went over plane {plane}, one of 3" for plane in (0, 2)]
+    lab.site.run("lab", "heal", "--name", lab.name)
 
 
 def ends(result):
