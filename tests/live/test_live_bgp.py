@@ -239,6 +239,11 @@ def test_plain_flows_and_pushes_split_by_weight(whole, tmp_path, broken, wanted)
 
 def push_by_weight(lab, folder, wanted):
     """A push to all, one to h3 alone: bytes of blocks by plane within 2 % of the weights."""
+    used = [f"leaf{plane}" for plane, weight in wanted.items() if weight]
+    wait_until(
+        lambda: all(lab.status("h3")["neighbours"][n]["state"] == "up" for n in used),
+        "nodes see each other over what is left of a cable",
+    )
     for flags in ((), ("--to", "h3")):
         result = unstalled(lambda flags=flags: lab.push(fresh(folder), *flags))
         sent = {str(row["plane"]): row["bytes"] for row in result["planes"]}

@@ -90,6 +90,9 @@ class StripedSender:
             Plane(PlaneSender(flow, shape, cap_bps), is_up=weight > 0 and index not in down)
             for index, weight in enumerate(self.weights)
         ]
+        if not learns:  # who told a weight knows of a path: such a plane is tried at once
+            for plane in self.planes:
+                plane.again_ps = 1
         self._heard_ps: dict[int, int] = {}
         self._tick_ps = 0
         self._dealer = Dealer(self._live())

@@ -214,6 +214,15 @@ def test_a_plane_that_is_down_before_the_start_gets_no_block_but_a_trial():
     assert 0 not in world.fan.plan
 
 
+def test_a_plane_that_is_down_and_was_told_a_weight_is_tried_at_once():
+    found = []
+    for learns in (True, False):
+        world = World(2000, [100 * MBPS] * 2, down=frozenset({0}), learns=learns)
+        world.run(50 * MS)
+        found.append(world.fan.planes[0].is_up)
+    assert found == [False, True]
+
+
 def test_other_weights_count_from_the_next_block_on():
     world = World(3000, [100 * MBPS] * 2)
     world.run(400 * MS)
