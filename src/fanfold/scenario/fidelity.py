@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from fanfold.errors import ConfigError
 from fanfold.ids import MAX_BFR_ID
+from fanfold.scenario.failures import has_words
 from fanfold.scenario.rung_bounds import UNKNOWN, bound_ppm, bound_text
 from fanfold.scenario.scenario import Fidelity
 from fanfold.scenario.settings import Settings
@@ -126,7 +127,8 @@ def _lack(program: Program, net: Net) -> str:
 def are_trains_exact(settings: Settings) -> bool:
     """Whether packets may move as trains: not where one alone can be lost or held."""
     is_held = settings.transport == "ndp" or settings.pfc_pkts[0] > 0
-    return not (is_held or settings.loss_ppb or settings.queue_bytes)
+    is_lossy = settings.loss_ppb or settings.queue_bytes or has_words(settings)
+    return not (is_held or is_lossy)
 
 
 def left_out(rung: str, settings: Settings) -> str:

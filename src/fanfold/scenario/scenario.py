@@ -4,7 +4,7 @@
     [workload]              kind, n_bytes, ranks, order
     [trace]                 form, path, order, skip_unknown, ops_per_s: instead of a workload
     [settings]              the timing model, scenario/settings.py
-    [[settings.failures]]   at_ps, a, b, up
+    [[settings.failures]]   at_ps, fail or heal; or a, b, up
     [trees]                 timers of tree protocols, trees/settings.py
 
 The same value stands in a file, behind the flags of `fanfold compare` and in every results
@@ -23,6 +23,7 @@ from msgspec import Meta
 from fanfold.errors import ConfigError
 from fanfold.input_file import read_input
 from fanfold.results.store import DIGESTS, SCENARIO
+from fanfold.scenario.failures import check_failures
 from fanfold.scenario.settings import Settings
 from fanfold.scenario.width import AUTO, WIDTHS
 from fanfold.toml_table import read_table, write_table
@@ -202,6 +203,7 @@ def _check_settings(settings: Settings, prefix: str) -> None:
     if settings.bitstring_bits not in (AUTO, *WIDTHS):
         allowed = ", ".join(map(str, (AUTO, *WIDTHS)))
         raise ConfigError(f"{prefix}bitstring_bits", settings.bitstring_bits, allowed)
+    check_failures(settings, prefix)
     pause, resume = settings.pfc_pkts
     if resume > pause:
         raise ConfigError(f"{prefix}pfc_pkts", [pause, resume], "pause above, resume below it")

@@ -9,8 +9,9 @@ import msgspec
 from msgspec import Meta
 
 from fanfold.schemes.tree_fans import TreeStart
-from fanfold.units import PPB_ONE
+from fanfold.units import PPB_ONE, PS_PER_MS
 
+_MS = PS_PER_MS
 Count = Annotated[int, Meta(ge=0, le=2**40)]
 Positive = Annotated[int, Meta(ge=1, le=2**40)]
 Size = Annotated[int, Meta(ge=1, le=2**20)]
@@ -21,6 +22,8 @@ Window = Annotated[int, Meta(ge=4, le=2**14)]
 Time = Annotated[int, Meta(ge=0, le=2**60)]
 Delay = Annotated[int, Meta(ge=0, le=2**50)]
 """Some 18 minutes: thousands of them in a row are still a time."""
+Hello = Annotated[int, Meta(ge=10**6, le=10**13)]
+"""A microsecond to ten seconds."""
 Chance = Annotated[int, Meta(ge=0, lt=int(PPB_ONE))]
 """What a file may hold; a loss of one would let nothing through."""
 Transport = Literal["roce", "ndp", "plain"]
@@ -41,13 +44,27 @@ Routing = Literal["ecmp", "spray"]
 """ecmp: one path a message by its hash. spray: all paths in turn, packet by packet."""
 
 
+Protection = Literal["auto", "notice", "frr", "reroute"]
+"""What fans by BIFTs do when a neighbour is lost. notice: tables without it, made ahead, and
+NOTICEs to all others, as live (fanfold's own, and auto there). frr: the node beside it leads
+round it (draft-ietf-bier-frr) until there are new paths. reroute: nothing before that (auto for
+plain BIER)."""
+
+
 class Failure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A cable between two nodes, by name, that goes down, or comes back, at a time."""
+    """Something that fails, or is mended, at a time: scenario/failures.py reads the words.
+
+    fail: as for ``fanfold lab fail``: "link leaf1-spine1", "node spine2", "pause h3 3s", "gray
+    leaf1-spine1 1%". heal: a name, as for ``lab heal``. Or a and b: a cable that takes nothing
+    more, or again takes packets, without anybody who notices.
+    """
 
     at_ps: Time
-    a: str
-    b: str
+    a: str = ""
+    b: str = ""
     up: bool = False
+    fail: str = ""
+    heal: str = ""
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -66,6 +83,10 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     messages, never below three idle round trips (sim/waits.py), which 0 stands for.
     cache_bytes: of DATA that a BFR keeps, to repair from; 0: all repairs come from the source.
     feedback, tree_repair: of one-to-many schemes. tree_start: what happens before a tree is up.
+    hello_ps, detect_mult: of sessions between neighbours where failures have words: silence of
+    so many intervals is the end. notice_ps: of a router's processor on a NOTICE (assumed, as a
+    message of tree protocols). table_ps: from a decision to the forwarding table (as there);
+    tables made ahead take none. reroute_ps: from detection to new unicast paths.
     """
 
     payload_bytes: Size = 4096
@@ -94,3 +115,14 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     feedback: Feedback = "auto"
     tree_start: TreeStart = "wait"
     tree_repair: TreeRepair = "tree"
+    hello_ps: Hello = 50 * _MS
+    detect_mult: Annotated[int, Meta(ge=1, le=255)] = 3
+    notice_ps: Delay = _MS // 10
+    table_ps: Delay = _MS
+    reroute_ps: Delay = 200 * _MS
+    protection: Protection = "auto"
+
+    @property
+    def detect_ps(self) -> int:
+        """Silence after which a neighbour that is watched often counts as lost."""
+        return self.hello_ps * self.detect_mult

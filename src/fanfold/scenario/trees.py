@@ -1,6 +1,11 @@
 """What a scenario says of trees: where they stand, which cables fail, how feedback comes."""
 
+from collections.abc import Iterator
+
+import msgspec
+
 from fanfold.errors import ConfigError
+from fanfold.scenario.failures import has_words, read_faults
 from fanfold.scenario.scenario import Scenario
 from fanfold.scenario.settings import Settings
 from fanfold.schemes.program import Program
@@ -12,19 +17,40 @@ from fanfold.trees.standing import Fail
 def build_site(scenario: Scenario, net: Net) -> Site:
     """The net as tree protocols see it. A cable that comes back is not used again by a tree.
 
+    With failures in words detection takes what sessions between neighbours take, whatever the
+    settings of trees say: all schemes have the same timers.
+
     Raises:
         ConfigError: a failure of a node that the net has not.
     """
-    failures = [f for f in scenario.settings.failures if not f.up]
-    fails: list[Fail] = []
-    if failures:
+    failures = scenario.settings.failures
+    fails = list(_fails_of(scenario.settings, net))
+    if any(failure.a for failure in failures):
         index = {net.node_name(n): n for n in range(net.n_nodes)}
         for i, failure in enumerate(failures):
+            if not failure.a or failure.up:
+                continue
             for name in (failure.a, failure.b):
                 if name not in index:
                     raise ConfigError(f"settings.failures[{i}]", name, "nodes of the topology")
             fails.append((failure.at_ps, (index[failure.a], index[failure.b])))
-    return Site(net, scenario.trees, scenario.settings.tree_start, tuple(fails))
+    trees = scenario.trees
+    if has_words(scenario.settings):
+        detect_ps = scenario.settings.detect_ps
+        trees = msgspec.structs.replace(trees, detect_ps=detect_ps)
+    return Site(net, trees, scenario.settings.tree_start, tuple(fails))
+
+
+def _fails_of(settings: Settings, net: Net) -> Iterator[Fail]:
+    """What fails in words, as trees see it: cables, and routers that end or stand still.
+
+    What is mended before anybody notices fails for nobody.
+    """
+    for fault in read_faults(settings, net):
+        is_short = 0 <= fault.until_ps <= fault.at_ps + settings.detect_ps
+        is_host = fault.kind in ("node", "pause") and fault.nodes[0] < net.n_hosts
+        if fault.cuts and not is_short and not is_host:
+            yield fault.at_ps, (fault.nodes[0], fault.nodes[-1])
 
 
 def with_feedback(program: Program, settings: Settings) -> Program:

@@ -124,12 +124,10 @@ def _phase(net: Net, protocol: str, from_ps: int, tree: Tree) -> Phase:
     """Links once each; hosts speak no MPLS, so labels are between routers only.
 
     On the way to a replication point further on, the SID of that router is on top of the
-    replication SID, and taken off one link before it.
+    replication SID, and taken off one link before it; so is the label of a bypass of mLDP.
     """
     links = tuple(sorted(set(tree.links)))
-    if protocol.startswith("mldp"):
-        sizes = dict.fromkeys(links, LABEL_BYTES)
-    elif protocol == "sr-p2mp":
+    if protocol.startswith("mldp") or protocol == "sr-p2mp":
         inner = set(tree.inner)
         sizes = {k: LABEL_BYTES * (1 + (k in inner)) for k in links}
     else:

@@ -37,6 +37,7 @@ from fanfold.kernels.state import (
     build_store,
 )
 from fanfold.kernels.vat import MAX_TODO, VAT_ABSORBED, VAT_PARTIAL, VAT_PASSED
+from fanfold.scenario.failures import protection_of
 from fanfold.scenario.settings import Settings
 from fanfold.schemes.program import NO_TREE, Fan, Phase, Program, order_of, with_entropy
 from fanfold.sim.build import Streams
@@ -111,7 +112,8 @@ class FanArrays:
             raise ConfigError("fidelity", got, f"flow, above {MAX_BFR_ID} BFR-ids")
         self.n_si = int((self.bfr_ids.max(initial=1) - 1) // self.n_bits + 1) if wide else 1
         self.seed, self.n_ecmp = seed, settings.n_ecmp
-        self.n_tables = self.n_ecmp + len(program.trees)
+        self.n_backups = 2 * self.n_ecmp * (protection_of(settings, program) == "frr")
+        self.n_tables = self.n_ecmp + len(program.trees) + self.n_backups
         self.n_reroutes = 0
         self.stands: dict[int, Phase] = {}
         self.heads_of = {f.tree: f.receivers for f in program.fans if f.tree != NO_TREE}
@@ -157,6 +159,7 @@ class FanArrays:
         fans = self._build_fans(world)
         q[r.N_WORDS], q[r.N_SI], q[r.N_ECMP] = self.n_words, self.n_si, self.n_tables
         q[r.N_BITS], q[r.N_DEALT] = self.n_bits, self.n_ecmp
+        q[r.FRR_AT] = self.n_tables - self.n_backups
         q[r.BIFT_BASE] = bitstring.bift_id(self.bsl, 0, 0)
         q[r.N_SLOTS] = self.n_slots
         q[r.AGAIN_PS] = max(self.clock.passed(AGAIN_PS), AGAIN_BLOCKS * self._block_ps())
@@ -332,6 +335,7 @@ class FanArrays:
             np.zeros(ports + 2, np.int64),
             np.zeros((ports + 2, w), np.uint64),
             sparse((r.MAX_BODIES if wide else 1, body_bytes), np.uint8),
+            np.zeros((n_routers, 2), np.int64),
         )
 
     def late_ps(self) -> int:

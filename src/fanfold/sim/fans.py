@@ -25,6 +25,7 @@ from fanfold.kernels.layout import (
     MAX_PSN,
 )
 from fanfold.kernels.slots import NEVER_PS
+from fanfold.scenario.failures import new_paths_ps, protection_of
 from fanfold.scenario.settings import Settings
 from fanfold.schemes.program import NO_TREE, Fan, Program
 from fanfold.sim.by_hand import finish, free, join, push, wake
@@ -165,16 +166,20 @@ class Fans(FanArrays):
             machine = TreeSender(flow, shape, [bits], cap, repair=by_tree)
         else:
             return FanSender(flow, shape, [bits], cap)
-        if fan.tree != NO_TREE and (last_ps := self._mended_ps(fan)):
+        if last_ps := self._mended_ps(fan):
             most_ps = last_ps + 4 * last_ps // PAUSE_SHARE
             machine.patient_ps = self.clock.shown(most_ps) + 2 * LOST_PS
         return machine
 
     def _mended_ps(self, fan: Fan) -> int:
         """When the last break of a fan's tree, or of its words' way, is mended; 0: none."""
-        phases = self.program.trees[fan.tree].phases
-        mended = [phases[-1].from_ps] if len(phases) > 1 else []
-        return max([*mended, *(at for at, _ in self.program.reroutes)], default=0)
+        mended = [at for at, _ in self.program.reroutes]
+        if fan.tree == NO_TREE:
+            if protection_of(self.settings, self.program) != "notice":
+                mended.append(new_paths_ps(self.settings))
+        elif len(phases := self.program.trees[fan.tree].phases) > 1:
+            mended.append(phases[-1].from_ps)
+        return max(mended, default=0)
 
     def _poll(self, fan: Fan, job: SendBlock) -> int:
         """Who is to answer a job's packets that ask: everybody, or those who lack something."""

@@ -8,10 +8,12 @@ from numpy.typing import NDArray
 
 from fanfold.errors import ConfigError
 from fanfold.results.outcome import NOT_DONE, Outcome
+from fanfold.scenario.failures import has_words
 from fanfold.scenario.settings import Settings
 from fanfold.schemes.program import NO_TREE, Program, expand
 from fanfold.sim import build as b
 from fanfold.sim.by_hand import push
+from fanfold.sim.failing import Failing
 from fanfold.sim.fans import Fans
 from fanfold.sim.loop import rows as r
 from fanfold.sim.loop.fans import Bier
@@ -112,6 +114,11 @@ class Simulation:
         b.sort_deps(self.world.deps, b.start_ranks(items, streams))
         b.push_starts(q, items, streams)
         self._push_failures()
+        self.failing: Failing | None = None
+        if has_words(settings):
+            target_of = self.fans.roads.birt.target_of
+            self.failing = Failing(net, settings, program, seed, target_of)
+            self.failing.start(q)
         self.change_ps = int(NEVER)
         self._change_trees()
         self.code = r.TURN
@@ -126,6 +133,8 @@ class Simulation:
     def _push_failures(self) -> None:
         index = {self.net.node_name(n): n for n in range(self.net.n_nodes)}
         for i, failure in enumerate(self.settings.failures):
+            if not failure.a:
+                continue
             for name in (failure.a, failure.b):
                 if name not in index:
                     raise ConfigError(f"settings.failures[{i}]", name, "nodes of the topology")
@@ -143,6 +152,8 @@ class Simulation:
         """Trees as they stand from now on; the loop comes back when the next one changes."""
         now = max(int(self.q[r.NOW]), self.change_ps if self.change_ps < NEVER else 0)
         self.change_ps = self.fans.write_trees(now)
+        if self.failing is not None:
+            self.change_ps = min(self.change_ps, self.failing.go_on(self, now))
         self.q[r.STOP_PS] = self.change_ps
 
     def parts_of(self, item: int) -> int:
@@ -314,7 +325,8 @@ def check(settings: Settings, segment_pkts: int, program: Program) -> None:
     if settings.n_slots & (settings.n_slots - 1):
         raise ConfigError("settings.n_slots", settings.n_slots, "a power of two")
     is_held = b.is_queued(settings)
-    if segment_pkts > 1 and (settings.loss_ppb or is_held or settings.queue_bytes):
+    is_cut = has_words(settings)
+    if segment_pkts > 1 and (settings.loss_ppb or is_held or settings.queue_bytes or is_cut):
         raise ConfigError(
             "fidelity", "train", "packet where packets may be lost, trimmed or paused"
         )

@@ -42,6 +42,11 @@ class Machine:
         """Copies for a neighbour behind a dead link go round it, once that is noticed."""
         return False
 
+    @property
+    def has_node_bypass(self) -> bool:
+        """Copies for a neighbour that is lost go to those behind it, once that is noticed."""
+        return False
+
     def source_target(self) -> int:
         """Router that the source takes the shortest way to; NONE where that is nobody."""
         return self.centre

@@ -35,7 +35,12 @@ class MldpP2mp(Machine):
     @property
     def has_bypass(self) -> bool:
         """Labels stay what they are on a detour."""
-        return self.settings.link_bypass
+        return self.settings.link_bypass or self.settings.node_bypass
+
+    @property
+    def has_node_bypass(self) -> bool:
+        """Routers behind the neighbour have told their labels for it (RFC 7715 3)."""
+        return self.settings.node_bypass
 
     def on_start(self) -> None:
         """No router knows the tree."""

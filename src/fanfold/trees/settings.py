@@ -30,6 +30,7 @@ class TreeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     compute_ps: the controller on one tree (assumed). local_repair: what travels as unicast
     takes another way as soon as a dead link is noticed (RFC 9855). link_bypass: so do copies
     of mLDP, in a unicast tunnel to the neighbour (RFC 7715 1), until there are new paths.
+    node_bypass: in tunnels to the routers behind the neighbour, round it (RFC 7715 2).
     packet_bytes: of data, headers included. rp, controller: names of routers, empty: the first
     of the highest tier. group: which of equal paths, by modulo (RFC 6388 2.4.1.1).
     """
@@ -48,6 +49,7 @@ class TreeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     compute_ps: Time = 10 * _MS
     local_repair: bool = True
     link_bypass: bool = False
+    node_bypass: bool = False
     packet_bytes: Size = 1500
     rp: str = ""
     controller: str = ""

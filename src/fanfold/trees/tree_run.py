@@ -152,8 +152,10 @@ def _check_cable(net: Net, h: GroupEvent, field: str) -> None:
 
 
 def cables_between(net: Net, nodes: tuple[int, int]) -> frozenset[int]:
-    """Links of all cables between two nodes, both ways."""
+    """Links of all cables between two nodes, both ways; of a node and itself, all it has."""
     a, b = nodes
+    if a == b:
+        return frozenset(np.nonzero((net.src == a) | (net.dst == a))[0].tolist())
     between = ((net.src == a) & (net.dst == b)) | ((net.src == b) & (net.dst == a))
     return frozenset(np.nonzero(between)[0].tolist())
 

@@ -10,6 +10,8 @@ import heapq
 from collections.abc import Callable
 from functools import partial
 
+import numpy as np
+
 from fanfold.errors import ConfigError
 from fanfold.topo.net import Net
 from fanfold.trees.group_events import NOT_DONE, SETUP, SentRow
@@ -48,6 +50,7 @@ class World:
         self.noticed: frozenset[int] = frozenset()
         self.paths = Paths(net, self.down, settings.group)
         self._detour: Paths | None = None
+        self._around: dict[int, Paths] = {}
         self.planned: dict[int, dict[str, Entry]] = {}
         self.tables: dict[int, dict[str, Entry]] = {}
         self.sent: list[SentRow] = []
@@ -182,7 +185,8 @@ class World:
         """The tree of this instant."""
         if self.machine.source_link in self.down:
             return Tree((), {}, 0)
-        kept = self._kept if self.machine.keeps_steps else {}
+        is_plain = not (self.noticed and self.machine.has_node_bypass)
+        kept = self._kept if self.machine.keeps_steps and is_plain else {}
         return walk(self._ways, self.machine.source_link, self._find, self._route, kept)
 
     def forget(self, node: int) -> None:
@@ -190,7 +194,35 @@ class World:
         self._kept.pop(node, None)
 
     def _find(self, node: int, in_link: int) -> Entry | None:
-        return self.machine.find(self.tables.get(node, {}), node, in_link)
+        entry = self.machine.find(self.tables.get(node, {}), node, in_link)
+        if entry is None or not (self.noticed and self.machine.has_node_bypass):
+            return entry
+        outs = tuple(out for one in entry.outs for out in self._beyond(node, one))
+        return entry._replace(outs=outs)
+
+    def _beyond(self, node: int, out: Out) -> tuple[Out, ...]:
+        """What goes to a neighbour that is lost goes to those it would copy it to.
+
+        Its own members stay behind it: for them the link is led round.
+        """
+        link, lost = out.links[0], self.end(out.links[0])
+        if link not in self.noticed or lost < self.net.n_hosts:
+            return (out,)
+        table = self.tables.get(lost, {})
+        entry = self.machine.find(table, lost, link)
+        ends = [self.end(one.links[-1]) for one in entry.outs] if entry else []
+        if not ends or min(ends) < self.net.n_hosts:
+            return (out,)
+        around = self._around.get(lost)
+        if around is None:
+            mine = frozenset(
+                np.nonzero((self.net.src == lost) | (self.net.dst == lost))[0].tolist()
+            )
+            around = self._around[lost] = Paths(
+                self.net, self.noticed | mine, self.settings.group
+            )
+        paths = (around.path(node, end) for end in ends)
+        return tuple(Out(path, is_tunnel=True) for path in paths if path)
 
     def _route(self, out: Out) -> tuple[int, ...]:
         """Links a copy really takes; a noticed failure moves what travels as unicast."""
@@ -219,6 +251,7 @@ class World:
     def _notice(self, links: frozenset[int]) -> None:
         self.noticed |= links
         self._detour = None
+        self._around.clear()
         self._kept.clear()
         self.on_change()
         if not self.machine.has_bypass:

@@ -10,6 +10,7 @@ from fanfold.kernels.feedback import write_feedback
 from fanfold.kernels.forward import arm_slot, fold_in
 from fanfold.kernels.jit import i64, kernel
 from fanfold.kernels.layout import MAX_PSN
+from fanfold.kernels.octets import ZERO
 from fanfold.kernels.replicate import replicate
 from fanfold.kernels.slots import NEVER_PS, NO_SLOT, expect, expire, set_deadline
 from fanfold.kernels.state import I64, U8, U64, Fold, Store
@@ -23,6 +24,7 @@ from fanfold.sim.loop.rows import (
     CUT_BYTES,
     EV_SLOTS,
     FEEDBACK_MTU,
+    FRR_AT,
     N_BITS,
     N_DEALT,
     N_HOSTS,
@@ -33,18 +35,24 @@ from fanfold.sim.loop.rows import (
     NOW,
     PFC_HIGH,
     PK_FEEDBACK,
+    SILENT_PS,
     Row,
     Rows,
 )
 from fanfold.sim.loop.tables import Tables, look_up
 from fanfold.sim.loop.words import SIZE, take_body, word_pkt
 
+LABEL_BYTES = 4
+"""Of the tunnel that a detour is: one MPLS label (RFC 3032 2.1)."""
+
 
 class Bier(NamedTuple):
     """What BFRs know and keep. R = routers, T = R * n_si * all tables, B = rows of bytes.
 
     tables: filled as they are looked at. heads: (T, P + 2) bytes of labels by table and
-    neighbour + 1, where there are trees. bfrs: (R,) NODE_ROW of the kernels.
+    neighbour + 1, where there are trees. bfrs: (R,) NODE_ROW of the kernels. frr: (R, 2) port
+    of a neighbour that is lost, 0 for none, and which of the two sets of backup tables leads
+    round it (sim/failing.py).
     slots, words, events, ready: slot tables of all BFRs side by side, (R * S, ...), (R, ...).
     store: what BFRs keep, side by side but for the rooms to work in. drops: (N_DROPS,) bad
     FEEDBACK. scratch: (4, W). copy_nbr, copy_bits: of one packet. bodies: (B, bytes) of
@@ -64,6 +72,7 @@ class Bier(NamedTuple):
     copy_nbr: I64
     copy_bits: U64
     bodies: U8
+    frr: I64
 
 
 @kernel
@@ -95,7 +104,58 @@ def on_fan(
             pkt = pkts[p]
             store = store_of(bier.store, node - q[N_HOSTS], bier.bfrs.shape[0])
             keep_fan(q, pkt, fans[pkt["stream"]], pkt_bits[p, q[N_WORDS]], store)
-    spread(q, links, nodes, pkts, pkt_bits, fans, bier, p, node)
+    came = NONE
+    if q[SILENT_PS] > 0 and pkts[p]["path"] < q[FRR_AT]:  # a tunnel may lead back
+        came = i64(links[pkts[p]["link"]]["reverse"])
+        if bier.frr[node - q[N_HOSTS], 0] != 0 and not detour(
+            q, links, nodes, pkts, pkt_bits, fans, bier, p, node
+        ):
+            return
+    spread(q, links, nodes, pkts, pkt_bits, fans, bier, p, node, came)
+
+
+@kernel
+def detour(
+    q: I64,
+    links: Rows,
+    nodes: Rows,
+    pkts: Rows,
+    pkt_bits: U64,
+    fans: Rows,
+    bier: Bier,
+    p: int,
+    node: int,
+) -> bool:
+    """BIER-FRR: who is behind a lost neighbour gets a packet of its own, by backup tables.
+
+    Returns:
+        Whether packet ``p`` is for somebody else too.
+    """
+    r, path = node - q[N_HOSTS], pkts[p]["path"]
+    if path >= q[N_DEALT]:
+        return True  # a tree's, or on its detour already
+    table = look_up(q, bier.tables, r, pkts[p]["si"], path)
+    mask = bier.tables.f_bm[table, bier.frr[r, 0] + 1]
+    n_words = q[N_WORDS]
+    rest = n_behind = 0
+    for w in range(n_words):
+        n_behind += i64(pkt_bits[p, w] & mask[w] != ZERO)
+        rest += i64(pkt_bits[p, w] & ~mask[w] != ZERO)
+    if n_behind == 0:
+        return True
+    a = p
+    if rest > 0:
+        a = take_pkt(q, pkts)
+        copy_pkt(pkts, p, a)
+    for w in range(n_words):
+        behind = pkt_bits[p, w] & mask[w]
+        pkt_bits[p, w] &= ~mask[w]
+        pkt_bits[a, w] = behind
+    pkt_bits[a, n_words] = pkt_bits[p, n_words]
+    pkts[a]["path"] = q[FRR_AT] + bier.frr[r, 1] * q[N_DEALT] + path
+    relabel(q, pkts[a], LABEL_BYTES)
+    spread(q, links, nodes, pkts, pkt_bits, fans, bier, a, node, NONE)
+    return rest > 0
 
 
 @kernel
@@ -109,14 +169,22 @@ def spread(
     bier: Bier,
     p: int,
     node: int,
+    came: int,
 ) -> None:
-    """Copies of DATA by each port that leads to who is wanted."""
+    """Copies of DATA by each port that leads to who is wanted.
+
+    came: where links fail, the link that leads back to where it came from; nothing goes there.
+    """
     pkt = pkts[p]
     fan = fans[pkt["stream"]]
     r = node - q[N_HOSTS]
     si = pkt["si"]
     n_words = q[N_WORDS]
     pkt["ttl"] -= 1
+    if q[SILENT_PS] > 0 and pkt["ttl"] < 1:
+        nodes[node]["n_dead"] += pkt["n"]
+        free_pkt(q, pkts, p)
+        return
     table = look_up(q, bier.tables, r, si, pkt["path"])
     n = replicate(
         pkt_bits[p],
@@ -131,6 +199,9 @@ def spread(
     for c in range(n):
         nbr = bier.copy_nbr[c]
         if nbr <= 0:
+            continue
+        if out + nbr == came:
+            bier.copy_nbr[c] = 0
             continue
         copy = p
         if used:
@@ -252,7 +323,7 @@ def send_mends(
         if p == NONE:
             return
         follow(q, pkts, p, of)
-        spread(q, links, nodes, pkts, pkt_bits, fans, bier, p, node)
+        spread(q, links, nodes, pkts, pkt_bits, fans, bier, p, node, NONE)
 
 
 @kernel
@@ -329,9 +400,16 @@ def on_word(
             return
         body[3] -= 1  # TTL
     bfir = fans[pkt["stream"]]["bfir_id"] - 1
-    way = pkt["poll"] % q[N_DEALT]
+    way = i64(pkt["poll"] % q[N_DEALT])
+    if pkt["labels"] > 0:  # on a detour
+        way += q[FRR_AT] + (pkt["labels"] - 1) * q[N_DEALT]
     table = look_up(q, bier.tables, r, bfir // q[N_BITS], way)
     nbr = bier.tables.nbr_of[table, bfir % q[N_BITS]]
+    if bier.frr[r, 0] != 0 and nbr == bier.frr[r, 0] and pkt["labels"] == 0:
+        pkt["labels"] = bier.frr[r, 1] + 1
+        way += q[FRR_AT] + bier.frr[r, 1] * q[N_DEALT]
+        table = look_up(q, bier.tables, r, bfir // q[N_BITS], way)
+        nbr = bier.tables.nbr_of[table, bfir % q[N_BITS]]
     if nbr == NULL_NBR:
         nodes[node]["n_dead"] += 1
         free_pkt(q, pkts, p)

@@ -137,7 +137,7 @@ def kick(q: I64, links: Rows, pkts: Rows, senders: Senders, at: int) -> None:
             p = build_block(q, links, pkts, senders, s)
         else:
             p = build_data(q, links, pkts, senders, s)
-    if link["up"] == 0:
+    if link["up"] <= 0:
         link["drops"] += pkts[p]["n"]
         link["free_ps"] = now + occupy(link, pkts[p]["bytes"])
         drop(q, pkts, p)

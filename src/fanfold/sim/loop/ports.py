@@ -123,7 +123,7 @@ def send(q: I64, links: Rows, pkts: Rows, p: int, at: int) -> None:
     backlog = max(link["free_ps"] - now, 0)
     ser = time_of(link, pkt["bytes"])
     full = link["limit_ps"] > 0 and backlog + ser > link["limit_ps"]
-    if full or link["up"] == 0:
+    if full or link["up"] <= 0:
         link["drops"] += pkt["n"]
         drop(q, pkts, p)
         return
@@ -220,7 +220,7 @@ def enqueue(q: I64, links: Rows, pkts: Rows, p: int, at: int) -> None:
     """Join the queue of a port; a full one cuts packets to headers, or drops them."""
     link = links[at]
     pkt = pkts[p]
-    if link["up"] == 0:
+    if link["up"] <= 0:
         link["drops"] += pkt["n"]
         drop(q, pkts, p)
         return

@@ -38,6 +38,7 @@ from fanfold.sim.loop.rows import (
     NONE,
     NOW,
     PER_LOSS,
+    SILENT_PS,
     Row,
     Rows,
 )
@@ -91,6 +92,8 @@ def on_fan_data(
     row = collect.blocks[b]
     follow = collect.follow[f]
     poll = pkt["poll"] != 0
+    if q[SILENT_PS] > 0:
+        note_data(q, nodes[host], pkt, pkt_bits[p, q[N_WORDS]] & ~row["have"])
     if row["state"] == FREE:
         row["state"], row["follow"], row["block"] = FILLING, f, block
         row["n_psn"] = psns_of(fan, block)
@@ -125,6 +128,22 @@ def on_fan_data(
     if poll:
         push(q, row["report_ps"], b * N_KINDS + EV_REPORT)
     return NONE
+
+
+@kernel
+def note_data(q: I64, node: Row, pkt: Row, fresh: np.uint64) -> None:
+    """Where links fail: a silence of a receiver, and what repairs it needed or did not.
+
+    fresh: PSNs of the packet that it lacked.
+    """
+    now = q[NOW]
+    if node["gap_ps"] == NONE and now - node["data_ps"] > q[SILENT_PS]:
+        node["gap_ps"], node["back_ps"] = node["data_ps"], now
+    node["data_ps"] = now
+    if pkt["again"] != 0:
+        node["mended"] += n_bits(fresh)
+        if fresh == ZERO:
+            node["spare_bytes"] += pkt["bytes"]
 
 
 @kernel

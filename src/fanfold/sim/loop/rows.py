@@ -46,6 +46,9 @@ PK_ECHO = 6  # a receiver's ACK of one packet of a fan
 PK_ARRAY = 7  # of a sum
 PK_FOLD_WORD = 8  # REQUEST, HEARD, ARM, CLOSE
 
+CUT = -1
+"""Of a link that is cut, or that of a node that has ended or stands still."""
+
 # When receivers of a fan speak.
 PER_BLOCK = 0
 PER_PACKET = 1
@@ -74,7 +77,7 @@ LINK_ROW = np.dtype(
         ("lost", np.int32),  # on the way
         ("drops", np.int32),  # refused at its port
         ("loss_ppb", np.int32),
-        ("up", np.int32),
+        ("up", np.int32),  # 0: takes nothing more; CUT: what is under way is lost too
         # A host's port.
         ("ring", np.int64),  # stream whose turn comes last, NONE
         ("waits", np.int64),  # that one is not the one being sent
@@ -97,6 +100,7 @@ LINK_ROW = np.dtype(
         ("rest", np.int64),  # parts of byte_den of a ps that its port owes
         ("ahead", np.int64),  # bytes of trains beyond its even share of them
         ("coming", np.int64),  # bytes of messages on their way to its host
+        ("heard_ps", np.int64),  # when something came last, where links fail
     ]
 )
 NODE_ROW = np.dtype(
@@ -115,6 +119,12 @@ NODE_ROW = np.dtype(
         ("slot", np.int64),  # a BFR's: slot armed last
         ("slots_ps", np.int64),  # a BFR's: when its EV_SLOTS comes
         ("arrays_ps", np.int64),  # and its EV_ARRAYS
+        # Of a receiver of fans, where links fail.
+        ("data_ps", np.int64),  # when DATA came last
+        ("gap_ps", np.int64),  # when DATA came before the first silence of SILENT_PS, NONE
+        ("back_ps", np.int64),  # and after it
+        ("mended", np.int64),  # packets that it has by repairs
+        ("spare_bytes", np.int64),  # of repairs that it had already
     ]
 )
 PKT_ROW = np.dtype(
@@ -415,8 +425,10 @@ class World(NamedTuple):
     SLOW,
     AT_LOST,
     N_STREAMS,
+    SILENT_PS,
+    FRR_AT,
     HEAD_FIELDS,
-) = range(76)
+) = range(78)
 
 # What the slow plane is told: kind, and two numbers.
 UPCALL_SENT = 0  # fan, job: its last packet left

@@ -14,6 +14,7 @@ from fanfold.sim.loop.rows import (
     AT_READY,
     AT_SIDE,
     CAP,
+    CUT,
     DONE,
     EMPTY,
     EV_ARRAYS,
@@ -55,6 +56,7 @@ from fanfold.sim.loop.rows import (
     PK_ARRAY,
     PK_DATA,
     PK_FAN,
+    SILENT_PS,
     STOP_PS,
     TRACE_STREAM,
     TURN,
@@ -169,6 +171,12 @@ def arrive(
     links, pkts = world.links, world.pkts
     pkt = pkts[p]
     node = links[pkt["link"]]["dst"]
+    if links[pkt["link"]]["up"] == CUT:
+        links[pkt["link"]]["lost"] += pkt["n"]
+        drop(q, pkts, p)
+        return
+    if q[SILENT_PS] > 0:
+        links[pkt["link"]]["heard_ps"] = q[NOW]
     if q[TRACE_STREAM] != NONE:
         trace(q, world, senders.pkt_bits, p, node)
     if node < q[N_HOSTS] and pkt["span_ps"] > 0:  # the rest of a record
