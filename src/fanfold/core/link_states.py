@@ -67,6 +67,10 @@ class LinkStates:
         self._keep(notice)
         return News.NEWER
 
+    def knows(self, notice: Notice) -> bool:
+        """It is kept already: taking it would change nothing."""
+        return self._kept.get(notice.origin) == notice
+
     def kept(self) -> Iterator[Notice]:
         """One of each origin that ever said something."""
         return iter(self._kept.values())

@@ -189,7 +189,7 @@ class Program(NamedTuple):
     exchange: in place of messages, which only the flow rung takes.
     protocol: of trees that the fans are to go by, empty for BIER. trees, setup: those trees,
     once they were laid on a net (tree_fans.py). reroutes: from when on unicast keeps off which
-    links, all that are dead by then.
+    links, all that are dead by then. n_mending: messages of trees after failures.
     """
 
     src: I64
@@ -211,6 +211,7 @@ class Program(NamedTuple):
     sums: tuple[Sum, ...] = ()
     shift: int = 0
     exchange: Exchange | Rounds | None = None
+    n_mending: int = 0
 
     @property
     def n_messages(self) -> int:
@@ -349,4 +350,5 @@ def expand(program: Program) -> Program:
         trees=program.trees,
         setup=program.setup,
         reroutes=program.reroutes,
+        n_mending=program.n_mending,
     )

@@ -83,6 +83,7 @@ def lay(program: Program, protocol: str, site: Site | None) -> Program:
         trees=tuple(trees),
         setup=_sum(protocol, stood),
         reroutes=_reroutes(site),
+        n_mending=sum(tree.n_mending for tree in stood),
     )
 
 

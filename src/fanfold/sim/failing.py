@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 I64 = NDArray[np.int64]
 AHEAD = 5
 """Intervals of HELLOs that sessions run ahead of the loop."""
-CALM = 10
-"""Detection times without news after which sessions are no longer looked at."""
+CALM = 3
+"""Times of detection, and of a NOTICE at a router, without news: sessions are let be."""
 MOST = 64
 """Sets of links whose routes are kept."""
 EVERYBODY = -1
@@ -107,7 +107,8 @@ class Failing:
         while self._due and self._due[0][0] <= now_ps:
             heapq.heappop(self._due)[2](sim.fans.bier)
         settings = self.settings
-        calm_ps = self._news_ps + CALM * (settings.detect_ps + settings.notice_ps)
+        told_ps = settings.notice_ps if self.protection == "notice" else 0
+        calm_ps = self._news_ps + CALM * (settings.detect_ps + told_ps)
         until_ps = self._acts[0][0] if self._acts else NEVER
         if self._acts or now_ps < calm_ps:
             until_ps = min(until_ps, now_ps + AHEAD * settings.hello_ps)

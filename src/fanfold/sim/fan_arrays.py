@@ -37,7 +37,7 @@ from fanfold.kernels.state import (
     build_store,
 )
 from fanfold.kernels.vat import MAX_TODO, VAT_ABSORBED, VAT_PARTIAL, VAT_PASSED
-from fanfold.scenario.failures import protection_of
+from fanfold.scenario.failures import has_words, protection_of
 from fanfold.scenario.settings import Settings
 from fanfold.schemes.program import NO_TREE, Fan, Phase, Program, order_of, with_entropy
 from fanfold.sim.build import Streams
@@ -163,6 +163,8 @@ class FanArrays:
         q[r.BIFT_BASE] = bitstring.bift_id(self.bsl, 0, 0)
         q[r.N_SLOTS] = self.n_slots
         q[r.AGAIN_PS] = max(self.clock.passed(AGAIN_PS), AGAIN_BLOCKS * self._block_ps())
+        if self.speaks == r.PER_LOSS and has_words(self.settings):
+            q[r.AGAIN_PS] = max(int(q[r.AGAIN_PS]), self._all_nacks_ps())
         step = self.n_bits // 8
         head = fan_head_bytes(self.settings, is_tree=False)
         body = head + FEEDBACK_BYTES + 2 * step + MAX_GAPS * (4 + step)
@@ -341,6 +343,14 @@ class FanArrays:
     def late_ps(self) -> int:
         """How much later a word comes whose question was lost: with the next block."""
         return self._block_ps() if self.mends else 0
+
+    def _all_nacks_ps(self) -> int:
+        """Until all receivers have told a source of a window's blocks: a failure hits many.
+
+        Those of NORM wait so long too, by the size of the group (RFC 5740 5.3).
+        """
+        pkts, n_blocks = self.settings.block_psns, MAX_BLOCKS
+        return n_blocks * implosion_ps(self.roads, self.parts, self.settings, pkts)
 
     def _block_ps(self) -> int:
         """Of the slowest fan, at its rate."""

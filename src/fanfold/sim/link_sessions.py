@@ -74,11 +74,13 @@ class LinkSessions:
             for bps, prop in zip(net.bps.tolist(), net.prop_ps.tolist(), strict=True)
         ]
         self._is_down: set[int] = set()
+        self._is_over = False
         self._still: dict[int, int] = {}
         self._free_ps = [self.start_ps] * net.n_nodes
         self._heap: list[tuple[int, int, int, int, int, LinkMessage | None]] = []
         self._n_asked = self._n_lives = 0
         self._due: dict[int, int] = {}
+        self._last: dict[tuple[int, int], Hello] = {}
         self.machines: dict[int, Neighbours] = {}
         for node in range(net.n_nodes):
             if node >= net.n_hosts or len(self._near[node]) > 1:
@@ -101,6 +103,17 @@ class LinkSessions:
             elif node in self.machines and node not in self._still:
                 self._take(what, node, port, message)
         self.now_ps = until_ps
+
+    def flood(self) -> None:
+        """Let NOTICEs that are under way, and those that they make, come to their end.
+
+        No HELLO is sent any more: nothing goes on after that.
+        """
+        self._is_over = True
+        self._heap = [row for row in self._heap if isinstance(row[-1], Notice)]
+        heapq.heapify(self._heap)
+        while self._heap:
+            self.run(self._heap[0][0])
 
     def next_ps(self) -> int:
         """When something happens next, NEVER where nothing does."""
@@ -189,6 +202,8 @@ class LinkSessions:
     def _at(
         self, at_ps: int, what: int, node: int, port: int, message: LinkMessage | None
     ) -> None:
+        if self._is_over and not isinstance(message, Notice):
+            return
         self._n_asked += 1
         heapq.heappush(self._heap, (at_ps, self._n_asked, what, node, port, message))
 
@@ -217,10 +232,16 @@ class LinkSessions:
             self._free_ps[node] = done_ps
             self._at(done_ps, _IS_DUE, node, port, message)
         elif isinstance(message, Notice):
+            if self.machines[node].states.knows(message):
+                return  # of many ways by which it comes, all but the first
             notice = message
             self._turn(node, lambda one, now, out: one.on_notice(now, port, notice, out))
         elif isinstance(message, Hello):
-            hello = message
+            hello, machine = message, self.machines[node]
+            if machine.is_settled(port) and self._last.get((node, port)) == hello:
+                machine.sessions[port - 1].on_life(self._shown())  # as live/life.py has it
+                return
+            self._last[node, port] = hello
             self._turn(node, lambda one, now, out: one.on_hello(now, port, hello, out))
 
 

@@ -41,7 +41,8 @@ class Standing(NamedTuple):
     up_ps: from the joins on until the tree was what it stays. phases: from when on which tree
     stood; the first is that of ``up_ps``, or all where they were asked for. n_messages,
     n_bytes: of control, until then; n_shared, shared_bytes: those that a second source of the
-    group would not need. entries, shared_entries: by router.
+    group would not need. entries, shared_entries: by router. n_mending: messages that
+    failures made, and packets of data after them.
     """
 
     up_ps: int
@@ -52,6 +53,7 @@ class Standing(NamedTuple):
     shared_bytes: int
     entries: dict[int, int]
     shared_entries: dict[int, int]
+    n_mending: int = 0
 
 
 def stand(
@@ -90,7 +92,7 @@ def stand(
     up_ps = max(0, run.changes[-1][0]) if run.changes else 0
     if any(h.took_ps == NOT_DONE for h in run.events if h.what == "join"):
         raise ConfigError("trees", f"{protocol} does not reach every member", "a path to each")
-    phases = [(up_ps, run.trees[-1])]
+    phases, n_mending = [(up_ps, run.trees[-1])], 0
     if fails or is_early:
         shift_ps = up_ps if after_up else 0
         late = [GroupEvent(at + shift_ps, "fail", nodes=nodes) for at, nodes in fails]
@@ -101,7 +103,10 @@ def stand(
         is_first = is_early or any(h.at_ps <= up_ps for h in late)
         kept = [(max(at, 0), tree) for at, tree in told.changes if is_first or at > up_ps]
         phases = kept if is_first else [*phases, *kept]
-    return _summed(run, up_ps, phases)
+        first_ps = min((h.at_ps for h in late), default=int(NEVER))
+        causes = (h for h in told.events if h.at_ps >= first_ps and h.what in ("fail", "send"))
+        n_mending = sum(h.n_messages for h in causes)
+    return _summed(run, up_ps, phases)._replace(n_mending=n_mending)
 
 
 def stand_at_once(
