@@ -55,6 +55,10 @@ VERBS: tuple[Verb, ...] = (
     ),
     Verb("compare", "Compare schemes: by a scenario file, or by a topology and a workload."),
     Verb("explain", "Make a run again and follow one packet, its copies and what answers it."),
+    Verb(
+        "failures",
+        "Fail a link, a spine and a leaf in mid-transfer: detection, gap and losses by scheme.",
+    ),
     Verb("gap", "Five requirements by scheme: words, and the measured numbers that make them."),
     Verb(
         "litmus", "Which orders of memory each class of delivery forbids, seen in runs; costs."

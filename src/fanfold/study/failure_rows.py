@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 from fanfold.errors import ConfigError
 from fanfold.nearest import one_of
-from fanfold.scenario.settings import Feedback, Protection, Settings, TreeRepair
+from fanfold.scenario.settings import Feedback, Protection, Settings
 from fanfold.trees.settings import TreeSettings
 from fanfold.units import format_duration
 
@@ -16,6 +16,9 @@ Kind = Literal["link", "spine", "leaf"]
 KINDS: tuple[Kind, ...] = ("link", "spine", "leaf")
 """link: the last one between routers on the way to the last receiver. spine: the router of the
 highest tier on that way. leaf: the router that this receiver hangs on."""
+FEW = 8
+"""A tree's repairs go to each receiver alone where at most one of so many is behind the
+element; a copy for each of more would take far longer than the transfer."""
 
 
 class FailureScheme(NamedTuple):
@@ -32,7 +35,6 @@ class FailureScheme(NamedTuple):
     tree: TreeSettings = TreeSettings()
     by_bift: Protection = "auto"
     feedback: Feedback = "nack"
-    tree_repair: TreeRepair = "unicast"
     is_doubled: bool = False
     control: str = ""
 
@@ -66,7 +68,6 @@ SCHEMES: tuple[FailureScheme, ...] = (
         "tunnels round the lost node to those behind it (RFC 7715)",
         "mldp",
         TreeSettings(node_bypass=True),
-        tree_repair="tree",
     ),
     FailureScheme(
         "sr-p2mp",
@@ -77,7 +78,6 @@ SCHEMES: tuple[FailureScheme, ...] = (
         "mofrr",
         "PIM-SM with a second tree that stands, taken when the first falls silent (RFC 7431)",
         "pim-sm",
-        tree_repair="tree",
         is_doubled=True,
     ),
 )
@@ -107,5 +107,6 @@ def parameters(settings: Settings, tree: TreeSettings) -> dict[str, str]:
         "new unicast paths": f"{format_duration(settings.reroute_ps)} later: all but fanfold",
         "message at a router": f"{format_duration(settings.notice_ps)}: NOTICE, join, label",
         "table": f"{format_duration(settings.table_ps)} a change that was not made ahead",
+        "repair along a tree": f"to each alone, or to all where over one of {FEW} is behind",
         "controller": f"{format_duration(tree.compute_ps)} a tree: sr-p2mp",
     }

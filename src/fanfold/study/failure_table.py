@@ -5,7 +5,7 @@ is then run again with that element failing, by packets; everything in a row is 
 or says that it is so by definition.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fanfold.errors import ConfigError
-from fanfold.scenario.failures import read_faults
+from fanfold.scenario.failures import Fault, read_faults
 from fanfold.scenario.scenario import Scenario, Workload, check_scenario
 from fanfold.scenario.settings import Failure, Settings
 from fanfold.scenario.trees import build_site
@@ -24,6 +24,7 @@ from fanfold.sim.failing import Failing
 from fanfold.sim.fan_trees import phase_at, trace_branches
 from fanfold.sim.simulate import FANS, Simulation
 from fanfold.study.failure_rows import (
+    FEW,
     KINDS,
     FailureScheme,
     parameters,
@@ -42,6 +43,8 @@ HELLO_PS = 20 * PS_PER_US
 SHARE_PPM = 500_000
 PPM = 10**6
 I64 = NDArray[np.int64]
+Ways = dict[int, tuple[int, ...]]
+"""Links from the source to each receiver."""
 SOURCE = 0
 NEVER_COMES = -1
 NOBODY = -2
@@ -55,8 +58,8 @@ class FailureRow(msgspec.Struct, frozen=True):
     last, receiver behind the element has DATA again after a silence; NEVER_COMES where none
     has, NOBODY where nobody was silent. lost_pkts: at the failure and for want of a way.
     gap_receivers: who lacked a packet at some time. behind: whose way led over the element.
-    cut_off: of them without any way left. other_repair_bytes: of repairs that came to
-    receivers that lacked nothing. whole_ps: until the last receiver that can be reached has
+    cut_off: of them without any way left. elsewhere_bytes: sent again, repairs and questions
+    who lacks what, that came to receivers that lacked nothing. whole_ps: until the last receiver that can be reached has
     all; NEVER_COMES where one of them has not. base_ps: the same undisturbed. control:
     messages, each on each link; by_definition: why none are counted.
     """
@@ -73,7 +76,7 @@ class FailureRow(msgspec.Struct, frozen=True):
     gap_receivers: int
     behind: int
     cut_off: int
-    other_repair_bytes: int
+    elsewhere_bytes: int
     whole_ps: int
     base_ps: int
     control: int
@@ -150,25 +153,30 @@ def _rows_of(
 ) -> Iterator[FailureRow]:
     tell = progress or (lambda _scheme, _what: None)
     tell(scheme.name, "undisturbed")
-    base = _play(ground, scheme, ())
+    base = _play(ground, scheme, (), {})
     base_ps = int(base.outcome().host_ps[list(ground.receivers)].max())
     at_ps = base_ps * ground.asked.share_ppm // PPM
     ways = ways_of(base)
     for failure in ground.asked.failures:
         words = _words(ground, failure, ways)
         tell(scheme.name, words)
-        cut = _play(ground, scheme, (Failure(at_ps, fail=words),))
+        cut = _play(ground, scheme, (Failure(at_ps, fail=words),), ways)
         yield _row(ground, scheme, cut, ways, (failure, words, base_ps))
 
 
-def _play(ground: _Ground, scheme: FailureScheme, failures: tuple[Failure, ...]) -> Simulation:
-    """One run to its end."""
+def _play(
+    ground: _Ground, scheme: FailureScheme, failures: tuple[Failure, ...], ways: Ways
+) -> Simulation:
+    """One run to its end; ways: of the run without failures, none in that."""
     asked, net = ground.asked, ground.net
+    faults = read_faults(Settings(failures=failures), net)
+    n_behind = sum(_is_behind(faults, way) for way in ways.values())
+    is_few = n_behind * FEW <= len(ground.receivers)
     settings = msgspec.structs.replace(
         asked.settings,
         failures=failures,
         feedback=scheme.feedback,
-        tree_repair=scheme.tree_repair,
+        tree_repair="unicast" if is_few else "tree",
         protection=scheme.by_bift,
     )
     scenario = Scenario(
@@ -248,11 +256,11 @@ def _taken(
                 yield phase
 
 
-def ways_of(sim: Simulation) -> dict[int, tuple[int, ...]]:
+def ways_of(sim: Simulation) -> Ways:
     """Links from the source to each receiver, by the tables that stand at the end of a run."""
     fans, net = sim.fans, sim.net
     tables = fans.bier.tables
-    found: dict[int, tuple[int, ...]] = {}
+    found: Ways = {}
     for part in fans.parts:
         e = fans.table_of(part.fan)
         for host in part.fan.receivers:
@@ -268,7 +276,7 @@ def ways_of(sim: Simulation) -> dict[int, tuple[int, ...]]:
     return found
 
 
-def _words(ground: _Ground, failure: str, ways: dict[int, tuple[int, ...]]) -> str:
+def _words(ground: _Ground, failure: str, ways: Ways) -> str:
     """Words of what fails: on the way to the last receiver, where no words are given."""
     net = ground.net
     if failure not in KINDS:
@@ -289,7 +297,7 @@ def _row(
     ground: _Ground,
     scheme: FailureScheme,
     sim: Simulation,
-    ways: dict[int, tuple[int, ...]],
+    ways: Ways,
     told: tuple[str, str, int],
 ) -> FailureRow:
     failure, words, base_ps = told
@@ -330,6 +338,10 @@ def _row(
         _control(scheme, sim, failing),
         scheme.control,
     )
+
+
+def _is_behind(faults: Sequence[Fault], way: tuple[int, ...]) -> bool:
+    return any(not set(fault.links).isdisjoint(way) for fault in faults)
 
 
 def _cut_off(net: Net, failing: Failing) -> NDArray[np.bool_]:
