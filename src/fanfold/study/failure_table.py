@@ -59,9 +59,9 @@ class FailureRow(msgspec.Struct, frozen=True):
     has, NOBODY where nobody was silent. lost_pkts: at the failure and for want of a way.
     gap_receivers: who lacked a packet at some time. behind: whose way led over the element.
     cut_off: of them without any way left. elsewhere_bytes: sent again, repairs and questions
-    who lacks what, that came to receivers that lacked nothing. whole_ps: until the last receiver that can be reached has
-    all; NEVER_COMES where one of them has not. base_ps: the same undisturbed. control:
-    messages, each on each link; by_definition: why none are counted.
+    who lacks what, that came to receivers that lacked nothing. whole_ps: until the last
+    receiver that can be reached has all; NEVER_COMES where one of them has not. base_ps: the
+    same undisturbed. control: messages, each on each link; by_definition: why none are counted.
     """
 
     failure: str
