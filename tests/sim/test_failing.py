@@ -75,6 +75,14 @@ def spine(whole):
     return next(name for name in ("spine0", "spine1") if behind(whole, name))
 
 
+def link_to(sim, a, b):
+    """The link from one node to another."""
+    net = sim.net
+    names = [net.node_name(n) for n in range(net.n_nodes)]
+    (link,) = np.nonzero((net.src == names.index(a)) & (net.dst == names.index(b)))[0].tolist()
+    return link
+
+
 def gap_ps(sim, hosts):
     """Until the first of these has DATA again."""
     back = sim.world.nodes["back_ps"][sorted(hosts)]
@@ -116,12 +124,17 @@ def test_a_spine_that_dies_is_noticed_led_round_and_only_its_receivers_miss_some
 def test_what_is_on_a_link_when_it_is_cut_is_lost(spine):
     """Before anybody can notice: what stood in ports and was on the way is gone."""
     sim = play(f"link leaf0-{spine}")
-    net = sim.net
-    a, b = (n for n in range(net.n_nodes) if net.node_name(n) in ("leaf0", spine))
-    (cut,) = np.nonzero((net.src == a) & (net.dst == b))[0].tolist()
+    cut = link_to(sim, "leaf0", spine)
     assert sim.world.links["lost"][cut] > 0
     assert sim.world.links["drops"][cut] > 0
     check_whole(sim)
+
+
+def test_data_until_the_cut_count_as_life(spine):
+    """Who heard data until then waits for all three intervals; who did not, for less."""
+    sim = play(f"link leaf0-{spine}")
+    at = {sim.net.node_name(node): at - CUT_PS for at, node, _ in sim.failing.lost}
+    assert DETECT_PS - PS_PER_US < at[spine] <= DETECT_PS + PS_PER_US
 
 
 def test_a_far_cut_is_led_round_beside_it_where_another_leaf_leads_on(whole, spine):
@@ -148,6 +161,8 @@ def test_backup_tunnels_need_no_notice(whole, spine):
     check_whole(sim)
     mine = behind(whole, "leaf2")
     assert gap_ps(sim, mine) < DETECT_PS + 8 * PS_PER_US
+    cut = sim.world.links[link_to(sim, spine, "leaf2")]
+    assert cut["drops"] + cut["lost"] < N_PKTS // 4  # none once the backup is in use
     mended = set(np.nonzero(sim.world.nodes["mended"][: sim.net.n_hosts])[0].tolist())
     assert mended == mine
 

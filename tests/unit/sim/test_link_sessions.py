@@ -7,6 +7,7 @@ from fanfold.scenario.settings import Settings
 from fanfold.sim.link_sessions import LinkSessions, failed_links
 from fanfold.topo.nets import build_named_net
 from fanfold.units import PS_PER_MS, PS_PER_US
+from fanfold.wire.hello import Diag
 
 NET = build_named_net("leaf-spine:leaves=3,spines=2,hosts=3")
 NODES = {NET.node_name(n): n for n in range(NET.n_nodes)}
@@ -108,6 +109,8 @@ def test_who_stands_still_for_less_than_detection_is_missed_by_nobody():
         sessions.run(now + 20 * HELLO_PS)
         lost = [one for one in told(sessions, NeighbourLost) if one.node != spine]
         assert bool(lost) == is_missed
+    mine = [one.effect.diag for one in told(sessions, NeighbourLost) if one.node == spine]
+    assert Diag.SILENT not in mine  # it knows that it could not hear
 
 
 def test_the_same_seed_sends_the_same_and_another_one_does_not():
