@@ -38,6 +38,8 @@ class LinkStates:
         self.fabric, self.own, self.near = fabric, own, near
         self.digest = 0
         self._kept: dict[int, Notice] = {}
+        self._found: LinkSet = frozenset()
+        self._found_of: tuple[int, int] | None = None
 
     def is_sound(self, notice: Notice) -> bool:
         """Its origin is a node of this fabric with so many ports."""
@@ -81,6 +83,12 @@ class LinkStates:
 
     def failed(self, own_down: int) -> LinkSet:
         """Links of which one end says that they are down; this node says ``own_down``."""
+        if self._found_of != (own_down, self.digest):
+            self._found_of = own_down, self.digest
+            self._found = self._find(own_down)
+        return self._found
+
+    def _find(self, own_down: int) -> LinkSet:
         said = {notice.origin: notice.down for notice in self._kept.values()}
         said[self.own] = own_down
         found = set()

@@ -79,6 +79,7 @@ class Failing:
         self._new_paths_ps = self._news_ps = 0
         self._birts: dict[LinkSet, Birt] = {}
         self._why: dict[int, set[int]] = {}
+        self._led: set[tuple[int, int]] = set()
         n_cuts = sum(fault.cuts for fault in self.faults)
         if self.protection == "frr" and n_cuts > 1:
             got = f"frr and {n_cuts} failures that cut"
@@ -242,12 +243,16 @@ class Failing:
         lost = int(net.dst[net.first_out[node] + port - 1])
         is_node = any(lost in one.nodes and len(one.nodes) == 1 for one in self.faults)
         side = 0 if is_node else int(node > lost)
+        bier.frr[node - net.n_hosts] = port, side
+        if (lost, side) in self._led:
+            return
+        self._led.add((lost, side))
         beyond = self._birt(frozenset(_pair(lost, int(n)) for n in net.dst[net.src == lost]))
         own = beyond if is_node else self._birt(frozenset({_pair(node, lost)}))
         for other in range(net.n_hosts, net.n_nodes):
             self._fill(bier, beyond, other, 1 + side)
-            self._fill(bier, own, other, 1 + side, only_empty=True)
-        bier.frr[node - net.n_hosts] = port, side
+            if own is not beyond:
+                self._fill(bier, own, other, 1 + side, only_empty=True)
 
     def _fill(
         self, bier: Bier, birt: Birt, node: int, which: int, *, only_empty: bool = False
