@@ -40,6 +40,8 @@ from fanfold.work.collective import Collective
 TOPOLOGY = "fat-tree:k=16,rate=400Gbps"
 N_BYTES = 16 << 20
 HELLO_PS = 20 * PS_PER_US
+SETTINGS = Settings(hello_ps=HELLO_PS, notice_ps=10 * PS_PER_US, tree_start="standing")
+"""A message of any scheme takes a router ten microseconds: HELLOs come each twenty."""
 SHARE_PPM = 500_000
 PPM = 10**6
 I64 = NDArray[np.int64]
@@ -103,7 +105,7 @@ class Asked(NamedTuple):
     schemes: str = "all"
     failures: tuple[str, ...] = KINDS
     share_ppm: int = SHARE_PPM
-    settings: Settings = Settings(hello_ps=HELLO_PS, tree_start="standing")
+    settings: Settings = SETTINGS
     seed: int = 1
 
 
