@@ -42,10 +42,10 @@ from fanfold.scenario.settings import Settings
 from fanfold.schemes.program import NO_TREE, Fan, Phase, Program, order_of, with_entropy
 from fanfold.sim.build import Streams
 from fanfold.sim.clock import clock_for, slower
-from fanfold.sim.fan_crowd import Part, Roads, crowd_ps, implosion_ps
+from fanfold.sim.fan_crowd import Part, Roads, crowd_ps, implosion_ps, nacks_ps
 from fanfold.sim.fan_shares import shares
 from fanfold.sim.fan_sizes import fan_head_bytes, feedback_bytes, with_room
-from fanfold.sim.fan_trees import phase_at, reroute, write_tree
+from fanfold.sim.fan_trees import check_room, phase_at, reroute, write_tree
 from fanfold.sim.loop import rows as r
 from fanfold.sim.loop.fans import Bier
 from fanfold.sim.loop.receivers import Receivers
@@ -79,8 +79,6 @@ MAX_ROWS = 60_000_000
 FLOW_PORT = 50_000
 BLOCKS, CROWDS = 8, 3
 """That are sent, and times all queues are to empty, while word of a block is awaited."""
-MAX_TABLES = 2**31
-"""Bytes of the tables of all trees at all routers."""
 MAX_GAPS = 16
 """Rows of missing packets in one FEEDBACK packet; what has more goes in several."""
 
@@ -117,7 +115,7 @@ class FanArrays:
         self.n_reroutes = 0
         self.stands: dict[int, Phase] = {}
         self.heads_of = {f.tree: f.receivers for f in program.fans if f.tree != NO_TREE}
-        self._check_room()
+        check_room(net, len(program.trees), self.n_bits)
         self.rtt_ps = round_trip(net, routes)
         self.speaks = SPEAKS.get(settings.feedback, r.PER_BLOCK)
         if program.folds:
@@ -164,7 +162,8 @@ class FanArrays:
         q[r.N_SLOTS] = self.n_slots
         q[r.AGAIN_PS] = max(self.clock.passed(AGAIN_PS), AGAIN_BLOCKS * self._block_ps())
         if self.speaks == r.PER_LOSS and has_words(self.settings):
-            q[r.AGAIN_PS] = max(int(q[r.AGAIN_PS]), self._all_nacks_ps())
+            again_ps = nacks_ps(self.roads, self.parts, self.settings, MAX_BLOCKS)
+            q[r.AGAIN_PS] = max(int(q[r.AGAIN_PS]), again_ps)
         step = self.n_bits // 8
         head = fan_head_bytes(self.settings, is_tree=False)
         body = head + FEEDBACK_BYTES + 2 * step + MAX_GAPS * (4 + step)
@@ -344,14 +343,6 @@ class FanArrays:
         """How much later a word comes whose question was lost: with the next block."""
         return self._block_ps() if self.mends else 0
 
-    def _all_nacks_ps(self) -> int:
-        """Until all receivers have told a source of a window's blocks: a failure hits many.
-
-        Those of NORM wait so long too, by the size of the group (RFC 5740 5.3).
-        """
-        pkts, n_blocks = self.settings.block_psns, MAX_BLOCKS
-        return n_blocks * implosion_ps(self.roads, self.parts, self.settings, pkts)
-
     def _block_ps(self) -> int:
         """Of the slowest fan, at its rate."""
         settings = self.settings
@@ -439,16 +430,6 @@ class FanArrays:
             nbr_of, f_bm = tables.nbr_of[first], tables.f_bm[first]
             fill_bift(birt, self.net.n_hosts + r, si, 0, nbr_of, f_bm)
             tables.nbr_of[dealt], tables.f_bm[dealt] = nbr_of, f_bm
-
-    def _check_room(self) -> None:
-        """Refuse tables of trees that fill the memory."""
-        net, n_trees = self.net, len(self.program.trees)
-        ports = int(np.diff(net.first_out)[net.n_hosts :].max(initial=1)) + 2
-        row = 2 * self.n_bits + ports * self.n_bits // 8
-        size = (net.n_nodes - net.n_hosts) * n_trees * row
-        if n_trees and size > MAX_TABLES:
-            got = f"{n_trees} trees in {size} bytes of tables"
-            raise ConfigError("fidelity", got, f"flow above {MAX_TABLES}")
 
     def _idle(self) -> int:
         """When a receiver takes a block that stopped coming for lost: fans take turns there."""

@@ -105,6 +105,15 @@ def implosion_ps(roads: Roads, parts: list[Part], settings: Settings, word_pkts:
     return int(byte_times(net).all(load).max(initial=0))
 
 
+def nacks_ps(roads: Roads, parts: list[Part], settings: Settings, n_blocks: int) -> int:
+    """Until all receivers have told sources of so many blocks: a failure hits many at once.
+
+    Receivers of RFC 5740 wait so long too, by the size of the group (5.3), before they repeat.
+    """
+    word = implosion_ps(roads, parts, settings, settings.block_psns)
+    return -(-n_blocks // UNDER_WAY) * word
+
+
 class Inbound:
     """Messages that are still to come to hosts: fans' packets and words wait behind them.
 

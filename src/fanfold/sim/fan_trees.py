@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fanfold.errors import ConfigError
 from fanfold.kernels.bift import Birt
 from fanfold.kernels.tables import NULL_NBR
 from fanfold.schemes.program import FanTree, Phase
@@ -22,6 +23,8 @@ I64 = NDArray[np.int64]
 I32 = NDArray[np.int32]
 NONE = -1
 NO_LINKS = Phase(0, (), ())
+MAX_TABLES = 2**31
+"""Bytes of the tables of all trees at all routers."""
 
 
 class Branches(NamedTuple):
@@ -80,6 +83,16 @@ def reroute(net: Net, dead: frozenset[int], target_of: I64) -> Birt:
     return build_birt(cut, build_routes(cut), 1, target_of)._replace(
         is_flat=True, has_planes=False
     )
+
+
+def check_room(net: Net, n_trees: int, n_bits: int) -> None:
+    """Raise ConfigError for tables of trees that fill the memory."""
+    ports = int(np.diff(net.first_out)[net.n_hosts :].max(initial=1)) + 2
+    row = 2 * n_bits + ports * n_bits // 8
+    size = (net.n_nodes - net.n_hosts) * n_trees * row
+    if n_trees and size > MAX_TABLES:
+        got = f"{n_trees} trees in {size} bytes of tables"
+        raise ConfigError("fidelity", got, f"flow above {MAX_TABLES}")
 
 
 def phase_at(tree: FanTree, now_ps: int) -> Phase:

@@ -186,14 +186,8 @@ def spread(
         free_pkt(q, pkts, p)
         return
     table = look_up(q, bier.tables, r, si, pkt["path"])
-    n = replicate(
-        pkt_bits[p],
-        n_words,
-        bier.tables.nbr_of[table],
-        bier.tables.f_bm[table],
-        bier.copy_nbr,
-        bier.copy_bits,
-    )
+    nbr_of, f_bm = bier.tables.nbr_of[table], bier.tables.f_bm[table]
+    n = replicate(pkt_bits[p], n_words, nbr_of, f_bm, bier.copy_nbr, bier.copy_bits)
     out = nodes[node]["first_out"] - 1
     used = False
     for c in range(n):

@@ -87,13 +87,12 @@ def on_fan_data(
     now = q[NOW]
     k = nodes[host]["bfr_id"] - 1
     block = pkt["psn"]
-    f = fan["recv_at"] + k
-    b = fan["block_at"] + k * fan["n_blocks"] + block
+    f, b = fan["recv_at"] + k, fan["block_at"] + k * fan["n_blocks"] + block
     row = collect.blocks[b]
     follow = collect.follow[f]
     poll = pkt["poll"] != 0
-    if q[SILENT_PS] > 0:
-        note_data(q, nodes[host], pkt, pkt_bits[p, q[N_WORDS]] & ~row["have"])
+    fresh = pkt_bits[p, q[N_WORDS]] & ~row["have"]
+    note_data(q, nodes[host], pkt, fresh)
     if row["state"] == FREE:
         row["state"], row["follow"], row["block"] = FILLING, f, block
         row["n_psn"] = psns_of(fan, block)
@@ -114,7 +113,6 @@ def on_fan_data(
     elif row["polled"] == 0:
         row["report_ps"] = max(row["report_ps"], now + collect.timing[1])
     see(q, collect, follow, b, block)
-    fresh = pkt_bits[p, q[N_WORDS]] & ~row["have"]
     row["have"] |= fresh
     nodes[host]["got_bytes"] += bytes_of(fan, block, fresh)
     if row["have"] == whole_block(row["n_psn"]):
@@ -137,6 +135,8 @@ def note_data(q: I64, node: Row, pkt: Row, fresh: np.uint64) -> None:
     fresh: PSNs of the packet that it lacked.
     """
     now = q[NOW]
+    if q[SILENT_PS] == 0:
+        return
     if node["gap_ps"] == NONE and now - node["data_ps"] > q[SILENT_PS]:
         node["gap_ps"], node["back_ps"] = node["data_ps"], now
     node["data_ps"] = now
