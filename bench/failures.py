@@ -6,7 +6,8 @@ A lab of 4 leaves, 2 spines and 8 receivers, HELLOs as `lab up` has them. In mid
 of the spine that carries the data fails at the source's leaf or at the last receiver's leaf, or
 that spine ends, or the last receiver stands still. Detection: until the first neighbour has
 noticed, as `lab status` tells. Gap: until the last receiver has DATA again. The simulator runs
-the lab's own fabric, with links so long that a round trip takes what the sender's waits suit.
+the lab's own fabric, with links so long that a round trip takes what the sender's waits suit,
+and with the lag that the lab's nodes told of themselves before the failure.
 """
 
 import argparse
@@ -55,10 +56,11 @@ WAIT_S = 60.0
 
 
 class Told(NamedTuple):
-    """Of one failure, in ms; NaN: nobody noticed."""
+    """Of one failure, in ms; NaN: nobody noticed. lag_ms: of those that watch, as they said."""
 
     detect_ms: float
     gap_ms: float
+    lag_ms: float = 0
 
 
 def main() -> int:
@@ -69,7 +71,12 @@ def main() -> int:
     with _lab() as lab:
         fabric = lab.fabric()
         live = {case: [_live(lab, fabric, case) for _ in range(args.rounds)] for case in CASES}
-    predicted = {case: _simulated(fabric, case) for case in CASES}
+    predicted = {
+        case: _simulated(
+            fabric, case, round(statistics.median(row.lag_ms for row in live[case]))
+        )
+        for case in CASES
+    }
     _show(live, predicted)
     if args.json:
         args.json.write_text(json.dumps({"live": live, "simulated": predicted}, indent=2))
@@ -121,21 +128,19 @@ def _live(lab: Lab, fabric: Fabric, case: str) -> Told:
         time.sleep(AFTER_S)
         spine = max(spines, key=lambda name: _sent(lab, leaf, name) - before[name])
         words = words_of(case, spine, (leaf, far), last)
-        at = time.monotonic()
+        lag_ms = _lag_ms(lab, spine)
+        before, at = _received(lab, last, far), time.monotonic()
         fail(lab, *words.split())
-        gap_ms = _gap_ms(lab, last, far, at)
-        seen = [_noticed_ms(lab, a, b, at) for a, b in _pairs(case, spine, leaf, far, spines)]
-        return Told(min((ms for ms in seen if ms > 0), default=float("nan")), gap_ms)
+        gap_ms = _gap_ms(lab, last, far, at, before)
+        seen = [_noticed_ms(lab, a, b, at) for a, b in _pairs(case, spine, leaf, far)]
+        return Told(min((ms for ms in seen if ms > 0), default=float("nan")), gap_ms, lag_ms)
     finally:
         push.wait(WAIT_S)
         heal(lab)
 
 
-def _pairs(
-    case: str, spine: str, leaf: str, far: str, spines: list[str]
-) -> list[tuple[str, str]]:
+def _pairs(case: str, spine: str, leaf: str, far: str) -> list[tuple[str, str]]:
     """Who watches whom of what failed."""
-    del spines
     if case == "pause":
         return []
     if case == "spine":
@@ -144,12 +149,17 @@ def _pairs(
     return [(end, spine), (spine, end)]
 
 
-def _gap_ms(lab: Lab, last: str, far: str, at: float) -> float:
+def _lag_ms(lab: Lab, node: str) -> float:
+    """How late a node says that its timers run."""
+    return float(_status(lab, node).get("detection", {}).get("lag_ms", 0))
+
+
+def _gap_ms(lab: Lab, last: str, far: str, at: float, before: int) -> float:
     """Until the last receiver has DATA again after a silence of 40 ms, as its node counts."""
-    before, moved = _received(lab, last, far), time.monotonic()
+    moved = at
     while time.monotonic() < at + 10:
         count, now = _received(lab, last, far), time.monotonic()
-        if count > before >= 0:
+        if count > before:
             if now - moved > 0.04 and now - at > 0.04:
                 return 1000 * (now - at)
             before, moved = count, now
@@ -196,8 +206,8 @@ def _wait(is_so: Any) -> None:
         time.sleep(0.02)
 
 
-def _simulated(fabric: Fabric, case: str) -> Told:
-    """The same failure of the same fabric in the simulator."""
+def _simulated(fabric: Fabric, case: str, lag_ms: int) -> Told:
+    """The same failure of the same fabric in the simulator, with the lag that nodes told."""
     net = fabric_net(fabric)
     way_ps = LIVE_RTT_PS // LINKS_THERE_AND_BACK
     net = net._replace(prop_ps=np.full_like(net.prop_ps, way_ps), bps=_rates(net))
@@ -207,7 +217,7 @@ def _simulated(fabric: Fabric, case: str) -> Told:
     fan = Fan(names.index(source), receivers, N_BYTES)
     none = np.zeros((0, 4), np.int64), np.zeros((0, 2), np.int64)
     program = build_program(*none, fans=(fan,), folds=True)
-    settings = Settings(payload_bytes=8064, n_ecmp=fabric.n_ecmp)
+    settings = Settings(payload_bytes=8064, n_ecmp=fabric.n_ecmp, lag_ms=lag_ms)
     way = ways_of(_played(net, program, settings))[names.index(last)]
     spine = names[int(net.dst[way[1]])]
     words = words_of(case, spine, (leaf, far), last)
@@ -220,6 +230,7 @@ def _simulated(fabric: Fabric, case: str) -> Told:
     return Told(
         (min(noticed) - at_ps) / PS_PER_MS if noticed else float("nan"),
         (back_ps - at_ps) / PS_PER_MS if back_ps > 0 else float("nan"),
+        lag_ms,
     )
 
 
@@ -239,9 +250,11 @@ def _played(net: Net, program: Any, settings: Settings) -> Simulation:
 
 
 def _show(live: dict[str, list[Told]], predicted: dict[str, Told]) -> None:
-    table = Table("failure", "", "simulated ms", "live ms, median", "live ms", "off")
+    table = Table(
+        "failure", "", "lag told, ms", "simulated ms", "live ms, median", "live ms", "off"
+    )
     for case in CASES:
-        for k, what in enumerate(Told._fields):
+        for k, what in enumerate(Told._fields[:2]):
             every = [row[k] for row in live[case] if not math.isnan(row[k])]
             said = predicted[case][k]
             if not every or math.isnan(said):
@@ -250,7 +263,8 @@ def _show(live: dict[str, list[Told]], predicted: dict[str, Told]) -> None:
             runs = " ".join(f"{ms:.0f}" for ms in every)
             off = f"{100 * (said - middle) / middle:+.0f} %"
             name = what.removesuffix("_ms")
-            table.add_row(case, name, f"{said:.0f}", f"{middle:.0f}", runs, off)
+            lag = f"{predicted[case].lag_ms:.0f}"
+            table.add_row(case, name, lag, f"{said:.0f}", f"{middle:.0f}", runs, off)
     Console(width=None if sys.stdout.isatty() else 130).print(table)
 
 

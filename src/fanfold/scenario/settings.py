@@ -84,9 +84,11 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cache_bytes: of DATA that a BFR keeps, to repair from; 0: all repairs come from the source.
     feedback, tree_repair: of one-to-many schemes. tree_start: what happens before a tree is up.
     hello_ps, detect_mult: of sessions between neighbours where failures have words: silence of
-    so many intervals is the end. notice_ps: of a router's processor on a NOTICE (assumed, as a
-    message of tree protocols). table_ps: from a decision to the forwarding table (as there);
-    tables made ahead take none. reroute_ps: from detection to new unicast paths.
+    so many intervals is the end. lag_ms: how late all nodes say that their timers run, by a
+    clock of 50 ms a HELLO; twice as much is waited beyond the intervals. notice_ps: of a
+    router's processor on a NOTICE (assumed, as a message of tree protocols). table_ps: from a
+    decision to the forwarding table (as there); tables made ahead take none. reroute_ps: from
+    detection to new unicast paths. protection: of fans by BIFTs.
     """
 
     payload_bytes: Size = 4096
@@ -117,6 +119,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tree_repair: TreeRepair = "tree"
     hello_ps: Hello = 50 * _MS
     detect_mult: Annotated[int, Meta(ge=1, le=255)] = 3
+    lag_ms: Annotated[int, Meta(ge=0, le=2**12)] = 0
     notice_ps: Delay = _MS // 10
     table_ps: Delay = _MS
     reroute_ps: Delay = 200 * _MS

@@ -10,6 +10,8 @@ import heapq
 from collections.abc import Callable, Collection
 from typing import NamedTuple
 
+import msgspec
+
 from fanfold.core.link_states import LinkSet
 from fanfold.core.neighbours import (
     Ground,
@@ -218,6 +220,8 @@ class LinkSessions:
             self.n_notices += 1
         else:
             self.n_hellos += 1
+            if self.settings.lag_ms:
+                message = msgspec.structs.replace(message, lag_ms=self.settings.lag_ms)
         if link in self._is_down:
             return
         bps, prop_ps = self._spans[link]

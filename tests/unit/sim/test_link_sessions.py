@@ -53,6 +53,20 @@ def test_data_until_the_cut_make_it_three_intervals_to_the_point():
     assert 3 * HELLO_PS <= min(spans) <= max(spans) < 3 * HELLO_PS + PS_PER_US // 1000
 
 
+def test_nodes_that_say_that_they_are_late_are_waited_for():
+    """By twice what they say, in a fiftieth of the interval of HELLOs each."""
+    sessions, cut_ps = built(50 * PS_PER_MS, lag_ms=12), 500 * PS_PER_MS
+    sessions.run(cut_ps)
+    both = links("leaf1", "spine0")
+    for link in both:
+        sessions.note_life(link, cut_ps)
+    sessions.cut(both)
+    sessions.run(cut_ps + 300 * PS_PER_MS)
+    spans = [one.at_ps - cut_ps for one in told(sessions, NeighbourLost)]
+    assert len(spans) == 2
+    assert max(spans) - 174 * PS_PER_MS < PS_PER_MS // 1000
+
+
 def test_all_routers_hear_of_it_once_and_the_flood_ends():
     sessions = built()
     sessions.cut(links("leaf1", "spine0"))
