@@ -87,6 +87,8 @@ class Neighbours:
         self.states = LinkStates(ground.fabric, ground.own, ground.near)
         n_ports = len(ground.near[ground.own])
         self.sessions = [Session(first_disc + k, pace) for k in range(n_ports)]
+        self.sync_ps: int = SYNC_PS
+        """Between two times that a neighbour is sent all that is known."""
         self.lost = 0
         """Bit p - 1: port p is not used."""
         self.failed: LinkSet = frozenset()
@@ -127,7 +129,7 @@ class Neighbours:
         self._note_state(now_ps, port, before, out)
         is_other = hello.digest != self.states.digest and self.ground.has_other_way[port - 1]
         if is_other and session.state == UP and now_ps >= self._sync_ps[port - 1]:
-            self._sync_ps[port - 1] = now_ps + SYNC_PS
+            self._sync_ps[port - 1] = now_ps + self.sync_ps
             out.extend(SendLink(port, notice) for notice in self.states.kept())
         self.on_timer(now_ps, out)
         return True

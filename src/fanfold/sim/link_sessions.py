@@ -2,8 +2,9 @@
 
 HELLOs and NOTICEs cross links in their serialisation and propagation, before all data. A
 NOTICE then waits for the router's processor, one after the other. Waits of the machine suit 50
-ms between HELLOs; its clock goes as many times faster as HELLOs here are more frequent. All
-nodes watch as under traffic. Hosts with one link have no session: nothing could follow.
+ms between HELLOs; its clock goes as many times faster as HELLOs here are more frequent, but
+that neighbours who differ tell each other all they know as rarely as live. All nodes watch as
+under traffic. Hosts with one link have no session: nothing could follow.
 """
 
 import heapq
@@ -14,6 +15,7 @@ import msgspec
 
 from fanfold.core.link_states import LinkSet
 from fanfold.core.neighbours import (
+    SYNC_PS,
     Ground,
     LinkEffect,
     LinksChanged,
@@ -136,6 +138,7 @@ class LinkSessions:
         first_disc = key % (1 << 15) * _LIVES + 1
         ground = Ground(FABRIC, node, self._near, self._ways(node))
         self.machines[node] = Neighbours(self._shown(), ground, first_disc, self.pace)
+        self.machines[node].sync_ps = self.clock.shown(SYNC_PS)
         self._still.pop(node, None)
         self._turn(node, Neighbours.on_timer)
 
