@@ -14,6 +14,7 @@ import argparse
 import json
 import math
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -68,6 +69,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the lab is undone
     with _lab() as lab:
         fabric = lab.fabric()
         live = {case: [_live(lab, fabric, case) for _ in range(args.rounds)] for case in CASES}
