@@ -131,8 +131,7 @@ class FanArrays:
             words_ps = implosion_ps(roads, self.parts, settings, pkts)
             self.crowd_ps = max(self.crowd_ps, words_ps)
         self.quick = clock_for(LIVE_RTT_PS, self.rtt_ps, MAX_SPEED)
-        slow_ps = max(CROWDS * self.crowd_ps, BLOCKS * self._block_ps())
-        self.clock = slower(self.quick, clock_for(WAIT_PS, slow_ps, MAX_SPEED))
+        self.clock = slower(self.quick, clock_for(WAIT_PS, self._slow_ps(), MAX_SPEED))
         hops = routes.hops[routes.hops < FAR]
         self.n_levels = max(int(hops.max(initial=1)), 2)
         self.n_slots = self._count_slots()
@@ -342,6 +341,10 @@ class FanArrays:
     def late_ps(self) -> int:
         """How much later a word comes whose question was lost: with the next block."""
         return self._block_ps() if self.mends else 0
+
+    def _slow_ps(self) -> int:
+        """That waits are not to be shorter than: of blocks, and of queues that all fill."""
+        return max(CROWDS * self.crowd_ps, BLOCKS * self._block_ps())
 
     def _block_ps(self) -> int:
         """Of the slowest fan, at its rate."""
