@@ -45,6 +45,9 @@ class Signed:
         keys: KeyPair = SENDER,
         receiver: KeyPair = RECEIVER,
         is_sealed: bool = False,
+        wish_name: str = "",
+        epoch: int = 0,
+        takes_over: bool = False,
     ) -> None:
         path = folder / "source" / name
         path.parent.mkdir(exist_ok=True)
@@ -52,9 +55,12 @@ class Signed:
         trust = {"h1": (trusted("h1", receiver),)}
         seals = Seals(keys, trust, is_sealed)
         self.data = data
-        self.manifest, reader = build_manifest(path, STRIDE, N_PSN, wish=Wish(seals=seals))
+        self.manifest, reader = build_manifest(
+            path, STRIDE, N_PSN, wish=Wish(wish_name, seals=seals)
+        )
         self.author = Author(seals, {"h1": 1}, flow, nonce, BFIR)
-        self.envelope = self.author.envelope(manifests.encode(self.manifest))
+        encoded = manifests.encode(self.manifest)
+        self.envelope = self.author.envelope(encoded, epoch, takes_over)
         read = self.author.sealing(reader.read_chunk)
         room, self.stream = memoryview(bytearray(STRIDE * N_PSN)), b""
         for block in range(manifests.n_chunks(self.manifest)):

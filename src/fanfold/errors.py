@@ -16,6 +16,8 @@ class ExitCode:
     BAD_INPUT = 2
     NO_ENVIRONMENT = 3
     PARTIAL = 4
+    TAKEN_OVER = 5
+    """Of a push: a newer one has its name, and goes on in its place."""
     INTERRUPTED = 130
     """By Ctrl-C, as a shell says it: 128 and the number of the signal."""
     UNREAD = 141

@@ -14,8 +14,10 @@ from fanfold.live.event_loop import EventLoop, Role
 from fanfold.live.host import USUAL, Host
 from fanfold.live.ports import Limits
 from fanfold.live.watch import Watch
+from fanfold.push.epochs import EPOCHS_FILE, Epochs
 from fanfold.push.gate import Gate
 from fanfold.push.geometry import geometry_of
+from fanfold.push.manifest import STAGING_DIR
 from fanfold.push.receiver_role import ReceiverRole
 from fanfold.push.store import Store
 from fanfold.seals.keys import TRUST_FILE
@@ -61,10 +63,11 @@ def make_host(
         chunks=N_CHUNKS,
     )
     store = Store(folder, recheck=recheck, fsync=fsync, max_bytes=max_bytes)
+    epochs = Epochs(folder / STAGING_DIR / EPOCHS_FILE)
 
     def make_role(fabric: Fabric, name: str, event_loop: EventLoop) -> Role:
         told = tell or (lambda line: None)
-        return ReceiverRole(fabric, name, event_loop, store, told, gate)
+        return ReceiverRole(fabric, name, event_loop, store, told, gate, epochs)
 
     return _watched(
         Host(fabric, name, limits, make_role, control_socket, **words), fabric, tell

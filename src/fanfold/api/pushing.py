@@ -61,13 +61,15 @@ class Terms(NamedTuple):
     """How fast a push may go, 0 = auto, and how long it waits for those who are silent.
 
     repair: "nearest", BFRs repair what they keep, or "source", nobody else does. planes: over
-    which it goes, "auto" or numbers such as "1,2".
+    which it goes, "auto" or numbers such as "1,2". takes_over: from a push of the same name
+    that is alive, at once.
     """
 
     cap_bps: int = 0
     patience_ps: int = PATIENCE_PS
     repair: str = "nearest"
     planes: str = AUTO
+    takes_over: bool = False
 
 
 class Order(NamedTuple):
@@ -135,6 +137,7 @@ def push(
     rate: str = "auto",
     patience: str = "30s",
     planes: str = AUTO,
+    take_over: bool = False,
     sign: bool = False,
     seal: bool = False,
     keys: str | Path | None = None,
@@ -154,6 +157,7 @@ def push(
         rate: "auto", or a cap such as "5Gbps".
         patience: how long the silent are waited for when all others have ended.
         planes: of the source that blocks go over, "auto" or numbers such as "1,2".
+        take_over: from a push of the same that is alive; one that fell silent is always.
         sign: receivers can prove who sent it. seal: and nobody on the way can read it.
         keys: folder of those of the source. trusted: file with those of receivers.
         on_progress: called with receiver, blocks that it has, and blocks in all; while the
@@ -175,7 +179,7 @@ def push(
     with by_argument():
         site = Site(Lab(lab), Path(config) if config is not None else None)
         wish = Wish(name, delete, tuple(map(Path, follow)), strict)
-        terms = terms_of(rate, patience, planes=planes)
+        terms = terms_of(rate, patience, planes=planes)._replace(takes_over=take_over)
         watch = QUIET if on_progress is None else _Progress(on_progress)
         signing = Signing(sign, seal, place_of(keys, trusted))
         order = Order(Path(path), source, names, terms, wish=wish, signing=signing)
@@ -217,6 +221,7 @@ def run_push(site: Site, order: Order, watch: Watch = QUIET) -> PushResult:
     job = Push(fabric, source, targets, order.path, cap, watch.progress, ask, wish)
     job.patience_ps = order.terms.patience_ps
     job.use_planes(order.terms.planes)
+    job.takes_over = order.terms.takes_over
     job.repairs_alone = order.terms.repair == REPAIRS[1]
     job.on_silence, job.tell = watch.silent, watch.warn
     for line in job.warnings:

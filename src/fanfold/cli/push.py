@@ -67,6 +67,10 @@ Repair = Annotated[
     str, typer.Option(help="nearest: by BFRs that keep it; source: by nobody else")
 ]
 Planes = Annotated[str, typer.Option(help="auto, or those of the source to use, such as 1,2")]
+TakeOver = Annotated[
+    bool,
+    typer.Option("--take-over", help="from a push of the same that is alive, without waiting"),
+]
 Patience = Annotated[
     str, typer.Option(help="wait this long for the silent when all others have ended")
 ]
@@ -103,6 +107,7 @@ def push(
     patience: Patience = "30s",
     repair: Repair = "nearest",
     planes: Planes = AUTO,
+    take_over: TakeOver = False,
     sign: Sign = False,
     seal: Seal = False,
     keys: KeyFolder = None,
@@ -122,7 +127,7 @@ def push(
             refuse(ctx, names, f"none beside --config, {allowed}")
     site = Site(Lab(lab), config, tell_warning)
     wish = Wish(as_name, delete, tuple(follow or ()), strict)
-    terms = terms_of(rate, patience, repair, planes)
+    terms = terms_of(rate, patience, repair, planes)._replace(takes_over=take_over)
     capture, signing = (pcap, snaplen), Signing(sign, seal, Place(keys, trusted))
     order = Order(
         path, source, to, terms, loss or (), impair or (), seed, capture, wish, signing

@@ -53,6 +53,7 @@ class DropReason(StrEnum):
     REPLAYED = "replayed"
     LINK_DOWN = "link_down"
     BAD_LINK = "bad_link"
+    STALE_EPOCH = "stale_epoch"
 
 
 class FoldEvent(StrEnum):

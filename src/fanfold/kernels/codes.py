@@ -53,7 +53,8 @@ DROP_NOT_TRUSTED = 37
 DROP_REPLAYED = 38
 DROP_LINK_DOWN = 39
 DROP_BAD_LINK = 40
-N_DROPS = 41
+DROP_STALE_EPOCH = 41
+N_DROPS = 42
 
 # Fold events, indices of the fold counters.
 FOLD_ARMED = 0

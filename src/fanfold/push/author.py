@@ -46,7 +46,7 @@ class Author:
     def __init__(
         self, seals: Seals, ids: Mapping[str, int], flow: int, nonce: int, bfir_id: int
     ) -> None:
-        self._keys, self._is_sealed = seals.keys, seals.is_sealed
+        self._seals, self._ids, self._keys = seals, ids, seals.keys
         self.flow, self.nonce, self.bfir_id = flow, nonce, bfir_id
         require_known(seals.trust, ids)
         self._receivers: dict[int, list[PublicKey]] = {
@@ -56,10 +56,11 @@ class Author:
         self._content_key = draw_content_key() if seals.is_sealed else b""
         self.cipher = BlockCipher(self._content_key) if seals.is_sealed else None
 
-    def envelope(self, encoded: bytes) -> bytes:
-        """Bytes of the even flow for an encoded manifest."""
+    def envelope(self, encoded: bytes, epoch: int = 0, takes_over: bool = False) -> bytes:
+        """Bytes of the even flow for an encoded manifest; epoch 0: by the clock."""
         form = SEALED if self.cipher is not None else SIGNED
-        head = Envelope(self.nonce, form, b"", self._keys.public, unix_ns())
+        at = epoch or unix_ns()
+        head = Envelope(self.nonce, form, b"", self._keys.public, at, takes_over=takes_over)
         sealed, body = b"", encoded
         if self.cipher is not None:
             sealed = wrap_rows(self._wraps())
@@ -68,6 +69,10 @@ class Author:
             body = bytes(room)
         message = signed_part(head, self.flow, self.bfir_id, sealed + body)
         return wrap_signed(head, sealed, body, sign(self._keys.signing, message))
+
+    def again(self, flow: int, nonce: int) -> "Author":
+        """The same sender and receivers, for another flow."""
+        return Author(self._seals, self._ids, flow, nonce, self.bfir_id)
 
     def is_from(self, report: Report) -> bool:
         """Whether a REPORT is of the receiver that it names."""

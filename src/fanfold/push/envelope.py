@@ -3,12 +3,14 @@
     bytes     field
     0-31      BLAKE3 of all that follows
     32-35     nonce of the push, not 0
-    36        form: 0 open, 1 signed, 2 signed and sealed
+    36        form: 0 open, 1 signed, 2 signed and sealed, 3 open with an epoch; +4: takes over
     37-39     reserved, 0
+    of an open one with an epoch
+    40-47     epoch: when the push began, nanoseconds since 1970, or one above what it found
     of a signed one
     40-71     Ed25519 key of the sender
     72-103    X25519 key of the sender
-    104-111   epoch: when it was signed, nanoseconds since 1970
+    104-111   epoch: when it was signed, or one above what it found
     112-175   signature, see ``signed_part``
     of a sealed one
     176-179   how many wrapped keys follow
@@ -26,6 +28,7 @@ import msgspec
 from blake3 import blake3
 
 from fanfold.errors import WireError, WireReason
+from fanfold.push.epochs import TOP
 from fanfold.seals.keys import PublicKey
 from fanfold.seals.primitives import SIGNATURE_BYTES, WRAP_BYTES, is_signed
 from fanfold.wire.close import Close
@@ -33,13 +36,20 @@ from fanfold.wire.close import Close
 HASH_BYTES = 32
 NO_NONCE = 0
 OPEN, SIGNED, SEALED = 0, 1, 2
+OPEN_EPOCH = 3
+"""On the wire only: an open one that tells its epoch."""
+TAKES_OVER = 4
+"""Added to the form of one that takes its name from a push that is alive."""
 MANIFEST_LABEL, CLOSE_LABEL = b"fanfold manifest 1", b"fanfold close 1"
 
 _HEAD = Struct("!IB3x")
 _SIGNER = Struct("!32s32sQ")
+_EPOCH = Struct("!Q")
 _BOUND = Struct("!BIIHQ32s32s")
 _CLOSE = Struct("!BIIH")
 HEAD_END = HASH_BYTES + _HEAD.size
+FORMS = (OPEN, *(f + t for t in (0, TAKES_OVER) for f in (SIGNED, SEALED, OPEN_EPOCH)))
+EPOCH_END = HEAD_END + _EPOCH.size
 SIGNER_END = HEAD_END + _SIGNER.size
 SIGNATURE_END = SIGNER_END + SIGNATURE_BYTES
 
@@ -47,8 +57,9 @@ SIGNATURE_END = SIGNER_END + SIGNATURE_BYTES
 class Envelope(msgspec.Struct, frozen=True):
     """An envelope taken apart.
 
-    body: manifest, as it travels. wraps: content keys by BFR-id, as they travel; signer, epoch,
-    signature: of a signed one.
+    body: manifest, as it travels. wraps: content keys by BFR-id, as they travel; signer,
+    signature: of a signed one. epoch: 0 of senders that tell none. takes_over: it does not wait
+    for a push of the same that is alive.
     """
 
     nonce: int
@@ -58,12 +69,19 @@ class Envelope(msgspec.Struct, frozen=True):
     epoch: int = 0
     signature: bytes = b""
     sealed: bytes = b""
+    takes_over: bool = False
+
+    @property
+    def form_byte(self) -> int:
+        """Its form, as the wire has it."""
+        form = OPEN_EPOCH if self.form == OPEN and self.epoch else self.form
+        return form + TAKES_OVER * self.takes_over
 
     def is_signed_for(self, flow: int, bfir_id: int) -> bool:
         """Whether the signature is that of its signer, for this push of this sender."""
         if self.signer is None:
             return False
-        head = Envelope(self.nonce, self.form, b"", self.signer, self.epoch)
+        head = msgspec.structs.replace(self, body=b"", sealed=b"", signature=b"")
         message = signed_part(head, flow, bfir_id, self.sealed + self.body)
         return is_signed(self.signer.signing, self.signature, message)
 
@@ -74,16 +92,18 @@ class Envelope(msgspec.Struct, frozen=True):
         return [row[2:] for row in rows if row[:2] == mark]
 
 
-def wrap(nonce: int, encoded: bytes) -> bytes:
+def wrap(nonce: int, encoded: bytes, epoch: int = 0, takes_over: bool = False) -> bytes:
     """Bytes of the even flow of an open push."""
-    return _hashed(_HEAD.pack(nonce, OPEN) + encoded)
+    head = Envelope(nonce, OPEN, b"", epoch=epoch, takes_over=takes_over)
+    told = _EPOCH.pack(epoch) if epoch else b""
+    return _hashed(_HEAD.pack(nonce, head.form_byte) + told + encoded)
 
 
 def wrap_signed(head: Envelope, sealed: bytes, body: bytes, signature: bytes) -> bytes:
     """Bytes of the even flow of a signed one; ``head`` has nonce, form, signer and epoch."""
     assert head.signer is not None
     signer = _SIGNER.pack(*head.signer, head.epoch)
-    return _hashed(_HEAD.pack(head.nonce, head.form) + signer + signature + sealed + body)
+    return _hashed(_HEAD.pack(head.nonce, head.form_byte) + signer + signature + sealed + body)
 
 
 def wrap_rows(rows: Iterable[tuple[int, bytes]]) -> bytes:
@@ -95,7 +115,7 @@ def wrap_rows(rows: Iterable[tuple[int, bytes]]) -> bytes:
 def signed_part(head: Envelope, flow: int, bfir_id: int, rest: bytes) -> bytes:
     """What a signature covers: all that names the push, and BLAKE3 of what follows it."""
     assert head.signer is not None
-    numbers = head.form, flow, head.nonce, bfir_id, head.epoch
+    numbers = head.form_byte, flow, head.nonce, bfir_id, head.epoch
     return MANIFEST_LABEL + _BOUND.pack(*numbers, head.signer.agreement, blake3(rest).digest())
 
 
@@ -113,17 +133,29 @@ def unwrap(whole: bytes) -> Envelope:
     nonce, form = _HEAD.unpack_from(whole, HASH_BYTES)
     if nonce == NO_NONCE:
         raise _bad(f"nonce {nonce}")
-    if form not in (OPEN, SIGNED, SEALED) or any(whole[HEAD_END - 3 : HEAD_END]):
+    if form not in FORMS or any(whole[HEAD_END - 3 : HEAD_END]):
         raise _bad(f"form {form}, reserved {whole[HEAD_END - 3 : HEAD_END].hex()}")
+    takes_over, form = form >= TAKES_OVER, form % TAKES_OVER
     if form == OPEN:
         return Envelope(nonce, form, whole[HEAD_END:])
+    if form == OPEN_EPOCH:
+        return _open_with_epoch(nonce, whole, takes_over)
     if len(whole) < SIGNATURE_END:
         raise _bad(f"signed, {len(whole)} bytes")
     signing, agreement, epoch = _SIGNER.unpack_from(whole, HEAD_END)
     signature, rest = whole[SIGNER_END:SIGNATURE_END], whole[SIGNATURE_END:]
     at = _end_of_wraps(rest) if form == SEALED else 0
     signer = PublicKey(signing, agreement)
-    return Envelope(nonce, form, rest[at:], signer, epoch, signature, rest[:at])
+    return Envelope(nonce, form, rest[at:], signer, epoch, signature, rest[:at], takes_over)
+
+
+def _open_with_epoch(nonce: int, whole: bytes, takes_over: bool) -> Envelope:
+    if len(whole) < EPOCH_END:
+        raise _bad(f"with an epoch, {len(whole)} bytes")
+    (epoch,) = _EPOCH.unpack_from(whole, HEAD_END)
+    if not 0 < epoch <= TOP:
+        raise _bad(f"epoch {epoch}")
+    return Envelope(nonce, OPEN, whole[EPOCH_END:], epoch=epoch, takes_over=takes_over)
 
 
 def _end_of_wraps(rest: bytes) -> int:

@@ -9,6 +9,8 @@ from fanfold.kernels import collect as c
 from fanfold.kernels.speak import WHOLE_ROW
 from fanfold.kernels.state import Rows
 from fanfold.push.session import Session
+from fanfold.push.store import Incoming, StoreError
+from fanfold.wire.report import ReportError
 
 
 class Follows:
@@ -36,6 +38,26 @@ class Follows:
         session.follow[which] = f
         self.by_row[f] = (session, which)
         return True
+
+    def begin_data(self, session: Session, incoming: Incoming, tag_bytes: int) -> None:
+        """Follow the data of a push that is open; tag_bytes: of each block, of a sealed one.
+
+        Raises:
+            StoreError: TOO_LARGE.
+        """
+        manifest, n = incoming.manifest, incoming.layout.n_chunks
+        size, most = manifest.chunk_bytes + tag_bytes, self._collect.room.shape[1]
+        if size > most:
+            message = f"chunk of {size} bytes, allowed {most}"
+            raise StoreError(ReportError.TOO_LARGE, message)
+        if not self.begin(session, 1, session.flow | 1, n):
+            message = f"{n} chunks, allowed {self._collect.have.shape[0]}"
+            raise StoreError(ReportError.TOO_LARGE, message)
+        row = self._collect.follow[session.follow[1]]
+        last = incoming.layout.chunk_size(n - 1) + tag_bytes
+        row["stride"], row["n_psn"], row["n_blocks"] = manifest.stride, manifest.n_psn, n
+        row["last_n_psn"] = -(-last // manifest.stride)
+        row["last_bytes"] = last - (int(row["last_n_psn"]) - 1) * manifest.stride
 
     def end(self, session: Session, which: int) -> None:
         """Follow it no more."""

@@ -38,13 +38,14 @@ class Grant(msgspec.Struct, frozen=True):
     """What a push was let in by.
 
     signer: whose signature is right. trusted: its row, None where the gate is open. cipher: of
-    a sealed push. epoch: when it was signed.
+    a sealed push. epoch: when it was signed, or began. takes_over: it waits for nobody.
     """
 
     signer: PublicKey | None = None
     trusted: Trusted | None = None
     cipher: BlockCipher | None = None
     epoch: int = 0
+    takes_over: bool = False
 
     @property
     def label(self) -> str:
@@ -86,14 +87,14 @@ class Gate:
         if envelope.form == OPEN:
             if not self.is_open:
                 raise RefusedError(DROP_NOT_TRUSTED, "the manifest is not signed (push --sign)")
-            return Grant()
+            return Grant(epoch=envelope.epoch, takes_over=envelope.takes_over)
         if not envelope.is_signed_for(flow, bfir_id):
             raise RefusedError(DROP_BAD_SIGNATURE, "the signature is wrong")
         signer = envelope.signer
         assert signer is not None
         trusted = self._trusted(signer, bfir_id)
         cipher = self._cipher(envelope, flow, bfir_id) if envelope.form == SEALED else None
-        return Grant(signer, trusted, cipher, envelope.epoch)
+        return Grant(signer, trusted, cipher, envelope.epoch, envelope.takes_over)
 
     def judge(self, grant: Grant, manifest: Manifest) -> None:
         """Look at what a manifest would write.

@@ -1,14 +1,19 @@
 """One receiver of a push, as its sender knows it."""
 
+from collections.abc import Collection, Iterable
 from enum import StrEnum
 
+from fanfold.push.epochs import Holder, holder_told
 from fanfold.units import NEVER, PS_PER_SECOND
+from fanfold.wire.report import Report, ReportError
 
 FIRST_CALL_PS = 150_000_000_000
 MOST_CALL_PS = 1_000_000_000_000
 """How often a silent receiver is called: first, and at most, doubling in between."""
 MAX_RETURNS = 16
 """One that comes back more often than this and has gained nothing meanwhile has failed."""
+ABOVE_PS = 1_000_000_000_000
+"""One that finds a newer push so soon after it began, began after it: its clock is behind."""
 
 
 class State(StrEnum):
@@ -24,6 +29,8 @@ class State(StrEnum):
 
 
 UNREADY = (State.WAITING, State.CHECKING)
+IN = (State.RECEIVING, State.FINISHING, State.VERIFIED)
+"""It was let in."""
 ENDED = (State.VERIFIED, State.FAILED)
 
 
@@ -33,6 +40,8 @@ class Peer:
     def __init__(self, now_ps: int) -> None:
         self.state = State.WAITING
         self.error = ""
+        self.lost_to: Holder | None = None  # another push has the name of this one
+        self.n_kept: int | None = None  # blocks that it had before this push, once it said so
         self.digest = b""
         self.done_ps = 0
         self.n_have = 0
@@ -90,9 +99,29 @@ class Peer:
         """A silent receiver gave a sign of life: it is called at once."""
         self._call_ps, self._call_gap_ps = min(self._call_ps, now_ps), FIRST_CALL_PS
 
+    def refusal(self, report: Report) -> str:
+        """What to say of one that failed; notes who has the name of the push, if it is that."""
+        text = report.body.decode("utf-8", "replace")
+        name = ReportError(report.error).name.lower()
+        if report.error == ReportError.REFUSED:
+            self.lost_to = holder_told(report.digest)
+        return f"{name}: {text}" if text else name
+
     def come_back(self, n_have: int) -> bool:
         """A silent receiver speaks again; False: it did so too often, and gained nothing."""
         self._n_returns = 0 if n_have > self._had else self._n_returns + 1
         self._had = max(self._had, n_have)
         self.state = State.WAITING
         return self._n_returns <= MAX_RETURNS
+
+
+def rival_of(peers: Iterable[Peer]) -> Holder | None:
+    """The newest push that has taken the name of one from it, at any of its receivers."""
+    told = [peer.lost_to for peer in peers if peer.lost_to is not None]
+    return max(told, key=lambda holder: holder.epoch, default=None)
+
+
+def found_newer(peers: Collection[Peer], since_ps: int) -> Holder | None:
+    """A newer push that one found when it began, so long ago: nobody has let it in yet."""
+    is_in = any(p.n_kept is not None or p.state in IN for p in peers)
+    return None if is_in or since_ps > ABOVE_PS else rival_of(peers)

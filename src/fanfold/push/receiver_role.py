@@ -11,6 +11,7 @@ from fanfold.kernels.state import U8
 from fanfold.live import sock as s
 from fanfold.live.event_loop import EventLoop
 from fanfold.live.turns import TurnWorker
+from fanfold.push.epochs import Epochs
 from fanfold.push.gate import Gate
 from fanfold.push.receiving import PushReceiver
 from fanfold.push.session import Outside, Session
@@ -48,6 +49,7 @@ class ReceiverRole:
         store: Store,
         tell: Callable[[str], None] = lambda line: None,
         gate: Gate | None = None,
+        epochs: Epochs | None = None,
     ) -> None:
         node = fabric.by_name[name]
         self.fabric, self.event_loop = fabric, event_loop
@@ -68,6 +70,7 @@ class ReceiverRole:
                 tell,
                 WaysBack(fabric, name).entropy,
                 gate,
+                epochs,
             ),
         )
 

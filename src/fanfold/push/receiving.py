@@ -16,11 +16,13 @@ from fanfold.kernels.slots import NEVER_PS
 from fanfold.kernels.speak import WHOLE_ROW, speak
 from fanfold.kernels.state import I64, U8, Fold, Rows, build_fold
 from fanfold.push.envelope import NO_NONCE, unwrap
+from fanfold.push.epochs import Holder, title_of
 from fanfold.push.follows import Follows, block_bytes
 from fanfold.push.gate import Grant, RefusedError, RefusedSignerError, open_manifest
-from fanfold.push.manifest import MAX_MANIFEST_BYTES
+from fanfold.push.manifest import MAX_MANIFEST_BYTES, Manifest
 from fanfold.push.opening import Opening
 from fanfold.push.quotas import OVER, excess, idlest, is_full, larger_manifest, who_gives_way
+from fanfold.push.rivals import Rivals, TakenOverError
 from fanfold.push.sending import SLICE_BYTES
 from fanfold.push.session import LOOKING, Outside, Session
 from fanfold.push.store import Incoming, PushOpenError, Store, StoreError
@@ -39,8 +41,6 @@ IDLE_PS = 30_000_000_000_000
 LOOK_PS = 1_000_000_000_000
 """How often pushes are looked at for that."""
 CHECK_BYTES = 8 << 20
-TAKE_OVER_PS = 400_000_000_000
-"""A live sender is heard more often than this: it asks every 150 ms at least."""
 UNKNOWN_PS = 100_000_000_000
 REFUSED_PS = 1_000_000_000_000
 """A push that was refused is forgotten after this long: the next may be of the true sender."""
@@ -76,13 +76,13 @@ class PushReceiver:
         self.outside = outside or Outside()
         self.sessions: dict[tuple[int, int], Session] = {}
         self._follows = Follows(collect)
+        self._rivals = Rivals(self.outside.epochs, self.outside.name_of, self._fail)
         self._own: Fold = build_fold(1, n_words)
         self._index = (bfr_id - 1) % (64 * n_words)
         self._due = np.zeros(64, np.int64)
         self._unknown_ps: dict[tuple[int, int], int] = {}
         self._out = np.zeros(1 << 16, np.uint8)
-        self._look_ps = 0
-        self.n_feedback = 0
+        self._look_ps = self.n_feedback = 0
 
     # Events.
 
@@ -320,11 +320,18 @@ class PushReceiver:
             return
         session.grant = grant
         session.state = ReportState.CHECKING
+        session.holder = Holder(grant.epoch, session.bfir_id, envelope.nonce)
+
+        def judge(manifest: Manifest) -> None:
+            gate.judge(grant, manifest)
+            session.title = title_of(manifest)
+            self._rivals.require_newest(session.title, session.holder)
+
         session.opening = Opening(
             self.store,
             self.outside.hands,
             lambda: open_manifest(grant, envelope, session.flow),
-            judge=lambda manifest: gate.judge(grant, manifest),
+            judge=judge,
         )
         if not self.outside.hands.is_aside:
             self._check(now_ps, session)
@@ -351,37 +358,26 @@ class PushReceiver:
         session.incoming, session.text = incoming, ""
         self._require_quota(now_ps, session, incoming)
         tag_bytes = TAG_BYTES if session.cipher is not None else 0
-        size, most = incoming.manifest.chunk_bytes + tag_bytes, self.collect.room.shape[1]
-        if size > most:
-            message = f"chunk of {size} bytes, allowed {most}"
-            raise StoreError(ReportError.TOO_LARGE, message)
-        n = incoming.layout.n_chunks
-        if not self._follows.begin(session, 1, session.flow | 1, n):
-            message = f"{n} chunks, allowed {self.collect.have.shape[0]}"
-            raise StoreError(ReportError.TOO_LARGE, message)
-        row = self.collect.follow[session.follow[1]]
-        last = incoming.layout.chunk_size(n - 1) + tag_bytes
-        manifest = incoming.manifest
-        row["stride"], row["n_psn"], row["n_blocks"] = manifest.stride, manifest.n_psn, n
-        row["last_n_psn"] = -(-last // manifest.stride)
-        row["last_bytes"] = last - (int(row["last_n_psn"]) - 1) * manifest.stride
-        self._tell(session, f"begins, {manifest.total_bytes} bytes in {n} blocks")
+        self._follows.begin_data(session, incoming, tag_bytes)
+        self._rivals.take(session, list(self.sessions.values()))
+        n_bytes, n = incoming.manifest.total_bytes, incoming.layout.n_chunks
+        self._tell(session, f"begins, {n_bytes} bytes in {n} blocks")
 
-    def _same_push(self, now_ps: int, key: bytes) -> Session | None:
-        """The session that has the same push open; let go of one whose sender fell silent."""
+    def _same_push(self, now_ps: int, session: Session, key: bytes) -> Session | None:
+        """The session that has the same push open; one that has to gives way to this one."""
         for other in list(self.sessions.values()):
             if other.incoming is None or other.incoming.key != key:
                 continue
             if other.state in OVER:  # its files are in place, or it failed: nothing is locked
                 continue
-            if now_ps - self._follows.heard_ps(other) <= TAKE_OVER_PS:
+            if not self._rivals.lets_go(other, session, now_ps - self._follows.heard_ps(other)):
                 return other
-            self._end(other)
+            self._rivals.lose(other, session)
         return None
 
     def _wait(self, now_ps: int, session: Session, waiting: Opening) -> None:
         """The same push is open: this one waits, and then finds everything in place."""
-        other = self._same_push(now_ps, waiting.key)
+        other = self._same_push(now_ps, session, waiting.key)
         who = self.outside.name_of(other.bfir_id) if other else "another one"
         text = f"waits: {who} is pushing the same here"
         if text != session.text:
@@ -398,20 +394,25 @@ class PushReceiver:
         try:
             if session.waiting is not None:
                 self._wait(now_ps, session, session.waiting)
-                return False
-            if session.opening is not None:
+            elif session.opening is not None:
                 self._check_opening(now_ps, session, session.opening)
-                return False
-            if session.work is not None:
+            elif session.is_behind:
+                self._begin_finish(session)
+            elif session.work is not None:
                 return self._check_work(session)
-            assert session.incoming is not None
-            session.n_steps += 1
-            if not session.incoming.check_some(CHECK_BYTES):
-                return False
-            self._is_settled(session)
+            else:
+                return self._look(now_ps, session)
         except StoreError as error:
             self._fail(session, error)
             return True
+        return False
+
+    def _look(self, now_ps: int, session: Session) -> bool:
+        assert session.incoming is not None
+        session.n_steps += 1
+        if not session.incoming.check_some(CHECK_BYTES):
+            return False
+        self._is_settled(session)
         self._follows.mark(session, session.incoming.have, session.incoming.layout.n_chunks)
         session.state = ReportState.READY
         self._advance(now_ps, session, 1)
@@ -420,13 +421,17 @@ class PushReceiver:
     def _begin_finish(self, session: Session) -> None:
         """Put all in place by steps: the node answers meanwhile, and says how far it is."""
         if session.work is None and session.incoming is not None:
+            session.state = ReportState.FINISHING
+            if self._rivals.is_placing(session.title):
+                return
             steps = session.incoming.finish_steps()
             if self._is_settled(session):
                 steps = session.incoming.discard_steps()
             elif session.grant is not None:  # what was newer may have come in between
                 self.outside.gate.require_newest(session.grant, session.incoming.manifest)
+                self._rivals.require_newest(session.title, session.holder)
             session.work = self.outside.hands.take(steps)
-            session.state = ReportState.FINISHING
+            self._rivals.place(session.title, session.work)
 
     def _is_settled(self, session: Session) -> bool:
         grant, incoming = session.grant, session.incoming
@@ -451,6 +456,8 @@ class PushReceiver:
         session.error, session.text = int(error.code), str(error)
         if isinstance(error, RefusedError):
             self.drops[error.drop] += 1
+        if isinstance(error, TakenOverError):
+            session.digest = error.holder.encode()
         session.opening = session.waiting = None
         if session.incoming is not None:
             session.incoming.close()
@@ -459,12 +466,8 @@ class PushReceiver:
 
     def _tell(self, session: Session, what: str) -> None:
         """One line for whoever reads the node's log."""
-        known = session.incoming or session.waiting
-        name = known.name if known else "?"
-        who = self.outside.name_of(session.bfir_id)
-        if session.grant is not None and session.grant.label:
-            who += f" ({session.grant.label})"
-        self.outside.tell(f"push {name!r} from {who}: {what}")
+        who = session.label(self.outside.name_of(session.bfir_id))
+        self.outside.tell(f"push {who}: {what}")
 
     # Words.
 

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from fanfold.errors import CheckFailed
+from fanfold.errors import CheckFailed, ExitCode
 from fanfold.push.gray import GrayLink
 from fanfold.push.peer import State
 from fanfold.push.planes import PlaneResult, PlaneWeights
@@ -17,6 +17,8 @@ class ReceiverResult(msgspec.Struct, frozen=True):
     seconds: float
     error: str
     split: bool
+    kept: int = 0
+    """Blocks that it had before this push, and was not sent."""
 
 
 class LinkResult(msgspec.Struct, frozen=True):
@@ -63,22 +65,43 @@ class PushResult(msgspec.Struct, frozen=True):
     """Directions of links that lost or damaged packets, worst first."""
     is_interrupted: bool = False
     """Stopped by a signal before everybody had ended."""
+    taken_over_by: str = ""
+    """Host whose newer push has the name of this one; empty: none."""
     planes: list[PlaneResult] = msgspec.field(default_factory=list)
     """What each plane of the source carried; none where it has one."""
     weights: list[PlaneWeights] = msgspec.field(default_factory=list)
     """Weights of these planes at the start, and each change while it ran."""
+
+    @property
+    def is_taken_over(self) -> bool:
+        """A newer push goes on in its place."""
+        return bool(self.taken_over_by)
 
     def is_complete(self) -> bool:
         """Every receiver has verified everything."""
         return all(r.state == State.VERIFIED for r in self.receivers)
 
 
+class TakenOver(CheckFailed):
+    """A newer push has the name of this one, and goes on in its place."""
+
+    exit_code = ExitCode.TAKEN_OVER
+
+
 def require_complete(result: PushResult) -> None:
     """Turn a push that did not reach everyone into an error that names who and why.
 
     Raises:
-        CheckFailed: at least one receiver failed.
+        TakenOver: a newer push has its name. CheckFailed: at least one receiver failed.
     """
+    n_verified = sum(r.state == State.VERIFIED for r in result.receivers)
+    if result.is_taken_over:
+        heir = result.taken_over_by
+        who = f"a newer push of {heir}" if heir == result.source else heir
+        raise TakenOver(
+            f"push {result.name}: taken over by {who}; {n_verified} of "
+            f"{len(result.receivers)} were verified before"
+        )
     failed = [r for r in result.receivers if r.state != State.VERIFIED]
     if failed:
         who = "; ".join(f"{r.id}: {r.error}" for r in failed)

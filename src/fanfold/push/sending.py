@@ -25,7 +25,7 @@ from fanfold.units import NEVER
 from fanfold.wire.ask import Ask
 from fanfold.wire.close import Close, CloseReason
 from fanfold.wire.feedback import Feedback
-from fanfold.wire.report import Report, ReportError, ReportState
+from fanfold.wire.report import Report, ReportState
 
 ASK_PS = 150_000_000_000
 """How often receivers that owe a word on the push are asked."""
@@ -209,9 +209,7 @@ class PushSender:
             case ReportState.DONE:
                 return self._on_done(now_ps, bit, peer, report.digest)
             case _:
-                text = report.body.decode("utf-8", "replace")
-                name = ReportError(report.error).name.lower()
-                self._on_end(bit, peer, State.FAILED, f"{name}: {text}" if text else name)
+                self._on_end(bit, peer, State.FAILED, peer.refusal(report))
         return True
 
     def on_timer(self, now_ps: int, out: list[PushEffect]) -> None:
@@ -228,6 +226,11 @@ class PushSender:
             self._asked_ps = now_ps
             self._ask(now_ps, out)
             self._ask_ps = now_ps + max(self._ask_gap_ps, FIRST_ASK_PS)
+
+    def kept(self, peer: Peer) -> int:
+        """Blocks that a receiver had before this push."""
+        has_all = self.data_shape.n_blocks if peer.state == State.VERIFIED else 0
+        return has_all if peer.n_kept is None else peer.n_kept
 
     def close(self, reason: CloseReason) -> list[SendControl]:
         """The last message of the push, by two ways."""
@@ -349,6 +352,7 @@ class PushSender:
         out: list[PushEffect],
     ) -> None:
         peer.n_have = report.n_have
+        peer.n_kept = report.n_have if peer.n_kept is None else peer.n_kept
         fan = self.data_fan
         if peer.state not in (State.WAITING, State.CHECKING):
             if fan is None or report.n_have >= self.data_shape.n_blocks:

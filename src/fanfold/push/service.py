@@ -12,7 +12,7 @@ from fanfold.core.striped import StripedSender
 from fanfold.errors import ConfigError
 from fanfold.impair import LinkImpairment, apply
 from fanfold.live.chance import draw_flow, draw_nonce
-from fanfold.live.clock import now_ps
+from fanfold.live.clock import now_ps, unix_ns
 from fanfold.live.control_sockets import Asking
 from fanfold.live.event_loop import EventLoop
 from fanfold.live.outbox import Fan, Outbox, Read
@@ -31,10 +31,11 @@ from fanfold.push import manifest as manifests
 from fanfold.push.author import Author
 from fanfold.push.counted import AskNodes, Counted
 from fanfold.push.envelope import wrap
+from fanfold.push.epochs import NO_EPOCH, TOP, Holder
 from fanfold.push.geometry import Geometry, geometry_of
 from fanfold.push.gray_links import Settling, gray_of
 from fanfold.push.notes import notes_of
-from fanfold.push.peer import ENDED, State
+from fanfold.push.peer import ENDED, State, found_newer, rival_of
 from fanfold.push.plane_fans import ONE_PLANE, Planes
 from fanfold.push.planes import ENTROPY_MASK, PushPlanes
 from fanfold.push.proof import Proof
@@ -61,6 +62,8 @@ SLACK_PS = 20_000_000_000
 """After the deadline of the slot at the first BFR, before anybody is asked."""
 SETTLE_PS = 50_000_000_000
 """What is on its way when a push ends has come by then, or is looked for once more."""
+MAX_ABOVE = 4
+"""So often a push begins anew above a newer one that it found."""
 ANSWERS_S = 0.05
 """What nodes counted before a push is waited for so long: a small file is read at once."""
 OWN_NAME = Wish()
@@ -120,6 +123,9 @@ class Push:
         self.cap_bps = cap_bps
         self.patience_ps: int = PATIENCE_PS
         """How long those who are silent are waited for when all others have ended."""
+        self.takes_over = False
+        """It waits for no push of the same that is alive."""
+        self._epoch = NO_EPOCH  # at least
         self.repairs_alone = False
         """BFRs keep nothing of it and leave all repairs to the source."""
         self.on_silence: OnSilence = lambda name, waits_s: None
@@ -147,16 +153,15 @@ class Push:
         cpu = _cpu_s()
         waits = isinstance(self._before, Asking) and not self._before.is_done(ANSWERS_S)
         self._is_counted_before = not waits  # else some of it counts this push
-        role = self._build_role()
-        machine = role.machine
+        self._role = self._build_role()
         try:
             try:
-                drive(role, lambda: self.is_stopped, lambda now: self._tick(now, machine))
+                role = self._drive(self._role)
             except BaseException as error:
                 is_gone = isinstance(error, ConfigError)  # nobody can ever have the rest
-                role.send_close(CloseReason.GONE if is_gone else CloseReason.ABORTED)
+                self._role.send_close(CloseReason.GONE if is_gone else CloseReason.ABORTED)
                 raise
-            end_ps = now_ps()
+            end_ps, machine = now_ps(), role.machine
             is_aborted = not machine.is_done()
             role.send_close(CloseReason.ABORTED if is_aborted else CloseReason.DONE)
             machine.give_up_silent(end_ps)
@@ -173,6 +178,35 @@ class Push:
             )
         finally:
             self.close()
+
+    def _drive(self, role: SenderRole) -> SenderRole:
+        """Run until all have ended; anew, above a newer push that was found at the start."""
+        for _ in range(MAX_ABOVE):
+            newer = self._drive_once(role)
+            if newer is None or newer.epoch >= TOP:
+                break
+            role.send_close(CloseReason.ABORTED)
+            self._epoch = newer.epoch + 1
+            self.flow ^= draw_flow() & ~(ENTROPY_MASK << 1)  # the same way, another flow
+            self.nonce = draw_nonce()
+            if self.author is not None:
+                self.author = self.author.again(self.flow, self.nonce)
+            role = self._role = self._build_role()
+        return role
+
+    def _drive_once(self, role: SenderRole) -> Holder | None:
+        """A newer push that it found when it began, else None."""
+        machine = role.machine
+
+        def newer() -> Holder | None:
+            return found_newer(machine.peers.values(), now_ps() - machine.start_ps)
+
+        drive(
+            role,
+            lambda: self.is_stopped or newer() is not None,
+            lambda now: self._tick(now, machine),
+        )
+        return None if self.is_stopped else newer()
 
     def stop(self) -> None:
         """End early: what is verified stays at the receivers."""
@@ -198,7 +232,8 @@ class Push:
         )
         outbox.repairs_alone = self.repairs_alone
         encoded, author = manifests.encode(self.manifest), self.author
-        whole = author.envelope(encoded) if author is not None else wrap(self.nonce, encoded)
+        told = max(self._epoch, unix_ns()), self.takes_over
+        whole = author.envelope(encoded, *told) if author else wrap(self.nonce, encoded, *told)
         read: Read = self.reader.read_chunk
         if author is not None:
             read = author.sealing(read)
@@ -360,6 +395,7 @@ class Push:
             cpu_seconds=round(cpu_s, 3),
             unheard=counted.unheard,
             weights=self.planes.weights,
+            taken_over_by=self._heir(machine),
             planes=self.planes.results(
                 (x.dst, x.predicted_bytes, x.bytes, x.repair_bytes)
                 for x in links
@@ -378,6 +414,14 @@ class Push:
         shared = [name for name in by_plane[0] if all(name in each for each in by_plane)]
         return shared or list(dict.fromkeys(name for each in by_plane for name in each))
 
+    def _heir(self, machine: PushSender) -> str:
+        """Who took the name of this push."""
+        rival = rival_of(machine.peers.values())
+        if rival is None:
+            return ""
+        node = self.fabric.by_bfr_id.get(rival.bfir_id)
+        return node.name if node is not None else f"BFR-id {rival.bfir_id}"
+
     def _receiver(self, machine: PushSender, bit: int) -> ReceiverResult:
         peer = machine.peers[bit]
         state, error = peer.state, peer.error
@@ -391,6 +435,7 @@ class Push:
             seconds=ended,
             error=error,
             split=peer.is_split,
+            kept=machine.kept(peer),
         )
 
     def _links(self, role: SenderRole, told: Counted) -> list[LinkResult]:

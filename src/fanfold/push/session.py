@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from fanfold.push.envelope import NO_NONCE
+from fanfold.push.epochs import NO_EPOCH, Epochs, Holder
 from fanfold.push.gate import Gate, Grant
 from fanfold.push.hands import Hands, OwnHands, Work
 from fanfold.push.opening import Opening
@@ -39,6 +40,8 @@ class Session:
         self.nonce = NO_NONCE
         self.n_steps = 0  # of work on the disk
         self.grant: Grant | None = None  # by what it was let in
+        self.title = ""  # the name that it takes
+        self.holder = Holder(NO_EPOCH)
         self.refused_ps: int = NEVER  # since when it is refused
         self.error = 0
         self.text = ""
@@ -67,6 +70,14 @@ class Session:
             body=body,
         )
 
+    def label(self, sender: str) -> str:
+        """What it is called in a log: name and sender."""
+        known = self.incoming or self.waiting
+        name = known.name if known else "?"
+        if self.grant is not None and self.grant.label:
+            sender += f" ({self.grant.label})"
+        return f"{name!r} from {sender}"
+
     @property
     def cipher(self) -> BlockCipher | None:
         """What opens its blocks, of a sealed push."""
@@ -80,14 +91,21 @@ class Session:
 
     def is_elsewhere(self, *, is_aside: bool) -> bool:
         """Whether its work is not to be asked for at once."""
-        return self.waiting is not None or (is_aside and bool(self.work or self.opening))
+        if self.waiting is not None or self.is_behind:
+            return True
+        return is_aside and bool(self.work or self.opening)
+
+    @property
+    def is_behind(self) -> bool:
+        """It has all, and waits until another push of its name is in place."""
+        return self.state == ReportState.FINISHING and self.work is None
 
 
 class Outside:
     """What a driver lends: hands, names of hosts, an ear for what people should know.
 
     way_back: (BFIR-id, entropy of its packet) -> entropy of a word to it. gate: whose pushes
-    are taken.
+    are taken. epochs: the newest push of each name.
     """
 
     def __init__(
@@ -97,7 +115,9 @@ class Outside:
         tell: Callable[[str], None] = lambda line: None,
         way_back: Callable[[int, int], int] = lambda bfir_id, entropy: entropy,
         gate: Gate | None = None,
+        epochs: Epochs | None = None,
     ) -> None:
         self.hands: Hands = hands or OwnHands()
         self.name_of, self.tell, self.way_back = name_of, tell, way_back
         self.gate = gate or Gate()
+        self.epochs = epochs or Epochs()

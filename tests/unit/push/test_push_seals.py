@@ -242,8 +242,21 @@ def test_an_older_push_that_waited_is_refused_at_its_end(world, make):
     waits = world.begin(old.envelope)
     assert waits.state == ReportState.READY
     world.finish(world.begin(new.envelope, FLOW + 2), new.stream)
-    assert refused(world.finish(waits, old.stream), "a replay")
+    assert refused(world.finish(waits, old.stream), "taken over by a newer push")
+    assert world.drops() == {"stale_epoch": 1}
     assert world.landed() == new.data
+
+
+def test_an_older_push_of_a_place_below_is_refused_at_its_end(world, make, tmp_path):
+    """Its name is another one, so that only what stands there tells."""
+    (tmp_path / "source/d").mkdir(parents=True)
+    below = make(nonce=1, data=b"old " * 9, wish_name="d/a.bin")
+    new = make(FLOW + 2, 2, data=b"new " * 9, wish_name="d")
+    waits = world.begin(below.envelope)
+    assert waits.state == ReportState.READY
+    world.finish(world.begin(new.envelope, FLOW + 2), new.stream)
+    assert refused(world.finish(waits, below.stream), "a replay")
+    assert world.landed("d") == new.data
 
 
 def test_who_ended_after_it_put_all_in_place_says_so_when_it_is_asked_again(tmp_path, make):
