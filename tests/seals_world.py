@@ -48,6 +48,7 @@ class Signed:
         wish_name: str = "",
         epoch: int = 0,
         takes_over: bool = False,
+        bfir_id: int = BFIR,
     ) -> None:
         path = folder / "source" / name
         path.parent.mkdir(exist_ok=True)
@@ -58,7 +59,7 @@ class Signed:
         self.manifest, reader = build_manifest(
             path, STRIDE, N_PSN, wish=Wish(wish_name, seals=seals)
         )
-        self.author = Author(seals, {"h1": 1}, flow, nonce, BFIR)
+        self.author = Author(seals, {"h1": 1}, flow, nonce, bfir_id)
         encoded = manifests.encode(self.manifest)
         self.envelope = self.author.envelope(encoded, epoch, takes_over)
         read = self.author.sealing(reader.read_chunk)

@@ -84,8 +84,6 @@ class PushReceiver:
         self._out = np.zeros(1 << 16, np.uint8)
         self._look_ps = self.n_feedback = 0
 
-    # Events.
-
     def on_unknown(self, now_ps: int, packet: Packet, port: int, reply: "Reply") -> bool:
         """DATA of a flow nobody follows. True: it is followed now, look at the block again."""
         message = packet.message
@@ -376,7 +374,8 @@ class PushReceiver:
         return None
 
     def _wait(self, now_ps: int, session: Session, waiting: Opening) -> None:
-        """The same push is open: this one waits, and then finds everything in place."""
+        """The same push is open: this one waits, then finds all in place, or goes on with it."""
+        self._rivals.require_newest(session.title, session.holder)
         other = self._same_push(now_ps, session, waiting.key)
         who = self.outside.name_of(other.bfir_id) if other else "another one"
         text = f"waits: {who} is pushing the same here"

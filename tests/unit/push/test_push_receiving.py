@@ -28,12 +28,12 @@ LAST, POLL = 2, 1
 class Receiver:
     """A PushReceiver whose packets come one by one."""
 
-    def __init__(self, root, *, recheck=False, n_follow=4, gate=None):
+    def __init__(self, root, *, recheck=False, n_follow=4, gate=None, epochs=None):
         self.node = plain_node(folds=False)
         self.collect = c.build_collect(8, STRIDE * N_PSN, n_follow, 5_000 * n_follow)
         self.drops = self.node.counters.drops
         arrays = (self.collect, self.node.row, self.drops)
-        store, outside = Store(root, recheck=recheck), Outside(gate=gate)
+        store, outside = Store(root, recheck=recheck), Outside(gate=gate, epochs=epochs)
         self.machine = PushReceiver(1, 0x7F000001, *arrays, 1, store, outside)
         self.words = []
 
@@ -165,13 +165,18 @@ class Sent:
         encoded = manifests.encode(made)
         self.manifest = wrap(NONCE, encoded)
 
-    def give(self, receiver, whole, flow, now_ps=0):
+    def give(self, receiver, whole, flow, now_ps=0, bfir_id=BFIR):
         shape = Shape(len(whole), STRIDE, N_PSN)
         for n in range(shape.n_blocks):
             for psn in range(shape.psns(n)):
                 at = n * shape.block_bytes + psn * STRIDE
                 flags = LAST * (n == shape.n_blocks - 1) + POLL * (psn == shape.psns(n) - 1)
-                more = {"flags": flags, "n_psn": shape.psns(n), "flow": flow}
+                more = {
+                    "flags": flags,
+                    "n_psn": shape.psns(n),
+                    "flow": flow,
+                    "bfir_id": bfir_id,
+                }
                 packet = manifest_packet(n, psn, payload=whole[at : at + STRIDE], **more)
                 receiver.take(packet, now_ps)
 
