@@ -36,6 +36,7 @@ MB = 1_000_000
 TRIES = 3
 RESULT_KEYS = {
     "is_interrupted",
+    "taken_over_by",
     "notes",
     "gray",
     "planes",
@@ -58,7 +59,7 @@ RESULT_KEYS = {
     "warnings",
     "cpu_seconds",
 }
-RECEIVER_KEYS = {"id", "state", "blake3", "seconds", "error", "split"}
+RECEIVER_KEYS = {"id", "state", "blake3", "seconds", "error", "split", "kept"}
 LINK_KEYS = {
     "from",
     "to",

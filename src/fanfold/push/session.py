@@ -73,7 +73,7 @@ class Session:
     def label(self, sender: str) -> str:
         """What it is called in a log: name and sender."""
         known = self.incoming or self.waiting
-        name = known.name if known else "?"
+        name = known.name if known else self.title or "?"
         if self.grant is not None and self.grant.label:
             sender += f" ({self.grant.label})"
         return f"{name!r} from {sender}"
