@@ -278,9 +278,21 @@ PLANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         "src/fanfold/push/envelope.py",
-        "numbers = head.form, flow, head.nonce, bfir_id",
-        "numbers = head.form, 0, head.nonce, bfir_id",
+        "numbers = head.form_byte, flow, head.nonce, bfir_id",
+        "numbers = head.form_byte, 0, head.nonce, bfir_id",
         "tests/unit/push/test_push_seals.py::test_what_is_signed_for_one_push_is_refused_in_another",
+    ),
+    (
+        "src/fanfold/push/epochs.py",
+        "self.epoch <= known.epoch and self != known",
+        "False",
+        "tests/unit/push/test_push_take_over.py::test_a_late_first_sender_is_refused_for_ever_and_told_by_whom",
+    ),
+    (
+        "src/fanfold/push/rivals.py",
+        "return not is_over",
+        "return False",
+        "tests/unit/push/test_push_take_over.py::test_two_that_came_to_their_end_put_files_in_place_one_after_the_other",
     ),
     (
         "src/fanfold/push/sending.py",

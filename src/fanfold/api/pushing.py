@@ -152,14 +152,12 @@ def push(
         lab: lab of this machine. config: fabric file of several machines, in place of a lab.
         name: at the receivers, a path below their folder; its own name where empty.
         delete: files of that folder at a receiver that ``path`` has not, go.
-        follow: folders beside ``path`` that symbolic links may lead to.
-        strict: refuse broken safetensors and indexes.
-        rate: "auto", or a cap such as "5Gbps".
+        follow: folders beside ``path`` that symbolic links may lead to. strict: refuse broken
+            safetensors and indexes. rate: "auto", or a cap such as "5Gbps".
         patience: how long the silent are waited for when all others have ended.
-        planes: of the source that blocks go over, "auto" or numbers such as "1,2".
-        take_over: from a push of the same that is alive; one that fell silent is always.
-        sign: receivers can prove who sent it. seal: and nobody on the way can read it.
-        keys: folder of those of the source. trusted: file with those of receivers.
+        planes: of the source, "auto" or "1,2". take_over: from a push of the same that is alive.
+        sign: receivers can prove who sent it. seal: and nobody on the way can read it. keys:
+            folder of those of the source. trusted: file with those of receivers.
         on_progress: called with receiver, blocks that it has, and blocks in all; while the
             file is read, the receiver is "hash".
 

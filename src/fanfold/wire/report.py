@@ -20,7 +20,7 @@ error: 0 none, 1 disk_full, 2 collision, 3 permission, 4 bad_path, 5 bad_manifes
 7 closed, 8 too_large, 9 refused. body: in READY the slice of the have-map, most significant bit
 first; in FAILED and CHECKING UTF-8 text of at most 512 bytes; else empty. cursor: in CHECKING
 and FINISHING steps of work on the disk, more each time as long as it goes on. mac: envelope.md
-section 3.
+section 3. digest in FAILED: who has the name of the push now, envelope.md section 6.
 """
 
 from enum import IntEnum
