@@ -36,6 +36,7 @@ MB = 1_000_000
 TRIES = 3
 RESULT_KEYS = {
     "is_interrupted",
+    "avoided",
     "taken_over_by",
     "notes",
     "gray",

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fanfold.api.arguments import by_argument
+from fanfold.api.avoiding import begin_avoiding, end_avoiding
 from fanfold.api.captures import (
     check_capture,
     end_capture,
@@ -62,7 +63,7 @@ class Terms(NamedTuple):
 
     repair: "nearest", BFRs repair what they keep, or "source", nobody else does. planes: over
     which it goes, "auto" or numbers such as "1,2". takes_over: from a push of the same name
-    that is alive, at once.
+    that is alive, at once. avoids_gray: a lab's tables do without links that are named gray.
     """
 
     cap_bps: int = 0
@@ -70,6 +71,7 @@ class Terms(NamedTuple):
     repair: str = "nearest"
     planes: str = AUTO
     takes_over: bool = False
+    avoids_gray: bool = False
 
 
 class Order(NamedTuple):
@@ -155,7 +157,7 @@ def push(
         follow: folders beside ``path`` that symbolic links may lead to. strict: refuse broken
             safetensors and indexes. rate: "auto", or a cap such as "5Gbps".
         patience: how long the silent are waited for when all others have ended.
-        planes: of the source, "auto" or "1,2". take_over: from a push of the same that is alive.
+        planes: of the source, "auto" or "1,2". take_over: from a push of it that is alive.
         sign: receivers can prove who sent it. seal: and nobody on the way can read it. keys:
             folder of those of the source. trusted: file with those of receivers.
         on_progress: called with receiver, blocks that it has, and blocks in all; while the
@@ -199,6 +201,15 @@ def run_push(site: Site, order: Order, watch: Watch = QUIET) -> PushResult:
     Raises:
         ConfigError, EnvironmentLack: as ``push``; one that is incomplete is a result.
     """
+    if site.config is not None or not order.terms.avoids_gray:
+        return _run_push(site, order, watch)
+    for line in begin_avoiding(site.lab):
+        watch.warn(line)
+    site.fabric = site.lab.fabric()
+    return end_avoiding(site.lab, _run_push(site, order, watch))
+
+
+def _run_push(site: Site, order: Order, watch: Watch) -> PushResult:
     fabric = site.fabric
     hosts = [n.name for n in fabric.nodes if n.role == "host"]
     source, targets = ends_of(hosts, order.source, order.to)

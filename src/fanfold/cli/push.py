@@ -71,6 +71,14 @@ TakeOver = Annotated[
     bool,
     typer.Option("--take-over", help="from a push of the same that is alive, without waiting"),
 ]
+AvoidGray = Annotated[
+    bool,
+    typer.Option(
+        "--avoid-gray",
+        help="links that this push finds to lose or damage packets are left out of the lab's "
+        "tables where there is another way, and tried again later",
+    ),
+]
 Patience = Annotated[
     str, typer.Option(help="wait this long for the silent when all others have ended")
 ]
@@ -86,6 +94,7 @@ Snaplen = Annotated[
 
 BEYOND_LABS = (
     (("lab",), "whose nodes are in no lab"),
+    (("avoid_gray",), "whose tables fanfold may change"),
     (("loss", "impair", "pcap", "snaplen"), "which reach the nodes of a lab only"),
 )
 
@@ -108,6 +117,7 @@ def push(
     repair: Repair = "nearest",
     planes: Planes = AUTO,
     take_over: TakeOver = False,
+    avoid_gray: AvoidGray = False,
     sign: Sign = False,
     seal: Seal = False,
     keys: KeyFolder = None,
@@ -127,7 +137,8 @@ def push(
             refuse(ctx, names, f"none beside --config, {allowed}")
     site = Site(Lab(lab), config, tell_warning)
     wish = Wish(as_name, delete, tuple(follow or ()), strict)
-    terms = terms_of(rate, patience, repair, planes)._replace(takes_over=take_over)
+    terms = terms_of(rate, patience, repair, planes)
+    terms = terms._replace(takes_over=take_over, avoids_gray=avoid_gray)
     capture, signing = (pcap, snaplen), Signing(sign, seal, Place(keys, trusted))
     order = Order(
         path, source, to, terms, loss or (), impair or (), seed, capture, wish, signing

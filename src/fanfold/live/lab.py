@@ -29,6 +29,8 @@ LOG = "lab.log"
 SUPERVISOR = "supervisor"
 FAILURES = "failures.json"
 """What has failed by hand (api/failing.py)."""
+AVOIDED = "avoided.json"
+"""Links that tables do without because a push named them gray (api/avoiding.py)."""
 PLANES, PLANE_AGENT = "planes.json", "plane-agent.json"
 """Of a lab with BGP: its plan, and who makes kernel routes of BGP's (live/plane_agent.py)."""
 MAX_SOCKET_PATH = 107
@@ -190,7 +192,7 @@ class Lab:
         end_all(alive)
         self._end_planes()
         remove_spaces(self.name)
-        for item in ("lab.json", "fabric.toml", FAILURES):
+        for item in ("lab.json", "fabric.toml", FAILURES, AVOIDED):
             (self.folder / item).unlink(missing_ok=True)
         shutil.rmtree(self.control_sockets, ignore_errors=True)
         if purge:

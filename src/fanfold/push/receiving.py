@@ -374,7 +374,7 @@ class PushReceiver:
         return None
 
     def _wait(self, now_ps: int, session: Session, waiting: Opening) -> None:
-        """The same push is open: this one waits, then finds all in place, or goes on with it."""
+        """The same push is open: this one waits, and finds all in place, or goes on with it."""
         self._rivals.require_newest(session.title, session.holder)
         other = self._same_push(now_ps, session, waiting.key)
         who = self.outside.name_of(other.bfir_id) if other else "another one"

@@ -3,6 +3,7 @@
 import msgspec
 
 from fanfold.errors import CheckFailed, ExitCode
+from fanfold.push.avoided import AvoidedLink
 from fanfold.push.gray import GrayLink
 from fanfold.push.peer import State
 from fanfold.push.planes import PlaneResult, PlaneWeights
@@ -63,6 +64,8 @@ class PushResult(msgspec.Struct, frozen=True):
     """What a user can mend at nodes, in words."""
     gray: list[GrayLink] = msgspec.field(default_factory=list)
     """Directions of links that lost or damaged packets, worst first."""
+    avoided: list[AvoidedLink] = msgspec.field(default_factory=list)
+    """Links named gray by this push or one before, and what became of them (--avoid-gray)."""
     is_interrupted: bool = False
     """Stopped by a signal before everybody had ended."""
     taken_over_by: str = ""
