@@ -1,0 +1,21 @@
+"""A few seeds of the swarm, and that it finds each fault that is planted (tests/hunt.py)."""
+
+from hunt import plant_all
+from swarm import run_seed
+
+SEEDS = range(1, 17)
+
+
+def test_no_law_is_broken_and_the_seeds_have_in_them_what_they_should():
+    seen = [run_seed(seed) for seed in SEEDS]
+    assert sum(s.is_middle for s in seen) >= 3
+    assert sum(s.is_told for s in seen) >= 3
+    assert sum(s.is_rerouted for s in seen) >= 4
+    assert sum(s.n_repairs for s in seen) > 100
+
+
+def test_each_planted_fault_is_caught(capsys):
+    assert plant_all(1, 20, "") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 5
+    assert all("caught with seed" in line for line in lines)
