@@ -18,7 +18,6 @@ from swarm_ends import BLOCK, NAME, Sink, Source
 
 from fanfold.core.effects import SendBlock
 from fanfold.core.flight import members_of
-from fanfold.core.link_states import LinkSet
 from fanfold.live.swap import Swap
 from fanfold.push.peer import State, rival_of
 from fanfold.streams import stream
@@ -265,17 +264,18 @@ class World:
 
     def _tell(self, after_ps: int) -> None:
         """Each node has tables without what is down, ends of it first, others soon after."""
-        index = {node.name: i for i, node in enumerate(self.fabric.nodes)}
-        failed = frozenset(tuple(sorted(index[n] for n in link)) for link in self.down)
         near = {name for link in self.down for name in link}
         for name, node in self.nodes.items():
             later = 0 if name in near else int(self.rng.integers(1, 120)) * MS
             self.at(
                 self.now + after_ps + later,
-                lambda node=node: self._swap(node, failed),
+                lambda node=node: self._swap(node),
             )
 
-    def _swap(self, node: Node, failed: LinkSet) -> None:
+    def _swap(self, node: Node) -> None:
+        """What is down just now: what nodes tell has a number, and no older one counts."""
+        index = {one.name: i for i, one in enumerate(self.fabric.nodes)}
+        failed = frozenset(tuple(sorted(index[n] for n in link)) for link in self.down)
         node.swap.without(failed)
         is_on = any(not s.machine.is_done() for s in self.sources if s.state == "runs")
         self.is_rerouted |= is_on and bool(failed)

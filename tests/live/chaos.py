@@ -3,8 +3,9 @@
     python tests/live/chaos.py [--pushes N] [--seed S] [--hosts H]
 
 Each push draws impairments of all links and one accident: a node stopped for 3 s, killed, or
-killed and started again in the middle. A receiver that was killed for good may be missing;
-nobody else, and what it is verified to have are the bytes that were sent.
+killed and started again in the middle, or a sender that another host takes over from. A
+receiver that was killed for good may be missing; nobody else, and what it is verified to have
+are the bytes that were sent. A sender that stood still is told who took over.
 """
 
 import argparse
@@ -37,7 +38,12 @@ ACCIDENTS = (
     "receiver killed",
     "receiver killed and back",
     "BFR killed and back",
+    "sender killed, taken over",
+    "sender stopped, taken over",
 )
+TAKEN_OVER = 5
+End = tuple[int, str, str]
+"""Exit code, stdout, stderr."""
 
 
 class Draw(NamedTuple):
@@ -97,10 +103,17 @@ def run_one(lab: LiveLab, folder: Path, draw: Draw) -> Verdict:
     is_final = draw.accident == "receiver killed"
     flags = ["--rate", RATE, "--impair", draw.impair, "--seed", str(draw.seed)]
     flags += ["--patience", PATIENCE] if is_final else []
+    is_heir = draw.accident.endswith("taken over")
+    to = lab.receivers[: -1 if is_heir else None]
+    flags += ["--to", ",".join(to)]
     sent_before = lab.sent("leaf1", "h1")
     began = time.monotonic()
     push = lab.start_push(path, *flags)
-    hand = threading.Thread(target=befall, args=(lab, push, sent_before, draw))
+    heirs: list[End] = []
+    take_over = lab.push_args(path, "--from", lab.receivers[-1], *flags) if is_heir else ()
+    hand = threading.Thread(
+        target=befall, args=(lab, push, sent_before, draw, take_over, heirs)
+    )
     hand.start()
     try:
         code, out, err = finish(push, LONGEST_S)
@@ -108,7 +121,10 @@ def run_one(lab: LiveLab, folder: Path, draw: Draw) -> Verdict:
         code, out, err = -1, "", f"no end within {LONGEST_S:.0f} s"
     seconds = time.monotonic() - began
     hand.join()
-    faults = faults_of(lab, draw, (code, out, err), contents)
+    first = code, out, err
+    faults = faults_of(lab, draw, heirs[0] if heirs else first, contents, to)
+    if heirs and draw.accident.startswith("sender stopped"):
+        faults += faults_of_late(first, lab.receivers[-1])
     copies = copies_of(out, draw.n_bytes)
     lab.revive()
     for host in lab.everyone:
@@ -117,8 +133,15 @@ def run_one(lab: LiveLab, folder: Path, draw: Draw) -> Verdict:
     return Verdict(draw, seconds, copies, tuple(faults))
 
 
-def befall(lab: LiveLab, push: "subprocess.Popen[str]", sent_before: int, draw: Draw) -> None:
-    """The accident: some time after the first data left."""
+def befall(
+    lab: LiveLab,
+    push: "subprocess.Popen[str]",
+    sent_before: int,
+    draw: Draw,
+    take_over: tuple[object, ...],
+    heirs: list[End],
+) -> None:
+    """The accident: some time after the first data left. heirs: how a second sender ended."""
     until = time.monotonic() + 20
     while lab.sent("leaf1", "h1") <= sent_before and time.monotonic() < until:
         if push.poll() is not None:
@@ -128,6 +151,14 @@ def befall(lab: LiveLab, push: "subprocess.Popen[str]", sent_before: int, draw: 
     if not draw.node or push.poll() is not None:
         return
     pid = push.pid if draw.node == "h0" else lab.pid(draw.node)
+    if take_over:
+        os.kill(pid, signal.SIGKILL if "killed" in draw.accident else signal.SIGSTOP)
+        try:
+            heirs.append(finish(lab.site.start(*take_over), LONGEST_S))
+        finally:
+            if "stopped" in draw.accident:
+                os.kill(pid, signal.SIGCONT)
+        return
     if draw.accident.endswith("stopped"):
         os.kill(pid, signal.SIGSTOP)
         time.sleep(STOPPED_S)
@@ -139,9 +170,19 @@ def befall(lab: LiveLab, push: "subprocess.Popen[str]", sent_before: int, draw: 
         lab.restart(draw.node)
 
 
-def faults_of(
-    lab: LiveLab, draw: Draw, end: tuple[int, str, str], contents: bytes
-) -> list[str]:
+def faults_of_late(end: End, heir: str) -> list[str]:
+    """A sender that stood still had reached all before, or is told who took over."""
+    code, out, err = end
+    result = read_json(out)
+    if result is None:
+        return [f"late sender, exit {code}: {err.strip()[-300:]}"]
+    wanted = (TAKEN_OVER, heir) if result["taken_over_by"] else (0, "")
+    if (code, result["taken_over_by"]) == wanted:
+        return []
+    return [f"late sender: exit {code}, taken over by {result['taken_over_by']!r}"]
+
+
+def faults_of(lab: LiveLab, draw: Draw, end: End, contents: bytes, to: list[str]) -> list[str]:
     """What must not be."""
     code, out, err = end
     killed = {draw.node} if draw.accident == "receiver killed" else set()
@@ -151,7 +192,7 @@ def faults_of(
     states_of = states(result)
     missing = {host for host, state in states_of.items() if state != "verified"}
     faults = [f"{host} {states_of[host]}" for host in sorted(missing - killed)]
-    if set(states_of) != set(lab.receivers):
+    if set(states_of) != set(to):
         faults.append(f"receivers {sorted(states_of)}")
     if code != (4 if missing else 0):
         faults.append(f"exit {code} with {sorted(missing)} missing")
