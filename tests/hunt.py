@@ -45,6 +45,9 @@ PLANTS = (
 )
 """(fault, file, old text, new text): each is planted in a copy of the sources."""
 
+SHOWN = 25
+"""A line after so many seeds."""
+
 
 def plant_all(first: int, n_seeds: int, names: str) -> int:
     """How many seeds each planted fault lived; 1 when one outlived them all."""
@@ -87,6 +90,8 @@ def main() -> int:
     for n, seed in enumerate(range(options.seed, options.seed + options.seeds), 1):
         try:
             seen.append(run_seed(seed))
+            if n % SHOWN == 0:
+                print(f"{n} of {options.seeds}", file=sys.stderr, flush=True)
         except LawError as wrong:
             print(wrong, file=sys.stderr)
             print(f"caught with seed {n} of {options.seeds}: {str(wrong).splitlines()[0]}")
