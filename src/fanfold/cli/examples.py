@@ -35,6 +35,10 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         "encodings --topology fat-tree:k=8 --members 100",
         "encodings --topology fat-tree:k=8 --members 100 --plan",
     ),
+    "failures": (
+        "failures --schemes fanfold,mldp",
+        "failures --topology fat-tree:k=4 --failure link",
+    ),
     "compare": (
         "compare --topology fat-tree:k=8 --workload broadcast:1MiB --schemes unicast,fanfold",
         "compare examples/lossy.toml",

@@ -42,7 +42,7 @@ from fanfold.push.proof import Proof
 from fanfold.push.result import LinkResult, PushResult, ReceiverResult
 from fanfold.push.sender_role import SenderRole, drive
 from fanfold.push.sending import PATIENCE_PS, PushSender
-from fanfold.push.source import SourceReader, Wish, build_manifest
+from fanfold.push.source import Wish, build_manifest, warnings_of
 from fanfold.seals.trust import Seals
 from fanfold.topo.fabric import Fabric
 from fanfold.topo.predict import nodes_on_trees, predict_links, suspect
@@ -114,7 +114,6 @@ class Push:
         self.warnings = warnings_of(self.reader)
         self.tell: Callable[[str], None] = lambda line: None
         """Told what receivers wait for."""
-        self._notes: dict[int, str] = {}
         self.sock = open_flow_socket(fabric.by_name[source].address, source)
         state = build_node_state(fabric, source, Limits())
         io = build_sock(self.sock, len(state.ports.addr))
@@ -132,8 +131,7 @@ class Push:
         self.told_weights: ToldWeights = lambda: None
         """Asked all the time what weights the planes have now."""
         self.is_stopped = False
-        self._silent: set[int] = set()
-        self._shown: dict[int, int] = {}
+        self._silent, self._shown, self._notes = set[int](), dict[int, int](), dict[int, str]()
         self._next_tick_ps = 0
         self._weights: Mapping[int, int] | None = None
 
@@ -476,13 +474,6 @@ class Push:
 
 
 NEVER_TICK = 2**62
-
-
-def warnings_of(reader: SourceReader) -> list[str]:
-    """What is odd about a source, and no reason to refuse it."""
-    flaws = [f"{x.path}: {x.what}; pushed as it is (--strict refuses)" for x in reader.flaws]
-    left_out = [f"{path} is left out, a receiver's own folder" for path in reader.ignored]
-    return flaws + left_out
 
 
 def _fan_of_bytes(whole: bytes, shape: Shape) -> Fan:

@@ -244,3 +244,10 @@ def _refuse_large(path: Path, manifest: Manifest) -> None:
     n_bytes = len(encode(manifest))
     if n_bytes > MAX_MANIFEST_BYTES:
         raise ConfigError(str(path), n_bytes, f"a manifest of {MAX_MANIFEST_BYTES} bytes")
+
+
+def warnings_of(reader: SourceReader) -> list[str]:
+    """What is odd about a source, and no reason to refuse it."""
+    flaws = [f"{x.path}: {x.what}; pushed as it is (--strict refuses)" for x in reader.flaws]
+    left_out = [f"{path} is left out, a receiver's own folder" for path in reader.ignored]
+    return flaws + left_out
