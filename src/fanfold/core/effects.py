@@ -54,6 +54,11 @@ class DropReason(StrEnum):
     LINK_DOWN = "link_down"
     BAD_LINK = "bad_link"
     STALE_EPOCH = "stale_epoch"
+    LINK_NO_KEY = "link_no_key"
+    BAD_LINK_MAC = "bad_link_mac"
+    LINK_REPLAYED = "link_replayed"
+    LINK_FLOOD = "link_flood"
+    BAD_HANDSHAKE = "bad_handshake"
 
 
 class FoldEvent(StrEnum):

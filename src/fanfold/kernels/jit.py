@@ -35,7 +35,9 @@ _COMPILED: dict[str, tuple[str, ...]] = {
     "live": (
         "kernels/*.py",
         "live/syscalls.py",
+        "live/link_table.py",
         "live/sock.py",
+        "live/trailers.py",
         "live/rings.py",
         "live/life.py",
         "live/exits.py",
@@ -210,6 +212,41 @@ def _fence(typing: Any) -> Any:
     return types.void(), lower
 
 
+def _call_at(typing: Any, address: Any, a: Any, b: Any, c: Any, d: Any, e: Any) -> Any:
+    """A call of a C function by its address, with five words."""
+
+    def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        word = ir.IntType(64)
+        shape = ir.FunctionType(word, [word] * N_WORDS)
+        return builder.call(builder.inttoptr(args[0], shape.as_pointer()), args[1:])
+
+    return types.int64(*[types.uint64] * (1 + N_WORDS)), lower
+
+
+def _add_words(typing: Any, a: Any, b: Any) -> Any:
+    """The sum as the processor makes it."""
+
+    def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.add(*args)
+
+    return types.uint64(types.uint64, types.uint64), lower
+
+
+def _add_plain(a: np.uint64, b: np.uint64) -> np.uint64:
+    return np.uint64((int(a) + int(b)) & (1 << 64) - 1)
+
+
+add_words = cast(
+    "Callable[[np.uint64, np.uint64], np.uint64]", intrinsic(_add_words) if JIT else _add_plain
+)
+"""Sum of two words modulo 2**64, of one instruction; inside kernels."""
+
+
+def _call_plain(address: np.uint64, *given: np.uint64) -> int:
+    shape = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_uint64] * N_WORDS)
+    return int(shape(int(address))(*map(int, given)))
+
+
 def _load_plain(address: np.uint64) -> int:
     return ctypes.c_int64.from_address(int(address)).value
 
@@ -228,5 +265,9 @@ store_word = cast(
     "Callable[[np.uint64, int], None]", intrinsic(_store_word) if JIT else _store_plain
 )
 """Write such a word: who reads it sees all that was written before; inside kernels."""
+N_WORDS = 5
+call_at = cast("Callable[..., int]", intrinsic(_call_at) if JIT else _call_plain)
+"""C function at an address, with N_WORDS words; inside kernels. Its result is an ``int``, so 32
+bits of what comes back. Unlike ``extern`` the library may be missing where nobody calls it."""
 fence: Callable[[], None] = cast("Any", intrinsic(_fence) if JIT else _no_fence)
 """Between a store and a load of what another process stores; inside kernels."""

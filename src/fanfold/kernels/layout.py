@@ -6,6 +6,8 @@ header 8 later.
 
 LINK_WORD = 0x1FF  # docs/wire/link.md section 1: BIFT-id 0, S 1, TTL 255
 LINK_BYTES = 4
+KIND_HANDSHAKE = 10
+TRAILER_BYTES = 24  # docs/wire/link-keys.md section 2
 BITS_AT = 12  # RFC 8296 2.1: three words before the BitString
 IP_BYTES = 20
 UDP_BYTES = 8

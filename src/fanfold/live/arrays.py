@@ -49,12 +49,12 @@ from fanfold.live.sock import (
     NEXT,
     PORT,
     SEG,
-    SEND_BYTES,
     TAP_OUT,
     TAPPING,
     Sock,
     tap_packets,
 )
+from fanfold.live.trailers import send_room, trailer_of
 
 
 @kernel
@@ -122,7 +122,7 @@ def send_todo(
     i = 0
     while i < vats.n_todo[0]:
         what = vats.todo[i, 0]
-        j = run_end(vats, i)
+        j = run_end(sock, vats, i)
         if what == DO_UP or what == DO_PASS:
             send_straight(sock, i, j, ports, counters, vats)
         elif what == DO_RESULT:
@@ -136,15 +136,15 @@ def send_todo(
 
 
 @kernel
-def run_end(vats: Vats, i: int) -> int:
+def run_end(sock: Sock, vats: Vats, i: int) -> int:
     """Past the last thing to do that goes with the one at ``i``: same kind, port and size."""
     todo = vats.todo
     j = i + 1
     if todo[i, 0] == DO_REPLY or todo[i, 0] == DO_SPREAD:
         return j
-    size = todo[i, 3]
-    while j < vats.n_todo[0] and j - i < GSO_PKTS and (j - i + 1) * size <= SEND_BYTES:
-        if todo[j, 0] != todo[i, 0] or todo[j, 2] != todo[i, 2] or todo[j, 3] != size:
+    size, room = todo[i, 3] + trailer_of(sock), send_room(sock)
+    while j < vats.n_todo[0] and j - i < GSO_PKTS and (j - i + 1) * size <= room:
+        if todo[j, 0] != todo[i, 0] or todo[j, 2] != todo[i, 2] or todo[j, 3] != todo[i, 3]:
             break
         if todo[i, 0] == DO_RESULT and not is_same_fan(vats, i, j):
             break

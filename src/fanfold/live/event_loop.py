@@ -165,7 +165,7 @@ class EventLoop:
         A plain system call costs less than entering compiled code, where it does not block.
         """
         row, addr = self.io.exits[port], int(self.node.ports.addr[port])
-        if row["fd"] == self.io.ints[s.FD] and row["used"] == 0 and not row["shut"]:
+        if row["fd"] == self.io.ints[s.FD] and row["used"] == 0 and not (row["shut"] or row["keys"]):
             try:
                 self.sock.sendto(packet, socket.MSG_DONTWAIT, (address_text(addr), dport))
             except BlockingIOError:

@@ -12,11 +12,12 @@ import numpy as np
 
 from fanfold.kernels.codes import CLASS_FOLD, N_DROPS
 from fanfold.kernels.jit import i64, kernel
-from fanfold.kernels.layout import UNDERLAY_BYTES
+from fanfold.kernels.layout import TRAILER_BYTES, UNDERLAY_BYTES
 from fanfold.kernels.octets import copy_octets
 from fanfold.kernels.state import U8, Counters, Plan
 from fanfold.live.rings import channel_to, put
-from fanfold.live.sock import GSO, ROOM_CAME, WAITING, Sock, now
+from fanfold.live.sock import GSO, GSO_PKTS, ROOM_CAME, WAITING, Sock, now
+from fanfold.live.trailers import find_link, seal_iov, unseal_iov
 from fanfold.live.syscalls import (
     EAGAIN,
     EMSGSIZE,
@@ -175,6 +176,31 @@ def send_iov(sock: Sock, port: int, n_iov: int, n_pkts: int, seg: int) -> int:
     if sock.exits[port]["shut"] != 0:
         sock.exits[port]["shut_out"] += n_pkts
         return FULL
+    if sock.exits[port]["keys"] != 0:
+        return send_keyed(sock, port, n_iov, n_pkts, seg)
+    return send_bare(sock, port, n_iov, n_pkts, seg)
+
+
+@kernel
+def send_keyed(sock: Sock, port: int, n_iov: int, n_pkts: int, seg: int) -> int:
+    """``send_iov`` where the link has keys: each packet with a trailer, or not at all."""
+    link = find_link(sock, port, (i64(sock.name_out[2]) << 8) | i64(sock.name_out[3]))
+    if link < 0 and sock.exits[port]["keys"] == 1:
+        return send_bare(sock, port, n_iov, n_pkts, seg)
+    if link >= 0 and n_pkts > GSO_PKTS:
+        return REFUSED
+    n_sealed = seal_iov(sock, link, n_iov, seg) if link >= 0 else 0
+    if n_sealed == 0:
+        sock.exits[port]["no_key"] += n_pkts
+        return FULL
+    code = send_bare(sock, port, n_sealed, n_pkts, seg + TRAILER_BYTES)
+    unseal_iov(sock, n_iov)
+    return code
+
+
+@kernel
+def send_bare(sock: Sock, port: int, n_iov: int, n_pkts: int, seg: int) -> int:
+    """``send_iov`` of what is to leave as it is."""
     code = BLOCKED
     if sock.exits[port]["used"] == 0:
         code = send_now(sock, port, n_iov, n_pkts, seg)

@@ -108,6 +108,7 @@ def lost_at(io: s.Sock, port: int) -> dict[str, int]:
         DropReason.TOO_LARGE.value: int(row["too_large"]),
         DropReason.SEND_FAILED.value: int(row["refused"]),
         DropReason.LINK_DOWN.value: int(row["shut_out"]),
+        DropReason.LINK_NO_KEY.value: int(row["no_key"]),
     }
 
 

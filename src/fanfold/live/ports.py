@@ -35,6 +35,7 @@ from fanfold.live import sock as s
 from fanfold.live.channels import build_room, build_rows
 from fanfold.live.clock import start_ps
 from fanfold.live.exits import QUEUE_BYTES
+from fanfold.live.link_table import build_links
 from fanfold.live.syscalls import SO_TIMESTAMPNS, SOL_UDP, UDP_GRO, UDP_SEGMENT
 from fanfold.topo.bift import build_bifts
 from fanfold.topo.fabric import ArrayLimits, Fabric
@@ -169,10 +170,12 @@ def build_sock(
     offload: bool = True,
     tap_bytes: int = 64,
     n_channels: int = 0,
+    n_links: int = 0,
 ) -> s.Sock:
     """Arrays for one socket's calls; addresses of arrays are written into the headers once.
 
     n_ports: of the node, its own port 0 included. n_channels: of shared memory, at most.
+    n_links: sessions with keys, at most.
     """
     name_in, name_out = np.zeros(16, np.uint8), np.zeros(16, np.uint8)
     name_out[:2] = np.frombuffer(struct.pack("=H", socket.AF_INET), np.uint8)
@@ -213,6 +216,7 @@ def build_sock(
         bell=np.zeros(1, np.int64),
         heard=np.zeros(n_ports, np.int64),
         hellos=np.zeros((n_ports, s.HELLO_ROOM), np.uint8),
+        links=build_links(n_links),
     )
 
 

@@ -53,8 +53,9 @@ from fanfold.live.sock import (
     PEER_ADDR,
     PORT,
     ROOM_CAME,
+    REST_AT,
+    REST_END,
     SEG,
-    SEND_BYTES,
     STIRRED,
     TAP_IN,
     TAP_OUT,
@@ -70,6 +71,7 @@ from fanfold.live.syscalls import (
     SOL_SOCKET,
     getsockopt,
 )
+from fanfold.live.trailers import open_run, send_room, trailer_of
 
 IDLE = 0
 LOCAL = 1
@@ -122,22 +124,23 @@ def measure_queue(sock: Sock, node: Node) -> None:
 
 
 @kernel
-def send_end(plan: Plan, port: int, lo: int, seg: int, n: int) -> int:
+def send_end(sock: Sock, plan: Plan, port: int, lo: int, seg: int, n: int) -> int:
     """Past the last of a port's copies from ``lo`` on that go out in one call.
 
     n: bytes of the block from the first packet on.
     """
+    more, room = trailer_of(sock), send_room(sock)
     hi = lo
     size = 0
     while hi < plan.n[port] and plan.dport[port, hi] == plan.dport[port, lo]:
         k = plan.pkt[port, hi]
         n_pkts = min(plan.run[k], GSO_PKTS - (hi - lo))
-        n_pkts = min(n_pkts, (SEND_BYTES - size) // min(seg, n - k * seg))
+        n_pkts = min(n_pkts, (room - size) // (min(seg, n - k * seg) + more))
         if hi == lo:
             n_pkts = max(n_pkts, 1)  # a packet larger than a block goes alone
         elif n_pkts <= 0:
             break
-        size += min(n_pkts * seg, n - k * seg)
+        size += min(n_pkts * seg, n - k * seg) + n_pkts * more
         hi += n_pkts
     return hi
 
@@ -166,7 +169,7 @@ def send_plan(sock: Sock, buf: U8, first: int, seg: int, n: int, node: Node) -> 
         patch(buf, first, seg, port, plan)
         lo = 0
         while lo < total:
-            hi = send_end(plan, port, lo, seg, n - first)
+            hi = send_end(sock, plan, port, lo, seg, n - first)
             if sock.ints[TAPPING] != 0:
                 tap_sent(sock, buf, first, seg, n, port, lo, hi, node)
             if not put_run(sock, buf, port, lo, hi, first, seg, n, plan, node.counters):
@@ -223,12 +226,17 @@ def send_up(
 def next_block(sock: Sock, node: Node, when: int) -> bool:
     """Bring the next block into hand: a held one that is due, else one from a neighbour."""
     ints = sock.ints
+    if ints[REST_AT] < ints[REST_END]:
+        open_run(sock, node.counters.drops, when)
+        show_block(sock, node, when)
+        return True
     if node.impairments.n_held[0] > 0 and ints[HELD_DUE] <= when:
         n = release(sock.buf, when, node.impairments, sock.found)
         ints[HELD_DUE] = sock.found[2]
         if n > 0:
             ints[SEG], ints[PORT] = sock.found[1], sock.found[0]
             ints[NEXT], ints[END] = 0, n
+            open_run(sock, node.counters.drops, when)
             return True
     n = next_in(sock)
     if n < 0:
@@ -256,6 +264,15 @@ def next_block(sock: Sock, node: Node, when: int) -> bool:
         )
         if node.impairments.n_held[0] > 0:
             ints[HELD_DUE] = min(ints[HELD_DUE], when)
+    open_run(sock, node.counters.drops, when)
+    show_block(sock, node, when)
+    return True
+
+
+@kernel
+def show_block(sock: Sock, node: Node, when: int) -> None:
+    """Capture the block in hand, and mark FEEDBACK that comes from behind a full port."""
+    ints = sock.ints
     if sock.ints[TAPPING] != 0 and ints[END] > ints[NEXT]:
         if ints[NEXT] >= BUF_BYTES:
             seal_came(sock, node.bifts)
@@ -272,7 +289,6 @@ def next_block(sock: Sock, node: Node, when: int) -> bool:
         )
     if node.row[0]["folds"] != 0:
         tell_pressure(sock, node, when)
-    return True
 
 
 @kernel

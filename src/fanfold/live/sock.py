@@ -11,6 +11,7 @@ import numpy as np
 from fanfold.kernels.jit import i64, kernel
 from fanfold.kernels.octets import copy_octets
 from fanfold.kernels.state import I64, U8, U64, Rows
+from fanfold.live.link_table import LinkTable
 from fanfold.live.syscalls import (
     MSG_DONTWAIT,
     SO_TIMESTAMPNS,
@@ -59,7 +60,13 @@ BROKEN = 25  # and rings that held what no neighbour writes
 LATER = 26  # 1: the loop wakes neighbours when it has done what it can
 STIR = 27  # whether traffic is to be noted (life.py)
 STIRRED = 28  # 1: there was some, and Python is to look
-N_INTS = 29
+KEYED = 29  # 1: some port's link has keys
+LINKS = 30  # rows of ``links`` that may be in use
+AES_AT = 31  # address of EVP_EncryptUpdate, 0: no link has keys
+REST_AT = 32  # what of the block that came is still to be looked at (trailers.py),
+REST_END = 33
+REST_SEG = 34  # as it came
+N_INTS = 35
 
 EXIT_ROW = np.dtype(
     [
@@ -74,6 +81,10 @@ EXIT_ROW = np.dtype(
         ("refused", np.int64),  # because the kernel refused them,
         ("shut", np.int64),  # 1: nothing passes this port, by hand
         ("shut_out", np.int64),  # packets dropped for that
+        ("keys", np.int64),  # 0 no keys, 1 where the neighbour has them, 2 nothing without
+        ("no_key", np.int64),  # packets dropped because there was none
+        ("tokens", np.int64),  # handshakes that may come now,
+        ("token_ps", np.int64),  # of this time
     ]
 )
 """What a port's packets leave by (exits.py)."""
@@ -132,6 +143,7 @@ class Sock(NamedTuple):
     bell: I64  # (1,) what is written to a bell and read from it
     heard: I64  # (P,) when something came last, 0 = never
     hellos: U8  # (P, HELLO_ROOM): bytes of the last HELLO of a port, then these
+    links: LinkTable
 
 
 @kernel
