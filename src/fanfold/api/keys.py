@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from fanfold.errors import ConfigError
 from fanfold.live.lab import Lab
 from fanfold.push.gate import Gate
@@ -15,8 +17,9 @@ from fanfold.seals.keys import (
     load_keys,
     make_keys,
 )
+from fanfold.seals.link_keys import LinkKey, load_link_key, make_link_key
 from fanfold.seals.trust import Seals, TrustRow, load_trust, save_trust
-from fanfold.topo.fabric import Fabric
+from fanfold.topo.fabric import Fabric, KeyMode
 
 
 class Place(NamedTuple):
@@ -96,6 +99,37 @@ def describe_gate(node: str, gate: Gate) -> str:
 def lab_keys(lab: Lab, node: str) -> Path:
     """Folder of keys of a node of a lab."""
     return lab.folder / "keys" / node
+
+
+def link_key_of(fabric: Fabric, node: str, folder: Path | None = None) -> LinkKey | None:
+    """Key of a node for its links; None where none of them has keys.
+
+    Raises:
+        ConfigError: it is not there.
+    """
+    return load_link_key(folder or keys_folder(node)) if fabric.has_keys(node) else None
+
+
+def make_link_keys(fabric: Fabric, home: Path, mode: KeyMode) -> Fabric:
+    """The fabric with a key for each node, whose secret half is in a folder of its name.
+
+    What is there already is kept. mode: of links that say nothing themselves.
+    """
+    nodes = tuple(
+        msgspec.structs.replace(node, link_key=make_link_key(home / node.name).text)
+        for node in fabric.nodes
+    )
+    return msgspec.structs.replace(fabric, nodes=nodes, link_keys=mode)
+
+
+def make_lab_links(lab: Lab, fabric: Fabric, *, is_required: bool) -> Fabric:
+    """The fabric of a lab whose links have keys, as flag or file ask for; else as it is."""
+    mode = fabric.link_keys
+    if is_required and mode == "off":
+        mode = "required"
+    if not is_required and not any(fabric.has_keys(node.name) for node in fabric.nodes):
+        return fabric
+    return make_link_keys(fabric, lab.folder / "keys", mode)
 
 
 def make_lab_keys(lab: Lab, fabric: Fabric) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from fanfold.api.keys import make_lab_keys
+from fanfold.api.keys import make_lab_keys, make_lab_links
 from fanfold.api.nodes import make_lab_host
 from fanfold.core.session import Pace
 from fanfold.errors import ConfigError, EnvironmentLack
@@ -40,6 +40,7 @@ def start_lab(
     fsync: bool = False,
     has_spaces: bool = False,
     has_keys: bool = False,
+    has_link_keys: bool = False,
     pace: Pace = USUAL,
     metrics_port: int = 0,
     plan: PlanePlan | None = None,
@@ -50,6 +51,7 @@ def start_lab(
     Args:
         has_spaces: each node in a network namespace of its own; loopback addresses become 10.x.
         has_keys: each host has keys of its own, and takes what the others signed only.
+        has_link_keys: so has each node for its links, and no packet passes without.
         pace: of HELLOs between neighbours. plan: BGP routes between its namespaces, on all
             planes; returns when all have routes (``live/plane_lab.py``).
         metrics_port: at each node's address, 0: nowhere.
@@ -75,6 +77,7 @@ def start_lab(
     )
     if has_keys:
         make_lab_keys(lab, fabric)
+    fabric = make_lab_links(lab, fabric, is_required=has_link_keys)
     if plan is not None:
         return up_with_planes(
             lab, off_loopback(fabric), plan, partial(supervise, make_host), say

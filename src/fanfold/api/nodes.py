@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fanfold.api.keys import Place, gate_of
+from fanfold.api.keys import Place, gate_of, link_key_of
 from fanfold.api.log import log_line
 from fanfold.api.node_metrics import Place as MetricsPlace
 from fanfold.api.node_metrics import serve_node
@@ -21,6 +21,7 @@ from fanfold.push.manifest import STAGING_DIR
 from fanfold.push.receiver_role import ReceiverRole
 from fanfold.push.store import Store
 from fanfold.seals.keys import TRUST_FILE
+from fanfold.seals.link_keys import LinkKey
 from fanfold.topo.fabric import Fabric
 from fanfold.topo.planes import planes_of
 from fanfold.units import NEVER
@@ -49,9 +50,11 @@ def make_host(
     has_rings: bool = True,
     gate: Gate | None = None,
     pace: Pace = USUAL,
+    link_key: LinkKey | None = None,
 ) -> Host:
     """A node with the role its description names; ``tell`` hears of each push and failure."""
     words: dict[str, Any] = {"pace": pace, "tell": tell or (lambda line: None)}
+    words["link_key"] = link_key
     if fabric.by_name[name].role == "bfr":
         host = Host(fabric, name, Limits(), None, control_socket, has_rings=has_rings, **words)
         return _watched(host, fabric, tell)
@@ -103,9 +106,8 @@ def make_lab_host(
     def tell(line: str) -> None:
         log_line(f"{name}: {line}")
 
-    gate = None
+    gate, home = None, folder.parent.parent / "keys"
     if has_keys and fabric.by_name[name].role == "host":
-        home = folder.parent.parent / "keys"
         gate = gate_of(fabric, name, Place(home / name, home / TRUST_FILE))
     host = make_host(
         fabric,
@@ -118,6 +120,7 @@ def make_lab_host(
         has_rings=has_rings,
         gate=gate,
         pace=pace,
+        link_key=link_key_of(fabric, name, home / name),
     )
     if metrics_port:
         serve_node(host, MetricsPlace("", metrics_port), control_socket.parent)

@@ -15,7 +15,7 @@ from fanfold.api.captures import (
     start_capture,
     tell_size,
 )
-from fanfold.api.keys import Signing, place_of, seals_of
+from fanfold.api.keys import Signing, lab_keys, link_key_of, place_of, seals_of
 from fanfold.api.site import Site
 from fanfold.errors import CheckFailed, ConfigError
 from fanfold.ids import expand_nodes
@@ -227,7 +227,10 @@ def _run_push(site: Site, order: Order, watch: Watch) -> PushResult:
     wish = order.wish._replace(seals=seals_of(order.signing, source, lab))
     if wish.seals is not None:
         require_known(wish.seals.trust, targets)
+    own = lab_keys(lab, source) if lab is not None else order.signing.place.folder
+    link_key = link_key_of(fabric, source, own)
     job = Push(fabric, source, targets, order.path, cap, watch.progress, ask, wish)
+    job.link_key = link_key
     job.patience_ps = order.terms.patience_ps
     job.use_planes(order.terms.planes)
     job.takes_over = order.terms.takes_over

@@ -6,9 +6,11 @@ from typing import Annotated
 import msgspec
 import typer
 
+from fanfold.api.keys import link_key_of
 from fanfold.api.log import log_line
 from fanfold.api.node_metrics import parse_place, serve_node
 from fanfold.api.nodes import make_host
+from fanfold.cli.key_flags import KeyFolder
 from fanfold.cli.metrics_flag import Metrics
 from fanfold.cli.telling import telling
 from fanfold.errors import ConfigError
@@ -23,6 +25,7 @@ def bfr(
     cache: Annotated[
         str, typer.Option(help="DATA kept to repair from, 64MB; 0 none  [default: of the file]")
     ] = "",
+    keys: KeyFolder = None,
     metrics: Metrics = "",
 ) -> None:
     """Forward and fold until interrupted."""
@@ -33,10 +36,11 @@ def bfr(
     bfrs = [n.name for n in fabric.nodes if n.role == "bfr"]
     if node not in bfrs:
         raise ConfigError("--node", node, ", ".join(bfrs))
+    link_key = link_key_of(fabric, node, keys)
     with telling() as say:
         warm(say)
     place = parse_place(metrics) if metrics else None
-    host = make_host(fabric, node, None, Path(), tell=log_line)
+    host = make_host(fabric, node, None, Path(), tell=log_line, link_key=link_key)
     if place:
         serve_node(host, place)
     print(f"{node}: forwarding on {fabric.by_name[node].address}:{fabric.port}", flush=True)

@@ -110,6 +110,32 @@ def rotate(
     say("let others trust it beside the old one, then: fanfold keys rotate --finish")
 
 
+@app.command()
+def links(
+    config: Annotated[Path, typer.Argument(help="fabric TOML")],
+    into: Annotated[Path, typer.Option(help="a folder of secret keys, one for each node")],
+    out: Annotated[Path, typer.Option(help="fabric TOML with the public keys")],
+    mode: Annotated[
+        str, typer.Option(help="required, or on: packets without keys are taken too")
+    ] = "required",
+) -> None:
+    """Draw keys for the links of a fabric: each node's own folder, and a file for all."""
+    from fanfold.api.keys import make_link_keys  # noqa: PLC0415 - others need no fabric
+    from fanfold.topo.fabric import (  # noqa: PLC0415 - as above
+        KeyMode,
+        load_fabric,
+        save_fabric,
+    )
+
+    modes: dict[str, KeyMode] = {"required": "required", "on": "on"}
+    if mode not in modes:
+        raise ConfigError("--mode", mode, ", ".join(modes))
+    fabric = make_link_keys(load_fabric(config), into, modes[mode])
+    save_fabric(fabric, out)
+    say(f"{out}: {len(fabric.nodes)} nodes with keys for their links, {mode}")
+    say(f"{into}/NODE is for NODE alone: there it is {keys_folder('NODE')}")
+
+
 def folder_of(node: str, keys: Path | None) -> Path:
     """Folder of keys that was named, or that of a node.
 

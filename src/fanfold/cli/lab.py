@@ -25,6 +25,9 @@ Json = Annotated[bool, typer.Option("--json", help="print JSON")]
 LabKeys = Annotated[
     bool, typer.Option(help="keys for each host, which takes signed pushes only")
 ]
+LinkKeys = Annotated[
+    bool, typer.Option("--link-keys", help="keys for each link; no packet passes without")
+]
 Hello = Annotated[
     str, typer.Option(help="how often busy neighbours speak; three times silent: lost")
 ]
@@ -89,6 +92,7 @@ def up(
     namespaces: Namespaces = False,
     bgp: Bgp = False,
     keys: LabKeys = False,
+    link_keys: LinkKeys = False,
     hello: Hello = HELLO,
     metrics: MetricsPort = 0,
     as_json: Json = False,
@@ -107,6 +111,7 @@ def up(
     fabric = _fabric_of(name, _Source(config, topology), shape)
     fabric = _bounded(fabric, limits, cache)
     flags = {"has_rings": rings, "fsync": fsync, "has_spaces": namespaces, "has_keys": keys}
+    flags["has_link_keys"] = link_keys
     plan = plan_for(topology, fabric, has_spaces=namespaces) if bgp else None
     with telling(PATIENCE_S) as say:
         told = labs.start_lab(

@@ -25,3 +25,8 @@ def draw_content_key() -> bytes:
 def draw_group() -> int:
     """Number of a group of ranks."""
     return secrets.randbits(32)
+
+
+def draw_octets(n: int) -> bytes:
+    """So many octets, for keys that last as long as a session."""
+    return secrets.token_bytes(n)

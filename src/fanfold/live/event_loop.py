@@ -22,9 +22,11 @@ from fanfold.live.clock import now_ps
 from fanfold.live.exits import post
 from fanfold.live.faults import Faults
 from fanfold.live.ports import close_exits
+from fanfold.live.trailers import REQUIRED, seal_one
 from fanfold.units import PS_PER_SECOND
 from fanfold.wire import inner
 from fanfold.wire.inner import address_text
+from fanfold.wire.link import is_handshake
 from fanfold.wire.packet import Packet, parse
 
 TURNS = 64
@@ -72,6 +74,9 @@ class EventLoop:
     ) -> None:
         self.sock, self.io, self.node, self.role = sock, io, node, role
         self.keeper: Keeper | None = None
+        self.links: Keeper | None = None
+        """Who looks after keys of links (live/link_driver.py)."""
+        self._room = np.zeros(1 << 16, np.uint8)
         self.on_pump: list[Callable[[], None]] = []
         self._wake, self._woken = socket.socketpair()
         self._wake.setblocking(False)
@@ -116,7 +121,7 @@ class EventLoop:
         now = now_ps()
         until_ps = now + MAX_WAIT_PS
         try:
-            for part in (self.role, self.keeper):
+            for part in (self.role, self.keeper, self.links):
                 if part is not None:
                     until_ps = min(until_ps, part.deadline_ps(now))
         except MEANT:
@@ -134,6 +139,8 @@ class EventLoop:
             self.role.on_timer(now)
         if self.keeper is not None:
             self.keeper.on_timer(now_ps())
+        if self.links is not None:
+            self.links.on_timer(now_ps())
         for hook in self.on_pump:
             hook()
 
@@ -165,7 +172,11 @@ class EventLoop:
         A plain system call costs less than entering compiled code, where it does not block.
         """
         row, addr = self.io.exits[port], int(self.node.ports.addr[port])
-        if row["fd"] == self.io.ints[s.FD] and row["used"] == 0 and not (row["shut"] or row["keys"]):
+        if (
+            row["fd"] == self.io.ints[s.FD]
+            and row["used"] == 0
+            and not (row["shut"] or row["keys"])
+        ):
             try:
                 self.sock.sendto(packet, socket.MSG_DONTWAIT, (address_text(addr), dport))
             except BlockingIOError:
@@ -183,12 +194,26 @@ class EventLoop:
         if self.io.exits[port]["shut"]:
             self.io.exits[port]["shut_out"] += 1
             return False
+        if self.io.exits[port]["keys"]:
+            packet = self._sealed(packet, port, dport)
+        return bool(packet) and self.send_openly(packet, port, dport)
+
+    def send_openly(self, packet: bytes, port: int, dport: int) -> bool:
+        """Send one packet as it is, past the queue of a port; False where it is lost."""
         addr = address_text(int(self.node.ports.addr[port]))
         try:
             self.sock.sendto(packet, socket.MSG_DONTWAIT, (addr, dport))
         except OSError:  # what is said once is said again
             return False
         return True
+
+    def _sealed(self, packet: bytes, port: int, dport: int) -> bytes:
+        """A packet with its trailer; empty where nothing may leave without one."""
+        one = np.frombuffer(packet, np.uint8)  # of one type, that which warm.py loads
+        n = int(seal_one(self.io, port, dport, one, self._room))
+        if n == 0 and self.io.exits[port]["keys"] == REQUIRED:
+            return b""  # what is said before there is a key is said again
+        return self._room[:n].tobytes() if n else packet
 
     def packet_at(self, at: int) -> Packet | None:
         """Packet at an offset of the block in hand, or None when it is malformed (counted)."""
@@ -225,12 +250,14 @@ class EventLoop:
             self.faults.note(f"{type(packet.message).__name__} refused", error)
 
     def _hand_link(self, at: int) -> None:
-        if self.keeper is None:
-            return
         ints = self.io.ints
         octets = self.io.buf[at : min(at + int(ints[s.SEG]), int(ints[s.END]))].tobytes()
+        is_of_keys = self.links is not None and is_handshake(octets)
+        keeper = self.links if is_of_keys else self.keeper
+        if keeper is None:
+            return
         try:
-            self.keeper.on_link(now_ps(), octets, int(ints[s.PORT]))
+            keeper.on_link(now_ps(), octets, int(ints[s.PORT]))
         except Exception as error:  # neither do a neighbour's
             self.faults.note("words of a neighbour refused", error)
 

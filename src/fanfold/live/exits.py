@@ -17,7 +17,6 @@ from fanfold.kernels.octets import copy_octets
 from fanfold.kernels.state import U8, Counters, Plan
 from fanfold.live.rings import channel_to, put
 from fanfold.live.sock import GSO, GSO_PKTS, ROOM_CAME, WAITING, Sock, now
-from fanfold.live.trailers import find_link, seal_iov, unseal_iov
 from fanfold.live.syscalls import (
     EAGAIN,
     EMSGSIZE,
@@ -27,6 +26,7 @@ from fanfold.live.syscalls import (
     last_error,
     sendmsg,
 )
+from fanfold.live.trailers import find_link, seal_iov, unseal_iov
 
 RUN_HEAD = 32
 QUEUE_BYTES = 256 << 10

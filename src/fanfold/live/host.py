@@ -18,6 +18,7 @@ from fanfold.live.clock import now_ps
 from fanfold.live.control import Commands, Handler, open_local, open_tcp
 from fanfold.live.event_loop import EventLoop, Role
 from fanfold.live.keeper import Keeper
+from fanfold.live.link_driver import drive_links, room_for_links
 from fanfold.live.own_status import status_of
 from fanfold.live.ports import (
     Limits,
@@ -30,6 +31,7 @@ from fanfold.live.ports import (
 )
 from fanfold.live.ring_socket import RingSocket
 from fanfold.live.swap import Swap
+from fanfold.seals.link_keys import LinkKey
 from fanfold.topo.fabric import Fabric
 from fanfold.wire import bitstring
 
@@ -48,7 +50,8 @@ class Host:
         fabric, name: which node. limits: its memory. make_role: what it does beyond forwarding,
         None for a BFR. control_socket: of Unix, for every command; None: TCP at its address.
         has_rings: a BFR on a loopback address takes channels of shared memory. pace: how often
-        it speaks to neighbours. tell: hears of neighbours that are lost.
+        it speaks to neighbours. tell: hears of neighbours that are lost. link_key: its own, where
+        links of the fabric have keys.
     """
 
     def __init__(
@@ -62,6 +65,7 @@ class Host:
         has_rings: bool = True,
         pace: Pace = USUAL,
         tell: Callable[[str], None] = lambda line: None,
+        link_key: LinkKey | None = None,
     ) -> None:
         if name not in fabric.by_name:
             raise ConfigError("node", name, ", ".join(fabric.by_name))
@@ -72,7 +76,10 @@ class Host:
         state = build_node_state(fabric, name, limits)
         has_rings = has_rings and node.role == "bfr" and is_near(node.address)
         io = build_sock(
-            sock, len(state.ports.addr), n_channels=MOST_CHANNELS if has_rings else 0
+            sock,
+            len(state.ports.addr),
+            n_channels=MOST_CHANNELS if has_rings else 0,
+            n_links=room_for_links(fabric, name),
         )
         self.event_loop = EventLoop(sock, io, state, None)
         self.tables = Swap(fabric, name, state.bifts)
@@ -82,6 +89,7 @@ class Host:
         self.tell = tell
         self.keeper = Keeper(fabric, name, self.event_loop, self.tables, tell, pace)
         self.event_loop.keeper = self.keeper
+        self.links = drive_links(self.event_loop, fabric, name, link_key, self.keeper.greet)
         self._failed: dict[str, Any] = {}
         self.capture: Capture | None = None
         self.on_end: list[Callable[[], None]] = []
@@ -94,6 +102,7 @@ class Host:
             "capture": self._capture,
             "vat": self._vat,
             "table": self.tables.take,
+            "rekey": self._rekey,
         }
         self.commands = Commands(handlers, self.event_loop.wake)
         if has_rings:
@@ -149,7 +158,17 @@ class Host:
         """All that this node counts and knows of its neighbours; any thread may ask."""
         told = status_of(self.fabric, self.name, self.event_loop.io, self.event_loop.node)
         told |= {"table": {"version": self.tables.version}, "failed": self._failed}
-        return told | self.keeper.status()
+        told |= self.keeper.status()
+        return told | (self.links.status() if self.links is not None else {})
+
+    def _rekey(self, request: dict[str, Any]) -> dict[str, Any]:
+        """New sessions with all neighbours, and keys of neighbours as given, by name.
+
+        revoked: neighbours whose keys are gone: nothing passes to or from them any more.
+        """
+        if self.links is None:
+            raise ConfigError("rekey", "no keys", "a node whose links have keys")
+        return self.links.rekey(tuple(map(str, request.get("revoked", ()))))
 
     def _impair(self, request: dict[str, Any]) -> dict[str, Any]:
         """Set impairments by neighbour; neighbours not named become as ``fail`` has them."""

@@ -35,6 +35,7 @@ from fanfold.units import PS_PER_MS, PS_PER_SECOND, PS_PER_US
 from fanfold.wire.bitstring import bift_id, bsl_of_bits, place
 from fanfold.wire.hello import Hello
 from fanfold.wire.link import build_link, parse_link
+from fanfold.wire.notice import Notice
 
 QUIET_PS = PS_PER_SECOND
 """So long after the last packet a node still carries traffic."""
@@ -107,9 +108,10 @@ class Keeper:
         except WireError:
             is_taken = False
         else:
+            is_taken = False
             if isinstance(message, Hello):
                 is_taken = self.machine.on_hello(now, port, message, out)
-            else:
+            elif isinstance(message, Notice):
                 is_taken = self.machine.on_notice(now, port, message, out)
             if is_taken and isinstance(message, Hello):
                 self._remember(octets, port)
@@ -144,6 +146,10 @@ class Keeper:
         self._listen(now_ps())
         self.machine.learn_way(port)
         self._next_ps = 0
+
+    def greet(self, port: int) -> None:
+        """Say hello to the neighbour at a port now: it hears from now on."""
+        self.machine.sessions[port - 1].due_ps = self._next_ps = 0
 
     def status(self) -> dict[str, Any]:
         """Neighbours, links that tables do without, and what was counted."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fanfold.kernels.layout import MAX_PSN
-from fanfold.kernels.state import I64, U64, U8, Rows
+from fanfold.kernels.state import I64, U8, U64, Rows
 from fanfold.kernels.umac import (
     BLOCK_BYTES,
     FIRST_WORDS,

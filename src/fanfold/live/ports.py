@@ -15,6 +15,7 @@ from fanfold.kernels.layout import (
     FEEDBACK_BYTES,
     INNER_BYTES,
     ROW_BYTES,
+    TRAILER_BYTES,
     UNDERLAY_BYTES,
 )
 from fanfold.kernels.slots import NEVER_PS
@@ -253,10 +254,11 @@ def check_mtu(fabric: Fabric, name: str) -> None:
                 raise ConfigError(f"{node.name}.address", node.address, allowed) from error
             except OSError:
                 return  # binding or routing fails by its own name later
-        if fabric.mtu > path:
-            raise ConfigError(
-                "fabric.mtu", fabric.mtu, f"at most {path}, path MTU to {node.name}"
-            )
+        more = TRAILER_BYTES if fabric.has_keys(name) else 0
+        if fabric.mtu + more > path:
+            of = f", less {more} of trailers" if more else ""
+            allowed = f"at most {path - more}, path MTU to {node.name}{of}"
+            raise ConfigError("fabric.mtu", fabric.mtu, allowed)
 
 
 def build_node_state(fabric: Fabric, name: str, limits: Limits) -> p.Node:
@@ -288,7 +290,7 @@ def build_node_state(fabric: Fabric, name: str, limits: Limits) -> p.Node:
         counters=build_counters(len(ports)),
         plan=build_plan(len(ports), n_words),
         collect=build_collect(limits.blocks, limits.block_bytes, limits.follows, limits.chunks),
-        impairments=build_impairments(len(ports), 2048, fabric.mtu),
+        impairments=build_impairments(len(ports), 2048, fabric.mtu + TRAILER_BYTES),
         vats=build_array_slots(fabric, fabric.limits if is_bfr else ArrayLimits()),
     )
 

@@ -83,8 +83,9 @@ EXIT_ROW = np.dtype(
         ("shut_out", np.int64),  # packets dropped for that
         ("keys", np.int64),  # 0 no keys, 1 where the neighbour has them, 2 nothing without
         ("no_key", np.int64),  # packets dropped because there was none
-        ("tokens", np.int64),  # handshakes that may come now,
-        ("token_ps", np.int64),  # of this time
+        ("tokens", np.int64),  # handshakes that may come now from the neighbour's node,
+        ("token_ps", np.int64),  # of this time,
+        ("push_tokens", np.int64),  # and from other UDP ports of its address
     ]
 )
 """What a port's packets leave by (exits.py)."""

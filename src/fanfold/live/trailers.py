@@ -18,6 +18,7 @@ from fanfold.kernels.codes import (
 from fanfold.kernels.frame import classify
 from fanfold.kernels.jit import call_at, i64, kernel
 from fanfold.kernels.layout import (
+    BIER_PORT,
     BITS_AT,
     FAN_BYTES,
     INNER_BYTES,
@@ -73,7 +74,7 @@ UDP_BYTES = 65_500
 """Payload of one send with trailers."""
 MOST_TOKENS = 32
 TOKEN_PS = 15_625_000_000
-"""A port lets 64 handshakes a second in, and MOST_TOKENS at once."""
+"""A port lets 64 handshakes a second in, and MOST_TOKENS at once: of the node, and of others."""
 
 _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
@@ -163,7 +164,7 @@ def make_pads(sock: Sock, cipher: np.uint64, n: int) -> bool:
         np.uint64(table.nonces.ctypes.data),
         np.uint64(16 * n),
     )
-    return code & 0xFFFFFFFF == 1 and table.told[0] & 0xFFFFFFFF == 16 * n
+    return bool(code & 0xFFFFFFFF == 1 and table.told[0] & 0xFFFFFFFF == 16 * n)
 
 
 @kernel
@@ -266,13 +267,14 @@ def pass_bare(sock: Sock, drops: I64, when: int) -> int:
     ints = sock.ints
     at, end, seg = ints[NEXT], ints[END], ints[SEG]
     row = sock.exits[ints[PORT]]
+    is_node = (i64(sock.name_in[2]) << 8) | i64(sock.name_in[3]) == BIER_PORT
     to = ints[NEXT]
     while at < end:
         size = min(seg, end - at)
         if link_of(sock, at, size) >= 0:
             break
         if is_handshake(sock.buf, at, size):
-            is_in = take_token(row, when)
+            is_in = take_token(row, is_node, when)
             drops[DROP_LINK_FLOOD] += 0 if is_in else 1
         else:
             is_in = row["keys"] != REQUIRED
@@ -295,16 +297,22 @@ def is_handshake(buf: U8, at: int, size: int) -> bool:
 
 
 @kernel
-def take_token(row: np.void, when: int) -> bool:
-    """One more handshake may come in by a port now."""
+def take_token(row: np.void, is_node: bool, when: int) -> bool:
+    """One more handshake may come in by a port now.
+
+    Who only has an address of the neighbour's machine cannot use up what is the node's own.
+    """
     n = (when - row["token_ps"]) // TOKEN_PS
     if n > 0:
         row["tokens"] = min(row["tokens"] + n, MOST_TOKENS)
+        row["push_tokens"] = min(row["push_tokens"] + n, MOST_TOKENS)
         row["token_ps"] += n * TOKEN_PS
-    if row["tokens"] <= 0:
-        return False
-    row["tokens"] -= 1
-    return True
+    has_one: bool = row["tokens"] > 0 if is_node else row["push_tokens"] > 0
+    if has_one and is_node:
+        row["tokens"] -= 1
+    elif has_one:
+        row["push_tokens"] -= 1
+    return has_one
 
 
 @kernel

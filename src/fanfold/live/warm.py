@@ -27,6 +27,7 @@ from fanfold.live.compile_notice import telling_compiles
 from fanfold.live.exits import QUEUE_BYTES, post
 from fanfold.live.ports import Limits, build_node_state, build_sock, open_socket
 from fanfold.live.sock import Sock
+from fanfold.live.trailers import seal_one
 from fanfold.topo.fabric_routes import FabricRoutes
 from fanfold.topo.lab_fabric import leaf_spine
 
@@ -82,6 +83,7 @@ def _steps(io: Sock, node: p.Node) -> dict[str, Callable[[], object]]:
     return {
         "serve": lambda: p.serve(io, node, 1, 0),
         "post": load_post,
+        "trailers": lambda: seal_one(io, 1, 0, np.frombuffer(bytes(8), np.uint8), nothing),
         "transmit": lambda: p.transmit(io, node, nothing, 0, 64),
         "collect": lambda: collect_pass(
             nothing, 0, 64, 0, 0, 0, node.plan, collect, node.counters.drops

@@ -15,6 +15,7 @@ from fanfold.live.chance import draw_flow, draw_nonce
 from fanfold.live.clock import now_ps, unix_ns
 from fanfold.live.control_sockets import Asking
 from fanfold.live.event_loop import EventLoop
+from fanfold.live.link_driver import PUSH_PATIENCE_PS, drive_links, room_for_links
 from fanfold.live.outbox import Fan, Outbox, Read
 from fanfold.live.own_status import status_of
 from fanfold.live.ports import (
@@ -43,6 +44,7 @@ from fanfold.push.result import LinkResult, PushResult, ReceiverResult
 from fanfold.push.sender_role import SenderRole, drive
 from fanfold.push.sending import PATIENCE_PS, PushSender
 from fanfold.push.source import Wish, build_manifest, warnings_of
+from fanfold.seals.link_keys import LinkKey
 from fanfold.seals.trust import Seals
 from fanfold.topo.fabric import Fabric
 from fanfold.topo.predict import nodes_on_trees, predict_links, suspect
@@ -116,8 +118,11 @@ class Push:
         """Told what receivers wait for."""
         self.sock = open_flow_socket(fabric.by_name[source].address, source)
         state = build_node_state(fabric, source, Limits())
-        io = build_sock(self.sock, len(state.ports.addr))
+        n_links = room_for_links(fabric, source)
+        io = build_sock(self.sock, len(state.ports.addr), n_links=n_links)
         self.event_loop = EventLoop(self.sock, io, state, None)
+        self.link_key: LinkKey | None = None
+        """Of the source, where its links have keys."""
         self._start = read_all(fabric, {source: status_of(fabric, source, io, state)})
         self.cap_bps = cap_bps
         self.patience_ps: int = PATIENCE_PS
@@ -151,8 +156,9 @@ class Push:
         cpu = _cpu_s()
         waits = isinstance(self._before, Asking) and not self._before.is_done(ANSWERS_S)
         self._is_counted_before = not waits  # else some of it counts this push
-        self._role = self._build_role()
         try:
+            self._take_link_keys()
+            self._role = self._build_role()
             try:
                 role = self._drive(self._role)
             except BaseException as error:
@@ -205,6 +211,13 @@ class Push:
             lambda now: self._tick(now, machine),
         )
         return None if self.is_stopped else newer()
+
+    def _take_link_keys(self) -> None:
+        """Have a key with each neighbour of the source before anything leaves."""
+        loop, key = self.event_loop, self.link_key
+        driver = drive_links(loop, self.fabric, self.source, key, patience_ps=PUSH_PATIENCE_PS)
+        if driver is not None:
+            driver.wait_for_keys()
 
     def stop(self) -> None:
         """End early: what is verified stays at the receivers."""

@@ -11,6 +11,7 @@ The primitives are those of ``cryptography``; here is the order in which they ar
 
 import hashlib
 import hmac
+from copy import copy
 from typing import NamedTuple
 
 from fanfold.seals.primitives import KEY_BYTES, TAG_BYTES, agree, public_of_agreement
@@ -93,10 +94,13 @@ class Initiator:
         return ephemeral + static + state.seal(payload)
 
     def finish(self, message: bytes) -> tuple[bytes, Transport] | None:
-        """Payload of the second message, and keys; None where it is not of the responder."""
+        """Payload of the second message, and keys; None where it is not of the responder.
+
+        That one's may still come.
+        """
         if len(message) < SECOND_BYTES:
             return None
-        state, ephemeral = self._state, message[:KEY_BYTES]
+        state, ephemeral = copy(self._state), message[:KEY_BYTES]
         state.mix_hash(ephemeral)
         both = agree(self._ephemeral, ephemeral), agree(self._static, ephemeral)
         if not all(both):

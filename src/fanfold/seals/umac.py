@@ -1,7 +1,7 @@
 """Keys of UMAC (RFC 4418) from one of 16 octets: words that kernels/umac.py reads.
 
 The tags that it makes are of 96 bits; its cipher is AES-128. Section 3.2.1 there derives keys,
-section 3.3.1 the word that a tag is masked with, which the driver has AES make for many at once.
+section 3.3.1 the word that a tag is masked with; the driver has AES make many of them at once.
 """
 
 import struct
@@ -52,5 +52,5 @@ def aes_words(key: bytes, words: bytes) -> bytes:
     )
 
     # One block each, and no two alike: this is the block cipher itself, no mode.
-    made = Cipher(algorithms.AES(key), modes.ECB()).encryptor()
+    made = Cipher(algorithms.AES(key), modes.ECB()).encryptor()  # noqa: S305
     return made.update(words) + made.finalize()

@@ -5,9 +5,10 @@ only where it is a BFER as well (RFC 8279 section 2). Ports of a node are its ne
 on, in the order of their names, or with ``ports = "links"`` of the file's links; port 0 is the
 node itself. ``version`` numbers the tables that follow from weights and links that are up.
 
-    [fabric]   name, sub_domain, bitstring_bits, mtu, port, n_ecmp, ports, version, cache
-    [[node]]   name, address, role, bfr_id
-    [[link]]   between, a pair of node names; rate, delay, weight, plane, up
+    [fabric]   name, sub_domain, bitstring_bits, mtu, port, n_ecmp, ports, version, cache,
+               link_keys
+    [[node]]   name, address, role, bfr_id, link_key
+    [[link]]   between, a pair of node names; rate, delay, weight, plane, up, keys
     [limits]   what each BFR keeps of arrays: array_groups, array_slots, group_slots
 """
 
@@ -26,15 +27,21 @@ from fanfold.toml_table import read_values
 from fanfold.topo.fabric_rules import check_fabric
 
 Role = Literal["host", "bfr"]
+KeyMode = Literal["off", "on", "required"]
+LinkMode = Literal["", "off", "on", "required"]
 
 
 class Node(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One BFR: a name, an IPv4 address (its BFR-prefix) and, for a BFER, a BFR-id."""
+    """One BFR: a name, an IPv4 address (its BFR-prefix) and, for a BFER, a BFR-id.
+
+    link_key: its public key, for links that have keys.
+    """
 
     name: str
     address: str
     role: Role
     bfr_id: int = 0
+    link_key: str = ""
 
 
 class Link(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -42,6 +49,7 @@ class Link(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     rate, delay: of the line, text with a unit, empty where nobody said. weight: what a path
     over it costs, of links between BFRs. plane: which one it belongs to. up: paths may use it.
+    keys: whether packets on it are authenticated, empty: as ``link_keys`` of the fabric.
     """
 
     a: str
@@ -51,6 +59,7 @@ class Link(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     weight: int = 1
     plane: int = 0
     up: bool = True
+    keys: LinkMode = ""
 
 
 class ArrayLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -69,6 +78,8 @@ class Fabric(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True)
     """Nodes and links of one sub-domain, in the order of the file.
 
     cache: what each BFR keeps of DATA that passes, to repair from; text with a unit, "0" none.
+    link_keys: of links that say nothing themselves: "off" no keys, "on" packets without are
+    taken too, "required" they are not.
     """
 
     name: str
@@ -82,6 +93,7 @@ class Fabric(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True)
     ports: Literal["names", "links"] = "names"
     version: int = 1
     cache: str = "16MiB"
+    link_keys: KeyMode = "off"
     limits: ArrayLimits = ArrayLimits()
 
     @cached_property
@@ -110,6 +122,18 @@ class Fabric(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True)
         order = sorted if self.ports == "names" else tuple
         return MappingProxyType({name: tuple(order(them)) for name, them in found.items()})
 
+    @cached_property
+    def key_modes(self) -> Mapping[frozenset[str], KeyMode]:
+        """Of each link, by its two ends, whether it has keys."""
+        found: dict[frozenset[str], KeyMode] = {}
+        for link in self.links:
+            found[frozenset((link.a, link.b))] = link.keys or self.link_keys
+        return MappingProxyType(found)
+
+    def has_keys(self, name: str) -> bool:
+        """Some link of a node has keys."""
+        return any(name in ends and mode != "off" for ends, mode in self.key_modes.items())
+
     def port_to(self, name: str, neighbour: str) -> int:
         """Port of a node that leads to a neighbour; 0 to itself."""
         return 0 if name == neighbour else self.neighbours[name].index(neighbour) + 1
@@ -133,6 +157,7 @@ class _Between(msgspec.Struct, frozen=True):
     weight: int = 1
     plane: int = 0
     up: bool = True
+    keys: LinkMode = ""
 
 
 class _File(msgspec.Struct, frozen=True):
@@ -143,7 +168,7 @@ class _File(msgspec.Struct, frozen=True):
 
 
 _NUMBERS = tuple(f for f in fields(Fabric) if f.name not in ("nodes", "links", "limits"))
-_RARE = ("ports", "version", "cache")
+_RARE = ("ports", "version", "cache", "link_keys")
 """Written where they are not as usual."""
 _OF_A_LINK = fields(Link)[2:]
 _EXPECTED = {
@@ -152,6 +177,8 @@ _EXPECTED = {
     bool: "true or false",
     Role: "host, bfr",
     Literal["names", "links"]: "names, links",
+    KeyMode: "off, on, required",
+    LinkMode: "off, on, required",
     tuple[str, str]: "two names",
     dict[str, Any]: "one table, [fabric] or [limits]",
     list[dict[str, Any]]: "tables, each under its [[name]]",
@@ -193,7 +220,8 @@ def save_fabric(fabric: Fabric, path: Path) -> None:
     blocks = [_block("[fabric]", _values_of(fabric, _NUMBERS, usual))]
     if fabric.limits != ArrayLimits():
         blocks.append(_block("[limits]", msgspec.structs.asdict(fabric.limits)))
-    blocks += [_block("[[node]]", msgspec.structs.asdict(node)) for node in fabric.nodes]
+    bare = {"link_key": ""}
+    blocks += [_block("[[node]]", _values_of(n, fields(Node), bare)) for n in fabric.nodes]
     plain = {field.name: field.default for field in _OF_A_LINK}
     for link in fabric.links:
         between = f"[[link]]\nbetween = [{_toml(link.a)}, {_toml(link.b)}]"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from fanfold.errors import ConfigError
 from fanfold.ids import check_bfr_id
+from fanfold.seals.link_keys import read_link_public
 from fanfold.units import format_size, parse_duration, parse_rate, parse_size
 from fanfold.wire.bitstring import (
     ALLOWED_BITS,
@@ -103,6 +104,8 @@ def _unique_values(node: "Node") -> Iterator[tuple[str, str | int]]:
     yield "address", node.address
     if node.bfr_id:
         yield "bfr_id", node.bfr_id
+    if node.link_key:
+        yield "link_key", node.link_key
 
 
 def _check_name(name: str, field: str) -> None:
@@ -167,10 +170,21 @@ def _check_line(fabric: "Fabric", link: "Link", where: str) -> None:
         raise ConfigError(f"{where}.weight", link.weight, allowed)
     if not 0 <= link.plane <= MAX_PLANE:
         raise ConfigError(f"{where}.plane", link.plane, f"0..{MAX_PLANE}")
+    _check_keys(fabric, link, where)
     if link.rate:
         parse_rate(link.rate, f"{where}.rate")
     if link.delay:
         parse_duration(link.delay, f"{where}.delay")
+
+
+def _check_keys(fabric: "Fabric", link: "Link", where: str) -> None:
+    """Both ends of a link with keys have one, and nobody has another's."""
+    if (link.keys or fabric.link_keys) == "off":
+        return
+    for end in (link.a, link.b):
+        index = next(i for i, node in enumerate(fabric.nodes) if node.name == end)
+        source = where.rsplit(": ", 1)[0]
+        read_link_public(fabric.by_name[end].link_key, f"{source}: node[{index}].link_key")
 
 
 def _check_reach(fabric: "Fabric", source: str) -> None:

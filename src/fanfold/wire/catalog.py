@@ -13,6 +13,7 @@ from fanfold.wire import (
     fan,
     feedback,
     fold,
+    handshake,
     hello,
     inner,
     link_bandwidth,
@@ -58,6 +59,14 @@ CATALOG: tuple[Codec, ...] = (
     Codec("fold", fold, fold.decode, fold.encode, fold.FIXED_BYTES, True),
     Codec("hello", hello, hello.decode, hello.encode, hello.FIXED_BYTES, False),
     Codec("notice", notice, notice.decode, notice.encode, notice.FIXED_BYTES, False),
+    Codec(
+        "handshake",
+        handshake,
+        handshake.decode,
+        handshake.encode,
+        handshake.FIXED_BYTES,
+        False,
+    ),
     Codec(
         "link_bandwidth",
         link_bandwidth,

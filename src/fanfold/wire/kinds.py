@@ -20,6 +20,7 @@ class Kind(IntEnum):
     SPREAD = 7
     HELLO = 8
     NOTICE = 9
+    HANDSHAKE = 10
 
 
 DOWN_KINDS = frozenset({Kind.DATA, Kind.ASK, Kind.CLOSE, Kind.SPREAD})

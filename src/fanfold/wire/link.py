@@ -8,21 +8,27 @@ BitString length has (draft-ietf-bier-non-mpls-bift-encoding section 5), S 1, an
 from typing import TypeAlias
 
 from fanfold.errors import WireError, WireReason
-from fanfold.wire import hello, notice
+from fanfold.wire import handshake, hello, notice
+from fanfold.wire.handshake import Handshake
 from fanfold.wire.hello import Hello
-from fanfold.wire.kinds import Kind, kind_of
+from fanfold.wire.kinds import Kind, first_byte, kind_of
 from fanfold.wire.notice import Notice
 
 HEADER = "link"
 WORD = bytes((0, 0, 0x01, 0xFF))
 """The first four octets."""
 
-LinkMessage: TypeAlias = Hello | Notice
+LinkMessage: TypeAlias = Hello | Notice | Handshake
 
 
 def is_link(buf: bytes) -> bool:
     """Whether a datagram is for the next node only."""
     return buf[: len(WORD)] == WORD
+
+
+def is_handshake(buf: bytes) -> bool:
+    """Whether a datagram for the next node is of that kind."""
+    return buf[len(WORD) : len(WORD) + 1] == bytes((first_byte(Kind.HANDSHAKE),))
 
 
 def build_link(message: LinkMessage) -> bytes:
@@ -33,6 +39,8 @@ def build_link(message: LinkMessage) -> bytes:
     """
     if isinstance(message, Hello):
         return WORD + hello.encode(message)
+    if isinstance(message, Handshake):
+        return WORD + handshake.encode(message)
     return WORD + notice.encode(message)
 
 
@@ -50,4 +58,6 @@ def parse_link(buf: bytes) -> LinkMessage:
         return hello.decode(body)
     if kind == Kind.NOTICE:
         return notice.decode(body)
+    if kind == Kind.HANDSHAKE:
+        return handshake.decode(body)
     raise WireError(HEADER, WireReason.BAD_KIND, int(kind))
