@@ -303,9 +303,18 @@ def _serve(
 
 def _bfr(fabric: Fabric) -> tuple[socket.socket, Step]:
     """The real node: its tables, slots and counters, its event loop's compiled loop."""
-    sock = open_socket(fabric.by_name["leaf1"].address, BIER_PORT, "leaf1")
+    return _bfr_at(fabric, BIER_PORT, 0, lambda io: None)
+
+
+def _bfr_at(
+    fabric: Fabric, udp_port: int, n_links: int, give: Callable[[s.Sock], None]
+) -> tuple[socket.socket, Step]:
+    """A node on a UDP port; ``give``: keys of its links, so many sessions."""
+    sock = open_socket(fabric.by_name["leaf1"].address, udp_port, "leaf1")
     node = build_node_state(fabric, "leaf1", Limits())
-    event_loop = EventLoop(sock, build_sock(sock, len(node.ports.addr)), node, None)
+    io = build_sock(sock, len(node.ports.addr), n_links=n_links)
+    event_loop = EventLoop(sock, io, node, None)
+    give(io)
     port = fabric.port_to("leaf1", "h0")
 
     def step() -> tuple[int, int]:

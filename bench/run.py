@@ -14,6 +14,7 @@ import beside
 import files
 import forwarding
 import goodput
+import link_keys
 import loss
 import pushes
 import shaped
@@ -43,6 +44,7 @@ def main() -> int:
         size = _fitting(args.size, folder, console)
         todo: dict[str, Callable[[], Part]] = {
             "forwarding": lambda: forwarding.run(args.rounds or 9, 1.0),
+            "link_keys": lambda: link_keys.run(args.rounds or 9, 1.0),
             "starts": lambda: starts.run(folder, args.rounds or 20),
             "loss": lambda: loss.run(folder, min(size, LOSS_BYTES), args.rounds or 5),
             "goodput": lambda: goodput.run(folder, size),
@@ -73,6 +75,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--size", type=lambda text: parse_size(text, "--size"), default="1GiB")
     names = [
         "forwarding",
+        "link_keys",
         "starts",
         "loss",
         "goodput",

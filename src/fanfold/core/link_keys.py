@@ -204,6 +204,11 @@ class LinkKeys:
             return False
         if message.step == hs.FIRST:
             return self._on_first(now_ps, port, peer, message, out)
+        return self._on_answer(now_ps, port, message, out)
+
+    def _on_answer(
+        self, now_ps: int, port: int, message: Handshake, out: list[KeyEffect]
+    ) -> bool:
         for place, end in self._ends.items():
             if place[0] == port and end.asked and end.asked[0].id == message.session:
                 if message.step == hs.COOKIE:

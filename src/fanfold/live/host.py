@@ -50,11 +50,11 @@ class Host:
         fabric, name: which node. limits: its memory. make_role: what it does beyond forwarding,
         None for a BFR. control_socket: of Unix, for every command; None: TCP at its address.
         has_rings: a BFR on a loopback address takes channels of shared memory. pace: how often
-        it speaks to neighbours. tell: hears of neighbours that are lost. link_key: its own, where
-        links of the fabric have keys.
+        it speaks to neighbours. tell: hears of neighbours that are lost. link_key: its own,
+        where links of the fabric have keys.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each has a default that is right
         self,
         fabric: Fabric,
         name: str,

@@ -97,10 +97,8 @@ class LinkDriver:
         self._names = fabric.neighbours[name]
         self._revoked: set[str] = set()
         io = event_loop.io
-        io.ints[s.AES_AT], io.ints[s.KEYED] = libcrypto.load().update_at, 1
         for port, to in enumerate(self._names, start=1):
-            mode = fabric.key_modes[frozenset((name, to))]
-            io.exits[port]["keys"] = MODES[mode]
+            enable_keys(io, port, fabric.key_modes[frozenset((name, to))])
         self._table = io.links
         ground = Ground(
             own=own,
@@ -223,9 +221,9 @@ class LinkDriver:
                 case SendHandshake(port, dport, message):
                     self._send(port, dport, message)
                 case TakeKeys():
-                    self._take(effect)
+                    write_session(self._loop.io, effect)
                 case DropKeys(row):
-                    self._drop(row)
+                    clear_session(self._loop.io, row)
 
     def _send(self, port: int, dport: int, message: Handshake) -> None:
         octets = build_link(message)
@@ -236,35 +234,49 @@ class LinkDriver:
         elif not self._loop.io.exits[port]["shut"]:
             self._loop.send_openly(octets, port, dport)
 
-    def _take(self, new: TakeKeys) -> None:
-        table = self._table
-        self._drop(new.row)
-        for way, keys in ((OUT, new.keys.out), (IN, new.keys.came)):
-            table.first[new.row, way] = keys.first
-            table.later[new.row, way] = keys.later
-        row = table.rows[new.row]
-        row["cipher_out"] = libcrypto.make_cipher(new.keys.out.pad)
-        row["cipher_in"] = libcrypto.make_cipher(new.keys.came.pad)
-        row["id"], row["peer_id"] = new.id, new.peer_id
-        row["port"], row["dport"] = new.port, new.dport
-        row["state"] = LIVE if new.is_confirmed else NEW
-        if new.is_confirmed:
-            same = (table.rows["port"] == new.port) & (table.rows["dport"] == new.dport)
-            table.rows["sends"][same] = 0
-            row["sends"] = 1
-        self._count()
 
-    def _drop(self, n: int) -> None:
-        row = self._table.rows[n]
-        for name in ("cipher_out", "cipher_in"):
-            if row[name]:
-                libcrypto.free_cipher(int(row[name]))
-        self._table.rows[n] = 0
-        self._table.seen[n] = 0
-        self._table.first[n] = 0
-        self._table.later[n] = 0
-        self._count()
+def write_session(io: s.Sock, new: TakeKeys) -> None:
+    """Let compiled code use a session from now on, in the place of what is in its row."""
+    clear_session(io, new.row)
+    table = io.links
+    for way, keys in ((OUT, new.keys.out), (IN, new.keys.came)):
+        table.first[new.row, way] = keys.first
+        table.later[new.row, way] = keys.later
+    row = table.rows[new.row]
+    row["cipher_out"] = libcrypto.make_cipher(new.keys.out.pad)
+    row["cipher_in"] = libcrypto.make_cipher(new.keys.came.pad)
+    row["id"], row["peer_id"] = new.id, new.peer_id
+    row["port"], row["dport"] = new.port, new.dport
+    row["state"] = LIVE if new.is_confirmed else NEW
+    if new.is_confirmed:
+        same = (table.rows["port"] == new.port) & (table.rows["dport"] == new.dport)
+        table.rows["sends"][same] = 0
+        row["sends"] = 1
+    io.ints[s.LINKS] = _n_rows(io)
 
-    def _count(self) -> None:
-        used = self._table.rows["state"].nonzero()[0]
-        self._loop.io.ints[s.LINKS] = int(used[-1]) + 1 if len(used) else 0
+
+def clear_session(io: s.Sock, n: int) -> None:
+    """Forget a session and its keys."""
+    table = io.links
+    for name in ("cipher_out", "cipher_in"):
+        if table.rows[n][name]:
+            libcrypto.free_cipher(int(table.rows[n][name]))
+    for array in (table.rows, table.seen, table.first, table.later):
+        array[n] = 0
+    io.ints[s.LINKS] = _n_rows(io)
+
+
+def enable_keys(io: s.Sock, port: int, mode: str) -> None:
+    """From now on packets of a port are as ``link_keys`` of a fabric file says.
+
+    Raises:
+        EnvironmentLack: no libcrypto.
+    """
+    io.exits[port]["keys"] = MODES[mode]
+    if MODES[mode]:
+        io.ints[s.AES_AT], io.ints[s.KEYED] = libcrypto.load().update_at, 1
+
+
+def _n_rows(io: s.Sock) -> int:
+    used = io.links.rows["state"].nonzero()[0]
+    return int(used[-1]) + 1 if len(used) else 0

@@ -18,11 +18,13 @@ from fanfold.kernels.layout import (
     FLAG_REPAIR,
     FLAG_SOURCE,
     INNER_BYTES,
+    TRAILER_BYTES,
 )
 from fanfold.kernels.slots import NEVER_PS
 from fanfold.kernels.state import U8, U64
 from fanfold.live import pump as p
 from fanfold.live import sock as s
+from fanfold.live.trailers import UDP_BYTES
 from fanfold.units import PS_PER_SECOND
 from fanfold.wire import bitstring
 from fanfold.wire.bier import PROTO_IPV4, BierHeader
@@ -190,7 +192,7 @@ class Outbox:
                     bits,
                     np.uint64(wanted),
                     psn,
-                    max(self._piece_bytes, self.head_bytes + fan.stride),
+                    self._most_bytes(self.head_bytes + fan.stride),
                 )
                 size, psn = divmod(coded, 128)
                 if size:
@@ -203,6 +205,13 @@ class Outbox:
                     self._tell(lane)  # now, not when the pace asks for more: answers come soon
                 if size:
                     yield size
+
+    def _most_bytes(self, seg: int) -> int:
+        """Octets of a piece of packets of ``seg``; with trailers it leaves in one send."""
+        whole = self._piece_bytes
+        if self.io.ints[s.KEYED]:
+            whole = min(whole, UDP_BYTES // (seg + TRAILER_BYTES) * seg)
+        return max(whole, seg)
 
     def _head(self, job: SendBlock, fan: Fan, n_psn: int, si: int) -> U8:
         flags = (

@@ -74,7 +74,7 @@ UDP_BYTES = 65_500
 """Payload of one send with trailers."""
 MOST_TOKENS = 32
 TOKEN_PS = 15_625_000_000
-"""A port lets 64 handshakes a second in, and MOST_TOKENS at once: of the node, and of others."""
+"""A port lets 64 handshakes a second in, MOST_TOKENS at once; of others than the node too."""
 
 _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
@@ -219,9 +219,9 @@ def covered_bytes(head: U8, source: np.uint64, size: int) -> int:
         return size
     if end > HEAD_BYTES:
         copy_memory(np.uint64(head.ctypes.data), source, end)
-    kind = classify(head, 0, size, n_words)
-    is_content = i64(head[end - FAN_BYTES + 7]) & 1 != 0
-    return end if (kind == CLASS_DATA or kind == CLASS_REPAIR) and is_content else size
+    is_data = classify(head, 0, size, n_words) in (CLASS_DATA, CLASS_REPAIR)
+    is_content = i64(head[end - FAN_BYTES + 7]) & 1 != 0  # of a push, an odd flow
+    return end if is_data and is_content else size
 
 
 @kernel
@@ -265,7 +265,8 @@ def link_of(sock: Sock, at: int, size: int) -> int:
 def pass_bare(sock: Sock, drops: I64, when: int) -> int:
     """Let packets without a trailer in, or not; past the last of them."""
     ints = sock.ints
-    at, end, seg = ints[NEXT], ints[END], ints[SEG]
+    at: int = ints[NEXT]
+    end, seg = ints[END], ints[SEG]
     row = sock.exits[ints[PORT]]
     is_node = (i64(sock.name_in[2]) << 8) | i64(sock.name_in[3]) == BIER_PORT
     to = ints[NEXT]
@@ -319,7 +320,8 @@ def take_token(row: np.void, is_node: bool, when: int) -> bool:
 def open_sealed(sock: Sock, link: int, drops: I64, when: int) -> int:
     """Check packets of one session and move together what is sound; past the last of them."""
     ints, table = sock.ints, sock.links
-    at, end, seg = ints[NEXT], ints[END], ints[SEG]
+    at: int = ints[NEXT]
+    end, seg = ints[END], ints[SEG]
     n = 0
     while at < end and n < MAX_PSN and link_of(sock, at, min(seg, end - at)) == link:
         size = min(seg, end - at)
@@ -418,7 +420,8 @@ def speak_by(sock: Sock, link: int) -> None:
 @kernel
 def seal_one(sock: Sock, port: int, dport: int, packet: U8, out: U8) -> int:
     """Write one packet and its trailer into ``out``; octets, 0: there is no key. For Python."""
-    link, n = find_link(sock, port, dport), packet.shape[0]
+    link = find_link(sock, port, dport)
+    n: int = packet.shape[0]
     if link < 0:
         return 0
     sock.iov_out[0], sock.iov_out[1] = np.uint64(packet.ctypes.data), np.uint64(n)
