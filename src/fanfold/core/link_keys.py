@@ -311,7 +311,7 @@ class LinkKeys:
         session.is_ours = True
         end.asked = session, machine
         message = Handshake(hs.FIRST, self.own_port, session.id, body=body)
-        message = _proven(peer.public, message)
+        message = proven(peer.public, message)
         if end.cookie and now_ps - end.cookie_ps < COOKIE_PS:
             message = _replaced(message, cookie=mac_of(end.cookie, _said(message)))
         out.append(SendHandshake(port, dport, message))
@@ -355,7 +355,7 @@ class LinkKeys:
         ids = session.row, session.id, message.session
         out.append(TakeKeys(*ids, *place, keys, is_confirmed=False))
         answer = Handshake(hs.SECOND, self.own_port, message.session, body=body)
-        out.append(SendHandshake(*place, _proven(peer.public, answer)))
+        out.append(SendHandshake(*place, proven(peer.public, answer)))
         return True
 
     def _on_second(
@@ -403,7 +403,7 @@ class LinkKeys:
         """Ask who begins to come again, with a cookie."""
         self.n_cookies += 1
         answer = Handshake(hs.COOKIE, self.own_port, message.session, cookie=cookie)
-        out.append(SendHandshake(port, message.port, _proven(peer.public, answer)))
+        out.append(SendHandshake(port, message.port, proven(peer.public, answer)))
 
 
 def _prologue(port: int, number: int) -> bytes:
@@ -425,7 +425,8 @@ def _proof(public: bytes, message: Handshake) -> bytes:
     return mac_of(key, octets[: hs.HEAD_BYTES] + octets[hs.FIXED_BYTES :] + cookie)
 
 
-def _proven(public: bytes, message: Handshake) -> Handshake:
+def proven(public: bytes, message: Handshake) -> Handshake:
+    """A message with the proof that it is for who has this key."""
     return _replaced(message, proof=_proof(public, message))
 
 

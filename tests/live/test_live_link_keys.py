@@ -1,0 +1,290 @@
+"""Keys of links on a live lab: each actor sends what it has; docs/threats.md names these tests.
+
+The actor is a local user: it binds the address of any node, at a port of its own, and hears all
+that passes on loopback. What it sends is refused under a counted reason; pushes go on.
+"""
+
+import json
+import socket
+import struct
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import pytest
+from live_site import LiveLab, Site, all_verified, finish, wait_for, write
+
+from fanfold.core.link_keys import proven
+from fanfold.kernels.layout import TRAILER_BYTES
+from fanfold.live.chance import draw_octets
+from fanfold.seals.link_keys import read_link_public
+from fanfold.topo.fabric import Fabric, load_fabric
+from fanfold.wire.bier import BierHeader
+from fanfold.wire.fan import Data
+from fanfold.wire.handshake import BODY_BYTES, FIRST, Handshake
+from fanfold.wire.inner import GROUP_ADDRESS, address_of
+from fanfold.wire.link import build_link, is_handshake, is_link
+from fanfold.wire.packet import build
+
+pytestmark = pytest.mark.live
+
+MB = 1_000_000
+PORT = 8138
+BIFT_ID = 0x30000
+ALL_FRAMES = 0x0003
+UDP_AT = 14 + 20 + 8
+HEADERS = 88
+"""Of content with BitStrings of 256 bits: what its tag covers."""
+OF_LINKS = ("link_no_key", "bad_link_mac", "link_replayed", "link_flood", "bad_handshake")
+
+
+class Place(LiveLab):
+    """A lab of one BFR, and sockets of a local user."""
+
+    def __init__(self, site: Site, name: str, *flags: object) -> None:
+        super().__init__(site, name, "--leaves", 1, "--spines", 0, "--hosts", 3, *flags)
+        self.fabric: Fabric = load_fabric(self.folder / "fabric.toml")
+
+    def address(self, node: str) -> str:
+        return self.fabric.by_name[node].address
+
+    def posing_as(self, node: str, stack: ExitStack) -> socket.socket:
+        sock = stack.enter_context(closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)))
+        sock.bind((self.address(node), 0))
+        return sock
+
+    def drops(self, node: str, reason: str) -> int:
+        return int(self.status(node)["drops"].get(reason, 0))
+
+    def of_links(self, node: str) -> dict[str, int]:
+        drops = self.status(node)["drops"]
+        return {reason: drops[reason] for reason in OF_LINKS if reason in drops}
+
+    def ages(self, node: str) -> dict[str, float]:
+        rows = self.status(node)["link_keys"]["links"]
+        return {to: row["age_s"] for to, row in rows.items() if "age_s" in row}
+
+    def has_keys(self, node: str) -> bool:
+        return self.ages(node).keys() == set(self.fabric.neighbours[node])
+
+
+@pytest.fixture(scope="module")
+def keyed(site: Site) -> Iterator[Place]:
+    made = Place(site, "live-link-keys", "--link-keys")
+    wait_for(lambda: all(made.has_keys(node) for node in made.nodes()), "keys of all links")
+    yield made
+    made.down()
+
+
+@pytest.fixture(scope="module")
+def opened(site: Site) -> Iterator[Place]:
+    made = Place(site, "live-link-open")
+    yield made
+    made.down()
+
+
+def heard(lab: Place, path: Path, src: str, dst: str) -> list[bytes]:
+    """Packets of a push from one node to another, as somebody on loopback hears them."""
+    ends = socket.inet_aton(lab.address(src)) + socket.inet_aton(lab.address(dst))
+    found = []
+    with closing(socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))) as sock:
+        sock.bind(("lo", ALL_FRAMES))
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 32 * MB)
+        sock.settimeout(0.2)
+        push = lab.start_push(path, "--rate", "200Mbps")
+        while push.poll() is None:  # others are heard too: it never falls silent
+            try:
+                frame = sock.recv(1 << 17)
+            except TimeoutError:
+                continue
+            if frame[26:34] == ends and struct.unpack_from("!H", frame, 36)[0] == PORT:
+                found.append(frame[UDP_AT:])
+    assert finish(push)[0] == 0
+    return found
+
+
+def one_of(trains: list[bytes], n_payload: int) -> list[bytes]:
+    """Whole sealed packets of the first train of content: loopback carries 64 KB at once."""
+    train = next(t for t in trains if not is_link(t) and len(t) > 4 * n_payload)
+    length = struct.unpack_from("!H", train, 12 + 32 + 2)[0]
+    size = 12 + 32 + length + TRAILER_BYTES
+    return [train[at : at + size] for at in range(0, len(train) - size + 1, size)]
+
+
+def flipped(packet: bytes, at: int) -> bytes:
+    return packet[:at] + bytes((packet[at] ^ 1,)) + packet[at + 1 :]
+
+
+def test_a_push_comes_through_and_every_node_has_keys(keyed: Place, tmp_path: Path) -> None:
+    path = write(tmp_path, "plain.bin", 4 * MB, 1)
+    before = {node: keyed.of_links(node) for node in keyed.nodes()}
+    result = keyed.push(path)
+    assert all_verified(keyed, result)
+    assert {node: keyed.of_links(node) for node in keyed.nodes()} == before
+    for node in keyed.nodes():
+        rows = keyed.status(node)["link_keys"]["links"]
+        assert {row["mode"] for row in rows.values()} == {"required"}
+
+
+def test_loss_reordering_and_damage_cost_repairs_only(keyed: Place, tmp_path: Path) -> None:
+    path = write(tmp_path, "rough.bin", 8 * MB, 2)
+    rough = "drop=1%,reorder=2%,duplicate=1%,corrupt=1%"
+    result = keyed.push(path, "--impair", rough)
+    assert all_verified(keyed, result)
+    told = keyed.of_links("leaf1")
+    assert told["link_replayed"] > 0  # the duplicates
+    assert told["bad_link_mac"] + told.get("link_no_key", 0) > 0  # headers that were damaged
+    assert keyed.who_has("rough.bin", path.read_bytes()) == keyed.receivers
+
+
+def forged(lab: Place) -> list[bytes]:
+    """Packets in the name of h0 that leaf1 would pass on: of a fan, and a word of neighbours."""
+    h0 = lab.fabric.by_name["h0"]
+    header = BierHeader(BIFT_ID, 64, h0.bfr_id, 1 << (lab.fabric.by_name["h1"].bfr_id - 1))
+    data = Data(0x2A01, 0, 1, 0, 1000, 64, 0)
+    addr = address_of(h0.address)
+    return [build(header, addr, GROUP_ADDRESS, 40_000, data, bytes(1000)) for _ in range(20)]
+
+
+def test_a_local_user_says_nothing_in_a_neighbours_name(keyed: Place, opened: Place) -> None:
+    for lab, passes in ((keyed, False), (opened, True)):
+        before, sent = lab.drops("leaf1", "link_no_key"), lab.sent("leaf1", "h1")
+        with ExitStack() as stack:
+            sock = lab.posing_as("h0", stack)
+            for packet in forged(lab):
+                sock.sendto(packet, (lab.address("leaf1"), PORT))
+                guess = bytes(4) + (1 << 30).to_bytes(8, "big") + draw_octets(12)
+                sock.sendto(packet + guess, (lab.address("leaf1"), PORT))
+            if passes:
+                wait_for(lambda: lab.sent("leaf1", "h1") >= sent + 20, "passed on, open")
+            else:
+                wait_for(lambda: lab.drops("leaf1", "link_no_key") == before + 40, "counted")
+                assert lab.sent("leaf1", "h1") == sent
+
+
+def test_what_was_recorded_is_refused_again_changed_and_elsewhere(
+    keyed: Place, tmp_path: Path
+) -> None:
+    path = write(tmp_path, "taped.bin", 2 * MB, 3)
+    packets = one_of(heard(keyed, path, "h0", "leaf1"), 1000)
+    assert len(packets) > 2
+    leaf, sent = (keyed.address("leaf1"), PORT), keyed.sent("leaf1", "h1")
+    before = keyed.of_links("leaf1")
+
+    def more(reason: str) -> int:
+        return keyed.drops("leaf1", reason) - before.get(reason, 0)
+
+    with ExitStack() as stack:
+        sock = keyed.posing_as("h0", stack)
+        for packet in packets:
+            sock.sendto(packet, leaf)
+        wait_for(lambda: more("link_replayed") == len(packets), "replays counted")
+        one = packets[0]
+        tail = len(one) - TRAILER_BYTES
+        number = int.from_bytes(one[tail + 4 : tail + 12], "big")
+        ahead = one[: tail + 4] + (number + 5000).to_bytes(8, "big") + one[tail + 12 :]
+        sock.sendto(ahead, leaf)  # as if it were a new one
+        for at in range(HEADERS):
+            sock.sendto(flipped(ahead, at), leaf)
+        wait_for(lambda: more("bad_link_mac") == 1 + HEADERS, "changed headers counted")
+        other = keyed.posing_as("leaf1", stack)
+        before_h1 = keyed.drops("h1", "link_no_key")
+        other.sendto(one, (keyed.address("h1"), PORT))  # a packet of another link
+        wait_for(lambda: keyed.drops("h1", "link_no_key") == before_h1 + 1, "elsewhere")
+    assert keyed.sent("leaf1", "h1") == sent
+
+
+def test_a_flood_of_handshakes_costs_bounded_work(keyed: Place, tmp_path: Path) -> None:
+    """Who knows the public key makes proofs; a node starts again in the middle of it."""
+    public = read_link_public(keyed.fabric.by_name["leaf1"].link_key, "leaf1")
+    before, made = keyed.of_links("leaf1"), keyed.status("leaf1")["link_keys"]
+    cpu = cpu_s(keyed.pid("leaf1"))
+    began = time.monotonic()
+    n_sent = 0
+    with ExitStack() as stack:
+        socks = [keyed.posing_as("h2", stack) for _ in range(4)]
+        while time.monotonic() - began < 1.5:
+            for sock in socks:
+                body = draw_octets(BODY_BYTES[FIRST])
+                port = sock.getsockname()[1]
+                message = proven(public, Handshake(FIRST, port, n_sent, body=body))
+                sock.sendto(build_link(message), (keyed.address("leaf1"), PORT))
+                n_sent += 1
+            if n_sent == 2000:
+                keyed.restart("h2")
+                wait_for(lambda: "leaf1" in keyed.ages("h2"), "a key in the flood", 1.0)
+            time.sleep(0.0005)
+    spent = cpu_s(keyed.pid("leaf1")) - cpu
+    told = keyed.status("leaf1")
+    assert n_sent > 1000
+    assert told["drops"]["link_flood"] - before.get("link_flood", 0) > n_sent // 2
+    n_tried = told["drops"]["bad_handshake"] - before.get("bad_handshake", 0)
+    n_asked = told["link_keys"]["cookies"] - made["cookies"]
+    assert 0 < n_tried < 100
+    assert n_asked > 0  # above the easy ones nobody is answered without a cookie
+    assert spent < 0.8 * 1.5
+    assert all_verified(keyed, keyed.push(write(tmp_path, "after.bin", MB, 4)))
+
+
+def cpu_s(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / 100
+
+
+def test_new_keys_in_mid_push_lose_no_packet(keyed: Place, tmp_path: Path) -> None:
+    path = write(tmp_path, "rekeyed.bin", 12 * MB, 5)
+    before = {node: keyed.of_links(node) for node in keyed.nodes()}
+    made = keyed.status("leaf1")["link_keys"]["made"]
+    push = keyed.start_push(path, "--rate", "48Mbps")
+    wait_for(lambda: keyed.sent("leaf1", "h2") > 50, "data under way")
+    for _ in range(4):
+        for node in keyed.nodes():
+            assert keyed.ask(node, do="rekey")["ok"]
+        time.sleep(0.25)
+    assert push.poll() is None, "the push was to last longer"
+    code, out, err = finish(push, 60)
+    assert code == 0, err
+    result = json.loads(out)
+    assert result["repairs"]["packets"] == 0
+    assert {node: keyed.of_links(node) for node in keyed.nodes()} == before
+    assert keyed.status("leaf1")["link_keys"]["made"] >= made + 12
+
+
+def test_a_bfr_that_starts_again_has_keys_within_a_second(keyed: Place, tmp_path: Path) -> None:
+    path = write(tmp_path, "again.bin", 12 * MB, 6)
+    push = keyed.start_push(path, "--rate", "48Mbps")
+    wait_for(lambda: keyed.sent("leaf1", "h2") > 50, "data under way")
+    keyed.restart("leaf1")
+    began = time.monotonic()
+    wait_for(lambda: keyed.has_keys("leaf1"), "keys again", 5.0)
+    assert time.monotonic() - began < 1.0
+    wait_for(lambda: keyed.sent("leaf1", "h2") > 0, "the push has a key again", 1.5)
+    code, _, err = finish(push, 60)
+    assert code == 0, err
+    assert keyed.who_has("again.bin", path.read_bytes()) == keyed.receivers
+
+
+def test_who_is_revoked_gets_no_further_byte(keyed: Place, tmp_path: Path) -> None:
+    path = write(tmp_path, "revoked.bin", 12 * MB, 7)
+    push = keyed.start_push(path, "--rate", "48Mbps", "--patience", "500ms")
+    wait_for(lambda: keyed.sent("leaf1", "h3") > 50, "data under way")
+    assert keyed.ask("leaf1", do="rekey", revoked=["h3"])["revoked"] == ["h3"]
+    time.sleep(0.1)
+    got = keyed.status("h3")["links"]["leaf1"]["rx"]
+    code, out, _ = finish(push, 60)
+    assert code == 4
+    rows = {r["id"]: r["state"] for r in json.loads(out)["receivers"]}
+    assert {rows["h1"], rows["h2"]} == {"verified"}
+    assert rows["h3"] != "verified"
+    assert keyed.status("h3")["links"]["leaf1"]["rx"] == got
+    assert "age_s" not in keyed.status("leaf1")["link_keys"]["links"]["h3"]
+    keyed.restart("leaf1", "h3")
+
+
+def test_handshakes_are_the_only_open_packets(keyed: Place, tmp_path: Path) -> None:
+    wait_for(lambda: all(keyed.has_keys(node) for node in keyed.nodes()), "keys of all links")
+    trains = heard(keyed, write(tmp_path, "taped2.bin", MB, 8), "leaf1", "h1")
+    for train in trains:
+        if is_link(train):
+            assert is_handshake(train) or len(train) > 40 + TRAILER_BYTES - 1
