@@ -12,6 +12,7 @@ from fanfold.wire.close import Close, CloseReason
 from fanfold.wire.fan import Data
 from fanfold.wire.feedback import Feedback, FeedbackRow
 from fanfold.wire.fold import DOWN, UP, Fold, FoldOp, FoldScope, FoldWord
+from fanfold.wire.handshake import BODY_BYTES, MARK_BYTES, Handshake
 from fanfold.wire.hello import Hello, SessionState
 from fanfold.wire.inner import Inner
 from fanfold.wire.kinds import Kind
@@ -189,6 +190,23 @@ hellos = st.builds(
     poll=st.booleans(),
     final=st.booleans(),
 )
+
+
+@st.composite
+def handshakes(draw: st.DrawFn) -> Handshake:
+    step = draw(st.sampled_from(sorted(BODY_BYTES)))
+    n_body = BODY_BYTES[step]
+    mark = st.binary(min_size=MARK_BYTES, max_size=MARK_BYTES)
+    return Handshake(
+        step=step,
+        port=draw(uint(16, low=1)),
+        session=draw(uint(32)),
+        proof=draw(mark),
+        cookie=draw(mark),
+        body=draw(st.binary(min_size=n_body, max_size=n_body)),
+    )
+
+
 bandwidths = st.builds(
     LinkBandwidth, kind=st.sampled_from(BandwidthKind), asn=uint(16), value=uint(32)
 )
@@ -205,5 +223,6 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "fold": folds(),
     "hello": hellos,
     "notice": notices(),
+    "handshake": handshakes(),
     "link_bandwidth": bandwidths,
 }

@@ -16,6 +16,7 @@ from fanfold.wire.close import Close, CloseReason
 from fanfold.wire.fan import Data, DataFlag
 from fanfold.wire.feedback import Feedback, FeedbackFlag, FeedbackRow
 from fanfold.wire.fold import Fold, FoldFlag, FoldOp, FoldScope, FoldWord
+from fanfold.wire.handshake import BODY_BYTES, KNOWN, SECOND, Handshake
 from fanfold.wire.hello import Hello
 from fanfold.wire.inner import FANFOLD_PORT, GROUP_ADDRESS, address_text
 from fanfold.wire.kinds import DOWN_KINDS, Kind
@@ -285,6 +286,26 @@ def test_words_of_neighbours_are_the_codecs(tshark: str, tmp_path: Path) -> None
             cell = cells[f"fanfold.{name}"]
             assert (one(cell) if cell else None) == values[k]
         assert cells["fanfold.down"] == (["0101"] if k else [])
+        assert cells["fanfold.bad_kind"] == cells["fanfold.trailing"] == []
+
+
+def test_handshakes_are_the_codecs(tshark: str, tmp_path: Path) -> None:
+    sent = [
+        Handshake(SECOND, 8138, 0x5EED0003, b"p" * 16, b"c" * 16, b"n" * BODY_BYTES[SECOND]),
+        Handshake(KNOWN, 40_000, 0),
+    ]
+    path = tmp_path / "keys.pcapng"
+    write_capture(path, [build_link(each) for each in sent], LINKTYPE_IPV4)
+    plain = {"step": "step", "hears_on": "port", "session_number": "session", "kind": ""}
+    octets = {"proof": "proof", "cookie": "cookie", "noise": "body"}
+    names = [f"fanfold.{name}" for name in (*plain, *octets, "bad_kind", "trailing")]
+    for cells, message in zip(read(tshark, path, names), sent, strict=True):
+        for name, field in plain.items():
+            want = getattr(message, field) if field else 10
+            assert one(cells[f"fanfold.{name}"]) == want
+        for name, field in octets.items():
+            want = getattr(message, field).hex()
+            assert cells[f"fanfold.{name}"] == ([want] if want else [])
         assert cells["fanfold.bad_kind"] == cells["fanfold.trailing"] == []
 
 

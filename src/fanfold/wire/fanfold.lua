@@ -21,7 +21,9 @@ local protos = {
   [8] = "NVGRE", [9] = "GENEVE",
 }
 local kinds = { [1] = "DATA", [2] = "FEEDBACK", [3] = "ASK", [4] = "REPORT", [5] = "CLOSE",
-  [6] = "FOLD up", [7] = "FOLD down", [8] = "HELLO", [9] = "NOTICE" }
+  [6] = "FOLD up", [7] = "FOLD down", [8] = "HELLO", [9] = "NOTICE",
+  [10] = "HANDSHAKE" }
+local steps = { [1] = "first", [2] = "second", [3] = "cookie", [4] = "known" }
 local sessions = { [0] = "admin down", [1] = "down", [2] = "init", [3] = "up" }
 local whats = { [0] = "ARRAY", [1] = "REQUEST", [2] = "HEARD", [3] = "ARM", [4] = "CLOSE" }
 local ops = { [0] = "sum", [1] = "product", [2] = "min", [3] = "max", [4] = "move" }
@@ -137,6 +139,12 @@ local f = {
   n_ports = ProtoField.uint16("fanfold.n_ports", "Ports"),
   seq = ProtoField.uint64("fanfold.seq", "Sequence"),
   down = ProtoField.bytes("fanfold.down", "Ports lost"),
+  step = ProtoField.uint8("fanfold.step", "Step", base.DEC, steps),
+  hears_on = ProtoField.uint16("fanfold.hears_on", "UDP port that it hears on"),
+  session_number = ProtoField.uint32("fanfold.session_number", "Session", base.HEX),
+  proof = ProtoField.bytes("fanfold.proof", "Proof of who it is for"),
+  cookie = ProtoField.bytes("fanfold.cookie", "Cookie"),
+  noise = ProtoField.bytes("fanfold.noise", "Noise message"),
 }
 fan.fields = f
 
@@ -406,6 +414,18 @@ local function add_notice(tree, buf)
   return 20 + n_bytes
 end
 
+local function add_handshake(tree, buf)
+  tree:add(f.step, buf(1, 1))
+  tree:add(f.hears_on, buf(2, 2))
+  tree:add(f.session_number, buf(4, 4))
+  tree:add(f.proof, buf(8, 16))
+  tree:add(f.cookie, buf(24, 16))
+  local step = buf(1, 1):uint()
+  local n_body = step == 1 and 104 or step == 2 and 52 or 0
+  if n_body > 0 and buf:len() >= 40 + n_body then tree:add(f.noise, buf(40, n_body)) end
+  return 40 + n_body
+end
+
 local messages = {
   [1] = { fixed = 16, add = add_data },
   [2] = { fixed = 24, add = add_feedback },
@@ -416,6 +436,7 @@ local messages = {
   [7] = { fixed = 24, add = add_fold },
   [8] = { fixed = 36, add = add_hello },
   [9] = { fixed = 20, add = add_notice },
+  [10] = { fixed = 40, add = add_handshake },
 }
 
 -- Port 8139 stands at the destination on the way down and at the source on the way up;

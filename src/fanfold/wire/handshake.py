@@ -1,14 +1,16 @@
 """HANDSHAKE: two ends of a link agree on keys; docs/wire/link-keys.md section 3.
 
-bits       field    meaning
-0-3        version  always 1
-4-7        kind     always 10
-8-15       step     1 first, 2 second, 3 come again with this cookie, 4 known
-16-31      port     UDP port that who says so hears on, from 1 on
-32-63      session  number that who begins gives it, steps 1 to 3; else 0
-64-191     proof    MAC that says who it is for (section 3.2)
-192-319    cookie   of step 3; in step 1 what is made with it, or zeros; else zeros
-320-       body     Noise message of steps 1 and 2, 104 and 52 octets; else none
+    bits       field    meaning
+    0-3        version  always 1
+    4-7        kind     always 10
+    8-15       step     1 first, 2 second, 3 come again with this cookie, 4 known
+    16-31      port     UDP port that who says so hears on, from 1 on
+    32-63      session  number that who begins gives it, steps 1 to 3; else 0
+    64-191     proof    MAC that says who it is for (section 3.2)
+    192-319    cookie   of step 3; in step 1 what is made with it, or zeros; else zeros
+    320-       body     Noise message of steps 1 and 2, 104 and 52 octets; else none
+
+Lengths of bodies are those of Noise IK (seals/noise.py) with their payloads.
 """
 
 from struct import Struct
