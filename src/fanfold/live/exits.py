@@ -26,7 +26,7 @@ from fanfold.live.syscalls import (
     last_error,
     sendmsg,
 )
-from fanfold.live.trailers import find_link, seal_iov, unseal_iov
+from fanfold.live.trailers import find_link, seal_iov, send_room, trailer_of, unseal_iov
 
 RUN_HEAD = 32
 QUEUE_BYTES = 256 << 10
@@ -319,6 +319,28 @@ def post(sock: Sock, port: int, addr: int, dport: int, packet: U8) -> bool:
     """Send one packet to an address; False when it went nowhere. For a caller in Python."""
     aim(sock, addr, dport)
     return send_packet(sock, port, packet, packet.shape[0])
+
+
+@kernel
+def send_end(sock: Sock, plan: Plan, port: int, lo: int, seg: int, n: int) -> int:
+    """Past the last of a port's copies from ``lo`` on that go out in one call.
+
+    n: bytes of the block from the first packet on.
+    """
+    more, room = trailer_of(sock), send_room(sock)
+    hi = lo
+    size = 0
+    while hi < plan.n[port] and plan.dport[port, hi] == plan.dport[port, lo]:
+        k = plan.pkt[port, hi]
+        n_pkts = min(plan.run[k], GSO_PKTS - (hi - lo))
+        n_pkts = min(n_pkts, (room - size) // (min(seg, n - k * seg) + more))
+        if hi == lo:
+            n_pkts = max(n_pkts, 1)  # a packet larger than a block goes alone
+        elif n_pkts <= 0:
+            break
+        size += min(n_pkts * seg, n - k * seg) + n_pkts * more
+        hi += n_pkts
+    return hi
 
 
 @kernel

@@ -95,16 +95,7 @@ class Host:
         self.on_end: list[Callable[[], None]] = []
         self.is_stopped = False
         self.ended_by = ""
-        handlers: dict[str, Handler] = {
-            "status": lambda request: self.status(),
-            "impair": self._impair,
-            "fail": self._fail,
-            "capture": self._capture,
-            "vat": self._vat,
-            "table": self.tables.take,
-            "rekey": self._rekey,
-        }
-        self.commands = Commands(handlers, self.event_loop.wake)
+        self.commands = Commands(self._handlers(), self.event_loop.wake)
         if has_rings:
             self.rings = RingSocket(fabric, name, io, self.event_loop.wake, self._is_sound)
         self.event_loop.on_pump.append(self._after_pump)
@@ -115,6 +106,17 @@ class Host:
                 node.address, fabric.port, self.commands, frozenset(fabric.by_address)
             )
         )
+
+    def _handlers(self) -> dict[str, Handler]:
+        return {
+            "status": lambda request: self.status(),
+            "impair": self._impair,
+            "fail": self._fail,
+            "capture": self._capture,
+            "vat": self._vat,
+            "table": self.tables.take,
+            "rekey": self._rekey,
+        }
 
     def run(self) -> None:
         """Work until SIGTERM or SIGINT."""

@@ -32,6 +32,7 @@ from fanfold.live.exits import (
     note_drops,
     pressure_at,
     put_run,
+    send_end,
     send_packet,
     send_run,
 )
@@ -46,7 +47,6 @@ from fanfold.live.sock import (
     END,
     FD,
     FIRST,
-    GSO_PKTS,
     HELD_DUE,
     LATER,
     NEXT,
@@ -71,7 +71,7 @@ from fanfold.live.syscalls import (
     SOL_SOCKET,
     getsockopt,
 )
-from fanfold.live.trailers import open_run, send_room, trailer_of
+from fanfold.live.trailers import open_run
 
 IDLE = 0
 LOCAL = 1
@@ -121,28 +121,6 @@ def measure_queue(sock: Sock, node: Node) -> None:
         sock.ints[DROPS_SEEN] = drops
         fill = 255
     node.row[0]["queue"] = max(fill, node.row[0]["queue"] - 8)
-
-
-@kernel
-def send_end(sock: Sock, plan: Plan, port: int, lo: int, seg: int, n: int) -> int:
-    """Past the last of a port's copies from ``lo`` on that go out in one call.
-
-    n: bytes of the block from the first packet on.
-    """
-    more, room = trailer_of(sock), send_room(sock)
-    hi = lo
-    size = 0
-    while hi < plan.n[port] and plan.dport[port, hi] == plan.dport[port, lo]:
-        k = plan.pkt[port, hi]
-        n_pkts = min(plan.run[k], GSO_PKTS - (hi - lo))
-        n_pkts = min(n_pkts, (room - size) // (min(seg, n - k * seg) + more))
-        if hi == lo:
-            n_pkts = max(n_pkts, 1)  # a packet larger than a block goes alone
-        elif n_pkts <= 0:
-            break
-        size += min(n_pkts * seg, n - k * seg) + n_pkts * more
-        hi += n_pkts
-    return hi
 
 
 @kernel

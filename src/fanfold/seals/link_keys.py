@@ -19,7 +19,7 @@ from fanfold.seals.umac import UmacKeys, umac_keys
 
 LINK_KEY_FILE = "link.key"
 PUBLIC, SECRET = "fl1:", "fl1-secret:"
-LABEL = b"fanfold link 1"
+LABEL = b"fanfold-link-1"
 
 
 class LinkKey:
