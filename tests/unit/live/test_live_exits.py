@@ -32,7 +32,9 @@ from fanfold.topo.lab_fabric import leaf_spine
 from fanfold.units import PS_PER_SECOND
 from fanfold.wire.inner import address_of
 
-NONE_LOST = {"port_full": 0, "too_large": 0, "send_failed": 0, "link_down": 0}
+NONE_LOST = dict.fromkeys(
+    ("port_full", "too_large", "send_failed", "link_down", "link_no_key"), 0
+)
 
 
 class Ports:
