@@ -324,4 +324,62 @@ PLANTS: tuple[tuple[str, str, str, str], ...] = (
         'f"{name}"',
         "tests/unit/test_streams.py::test_two_seeds_and_two_names_differ",
     ),
+    (
+        "src/fanfold/live/trailers.py",
+        "    return bool(unlike == np.uint64(0))",
+        "    return bool(unlike == unlike)",
+        "tests/unit/live/test_trailers.py::test_a_packet_that_was_cut_or_grew_is_refused",
+    ),
+    (
+        "src/fanfold/live/trailers.py",
+        "    return end if is_data and is_content else size",
+        "    return end if is_data else size",
+        "tests/unit/live/test_trailers.py::test_of_content_headers_are_covered_and_of_all_else_every_octet",
+    ),
+    (
+        "src/fanfold/live/trailers.py",
+        "counter <= top - WINDOW_PKTS:",
+        "counter <= top - 2 * WINDOW_PKTS:",
+        "tests/unit/live/test_trailers.py::test_the_window_ends_where_it_says",
+    ),
+    (
+        "src/fanfold/live/trailers.py",
+        "            note_seen(table, link, counter)\n",
+        "",
+        "tests/unit/live/test_trailers.py::test_a_packet_comes_once_in_any_order_inside_the_window",
+    ),
+    (
+        "src/fanfold/live/trailers.py",
+        "            table.seen[link, w & (WINDOW_WORDS - 1)] = np.uint64(0)",
+        "            table.seen[link, w & (WINDOW_WORDS - 1)] |= np.uint64(0)",
+        "tests/unit/live/test_trailers.py::test_counters_that_jump_leave_no_old_bits",
+    ),
+    (
+        "src/fanfold/live/exits.py",
+        """        sock.exits[port]["no_key"] += n_pkts
+        return FULL
+""",
+        """        sock.exits[port]["no_key"] += n_pkts
+        return send_bare(sock, port, n_iov, n_pkts, seg)
+""",
+        "tests/unit/live/test_trailers.py::test_nothing_leaves_a_port_without_a_key",
+    ),
+    (
+        "src/fanfold/core/link_keys.py",
+        "        if stamp <= self._newest_stamp[port - 1]:",
+        "        if stamp < 0:",
+        "tests/unit/core/test_link_keys.py::test_a_recorded_handshake_is_refused_by_its_clock",
+    ),
+    (
+        "src/fanfold/core/link_keys.py",
+        "        if payload is None or machine.peer != peer.public:",
+        "        if payload is None:",
+        "tests/unit/core/test_link_keys.py::test_who_has_another_key_gets_no_session",
+    ),
+    (
+        "src/fanfold/core/link_keys.py",
+        "        if not self._is_easy(now_ps):",
+        "        if self.n_made < 0:",
+        "tests/unit/core/test_link_keys.py::test_a_flood_is_asked_for_cookies_and_costs_few_agreements",
+    ),
 )

@@ -16,7 +16,7 @@ from fanfold.live import trailers as t
 from fanfold.live.event_loop import EventLoop
 from fanfold.live.exits import FULL, GONE, aim, send_iov
 from fanfold.live.link_driver import clear_session, enable_keys, write_session
-from fanfold.live.link_table import LIVE, NEW, WINDOW_PKTS
+from fanfold.live.link_table import LIVE, NEW, WINDOW_PKTS, WINDOW_WORDS
 from fanfold.live.ports import Limits, build_node_state, build_sock, open_socket
 from fanfold.seals.link_keys import SessionKeys
 from fanfold.seals.umac import umac_keys
@@ -171,12 +171,19 @@ def test_the_window_ends_where_it_says(link: Link, behind: int, is_taken: bool) 
     assert len(link.open(link.seal(packet(8)))) == is_taken
 
 
-def test_counters_that_jump_leave_no_old_bits(link: Link) -> None:
+@pytest.mark.parametrize("ahead", [64 * WINDOW_WORDS, 640 * WINDOW_WORDS])
+def test_counters_that_jump_leave_no_old_bits(link: Link, ahead: int) -> None:
+    """What comes late after a jump is new, though the same bits stood for older packets."""
     row = link.io.links.rows[ROW]
-    for sent in (0, 63, 65, 16_384, 16_384 * 3 + 5, 16_384 * 3 + 64):
-        row["sent"] = sent
-        assert len(link.open(link.seal(packet(8), packet(7)))) == 2, sent
-    assert link.told() == {}
+    assert len(link.open(link.seal(*[packet(8)] * 130))) == 130
+    row["sent"] = ahead + 199
+    assert len(link.open(link.seal(packet(8)))) == 1
+    for sent in (0, 63, 64, 65, 128):
+        row["sent"] = ahead + sent
+        late = link.seal(packet(8))
+        assert len(link.open(late)) == 1, sent
+        assert link.open(late) == []
+    assert link.told() == {"link_replayed": 5}
 
 
 def test_a_forged_packet_moves_no_window(link: Link) -> None:
