@@ -243,8 +243,11 @@ def test_new_keys_in_mid_push_lose_no_packet(keyed: Place, tmp_path: Path) -> No
     push = keyed.start_push(path, "--rate", "48Mbps")
     wait_for(lambda: keyed.sent("leaf1", "h2") > 50, "data under way")
     for _ in range(4):
-        for node in keyed.nodes():
-            assert keyed.ask(node, do="rekey")["ok"]
+        done = keyed.site.run("keys", "rekey", "--lab", keyed.name)
+        assert (done.returncode, done.stdout) == (
+            0,
+            f"lab {keyed.name}: new keys for the links of 5 nodes\n",
+        )
         time.sleep(0.25)
     assert push.poll() is None, "the push was to last longer"
     code, out, err = finish(push, 60)
@@ -273,7 +276,8 @@ def test_who_is_revoked_gets_no_further_byte(keyed: Place, tmp_path: Path) -> No
     path = write(tmp_path, "revoked.bin", 12 * MB, 7)
     push = keyed.start_push(path, "--rate", "48Mbps", "--patience", "500ms")
     wait_for(lambda: keyed.sent("leaf1", "h3") > 50, "data under way")
-    assert keyed.ask("leaf1", do="rekey", revoked=["h3"])["revoked"] == ["h3"]
+    done = keyed.site.run("keys", "rekey", "--lab", keyed.name, "--revoke", "h3")
+    assert done.returncode == 0, done.stderr
     time.sleep(0.1)
     got = keyed.status("h3")["links"]["leaf1"]["rx"]
     code, out, _ = finish(push, 60)

@@ -136,6 +136,21 @@ def links(
     say(f"{into}/NODE is for NODE alone: there it is {keys_folder('NODE')}")
 
 
+@app.command()
+def rekey(
+    lab: Annotated[str, typer.Option("--lab", "--name", help="which lab")] = "lab",
+    revoke: Annotated[
+        str, typer.Option(help="a node whose neighbours are to take and send it nothing more")
+    ] = "",
+) -> None:
+    """Give the links of a running lab new session keys, while pushes go on."""
+    from fanfold.api.rekeying import rekey_lab  # noqa: PLC0415 - others need no lab
+
+    n = rekey_lab(lab, revoke)
+    what = f"{revoke} is revoked at" if revoke else "new keys for the links of"
+    say(f"lab {lab}: {what} {n} nodes")
+
+
 def folder_of(node: str, keys: Path | None) -> Path:
     """Folder of keys that was named, or that of a node.
 
