@@ -137,6 +137,8 @@ class Host:
         self._close_control()
         if self.rings is not None:
             self.rings.close()
+        if self.links is not None:
+            self.links.close()
         self.event_loop.close()
 
     def _stop(self, number: int, frame: object) -> None:

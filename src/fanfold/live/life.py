@@ -13,6 +13,7 @@ from fanfold.kernels.codes import (
 from fanfold.kernels.jit import i64, kernel
 from fanfold.kernels.state import I64, Plan
 from fanfold.live.sock import (
+    BARE,
     END,
     NEXT,
     PORT,
@@ -30,14 +31,17 @@ TELL = 2
 
 @kernel
 def take_in(sock: Sock, drops: I64, when: int) -> None:
-    """Note that the neighbour at the port of the block in hand lives, or drop it: shut."""
+    """Note that the neighbour at the port of the block in hand lives, or drop it: shut.
+
+    Of a handshake anybody may be the sender.
+    """
     ints = sock.ints
     if ints[NEXT] >= ints[END]:
         return
     if sock.exits[ints[PORT]]["shut"] != 0:
         drops[DROP_LINK_DOWN] += (ints[END] - ints[NEXT] + ints[SEG] - 1) // ints[SEG]
         ints[NEXT] = ints[END]
-    else:
+    elif ints[BARE] == 0:
         sock.heard[ints[PORT]] = when
 
 

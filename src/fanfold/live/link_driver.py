@@ -77,6 +77,23 @@ def drive_links(
     return driver
 
 
+def require_memory(fabric: Fabric, name: str, found: Callable[[str], bool]) -> None:
+    """Refuse a rank of a host whose arrays would leave by a link that takes none without keys.
+
+    found: whether the rank shares memory with a neighbour, which checked that both are of one
+    user.
+
+    Raises:
+        EnvironmentLack: with some it does not.
+    """
+    for to in fabric.neighbours[name]:
+        if fabric.key_modes[frozenset((name, to))] == "required" and not found(to):
+            raise EnvironmentLack(
+                f"rank on {name}: no memory shared with {to}, and their link takes no array "
+                "without keys; run it on the machine of both, or leave that link open"
+            )
+
+
 class LinkDriver:
     """Keys of the links of one process.
 
@@ -179,6 +196,11 @@ class LinkDriver:
         self._perform(out)
         self.machine.rekey(now_ps())
         return {"ok": True, "revoked": sorted(self._revoked)}
+
+    def close(self) -> None:
+        """Give all sessions back to the library that made them."""
+        for row in range(len(self._table.rows)):
+            clear_session(self._loop.io, row)
 
     def status(self) -> dict[str, Any]:
         """Of each neighbour whether packets have keys, and how old the session is."""

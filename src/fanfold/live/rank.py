@@ -27,6 +27,7 @@ from fanfold.live import rank_words as words
 from fanfold.live import sock as s
 from fanfold.live.channels import Channels, is_near
 from fanfold.live.clock import now_ps
+from fanfold.live.link_driver import require_memory
 from fanfold.live.ports import build_sock, check_mtu, close_exits, open_socket, time_arrivals
 from fanfold.live.rank_build import bits_of, block_bytes_of, build_rank, check_root
 from fanfold.live.rank_late import ALL, ANY, UNLIKE
@@ -191,6 +192,13 @@ class RankEnd:
         self._warm()
         self._join_channels()
         self.channels.wait(ANSWER_S)
+        require_memory(fabric, self.name, self._shares_memory)
+
+    def _shares_memory(self, to: str) -> bool:
+        return (
+            self.channels.find(address_of(self.fabric.by_name[to].address), self.fabric.port)
+            >= 0
+        )
 
     def lean_on(self, laid: LaidTree) -> None:
         """Use a tree that was installed: nobody arms it, and nobody closes it."""

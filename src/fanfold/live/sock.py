@@ -66,7 +66,8 @@ AES_AT = 31  # address of EVP_EncryptUpdate, 0: no link has keys
 REST_AT = 32  # what of the block that came is still to be looked at (trailers.py),
 REST_END = 33
 REST_SEG = 34  # as it came
-N_INTS = 35
+BARE = 35  # 1: the block in hand came without trailers where there are to be some
+N_INTS = 36
 
 EXIT_ROW = np.dtype(
     [

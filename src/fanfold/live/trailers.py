@@ -50,6 +50,7 @@ from fanfold.live.link_table import (
 )
 from fanfold.live.sock import (
     AES_AT,
+    BARE,
     BUF_BYTES,
     END,
     KEYED,
@@ -235,11 +236,12 @@ def open_run(sock: Sock, drops: I64, when: int) -> None:
     if ints[REST_AT] < ints[REST_END]:
         ints[NEXT], ints[END], ints[SEG] = ints[REST_AT], ints[REST_END], ints[REST_SEG]
     at, end, seg = ints[NEXT], ints[END], ints[SEG]
-    ints[REST_AT] = ints[REST_END] = 0
+    ints[REST_AT] = ints[REST_END] = ints[BARE] = 0
     if at >= end or at >= BUF_BYTES or sock.exits[ints[PORT]]["keys"] == 0:
         return  # memory is shared with processes of the same user only
     link = link_of(sock, at, min(seg, end - at))
     if link < 0:
+        ints[BARE] = i64(sock.exits[ints[PORT]]["keys"] == REQUIRED)
         following = pass_bare(sock, drops, when)
     else:
         following = open_sealed(sock, link, drops, when)

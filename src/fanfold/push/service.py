@@ -123,6 +123,7 @@ class Push:
         self.event_loop = EventLoop(self.sock, io, state, None)
         self.link_key: LinkKey | None = None
         """Of the source, where its links have keys."""
+        self._on_close: list[Callable[[], None]] = []
         self._start = read_all(fabric, {source: status_of(fabric, source, io, state)})
         self.cap_bps = cap_bps
         self.patience_ps: int = PATIENCE_PS
@@ -217,6 +218,7 @@ class Push:
         loop, key = self.event_loop, self.link_key
         driver = drive_links(loop, self.fabric, self.source, key, patience_ps=PUSH_PATIENCE_PS)
         if driver is not None:
+            self._on_close.append(driver.close)
             driver.wait_for_keys()
 
     def stop(self) -> None:
@@ -227,6 +229,8 @@ class Push:
     def close(self) -> None:
         """Give files and the socket back."""
         self.reader.close()
+        for last in self._on_close:
+            last()
         self.event_loop.close()
 
     def _build_role(self) -> SenderRole:

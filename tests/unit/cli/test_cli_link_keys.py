@@ -13,7 +13,12 @@ from fanfold.kernels.layout import TRAILER_BYTES
 from fanfold.live import link_driver
 from fanfold.live.event_loop import EventLoop
 from fanfold.live.lab import Lab
-from fanfold.live.link_driver import LinkDriver, drive_links, room_for_links
+from fanfold.live.link_driver import (
+    LinkDriver,
+    drive_links,
+    require_memory,
+    room_for_links,
+)
 from fanfold.live.ports import Limits, build_node_state, build_sock, check_mtu, open_socket
 from fanfold.seals.keys import keys_folder
 from fanfold.seals.link_keys import LinkKey, load_link_key
@@ -149,6 +154,13 @@ def test_a_push_whose_neighbour_does_not_answer_ends_with_a_line(
     assert driver.rekey(("leaf1",)) == {"ok": True, "revoked": ["leaf1"]}
     assert driver.status()["link_keys"]["links"]["leaf1"]["revoked"]
     driver.wait_for_keys()
+
+
+def test_a_rank_that_shares_no_memory_does_not_start(keyed: Fabric) -> None:
+    require_memory(keyed, "h1", lambda to: to == "leaf1")
+    require_memory(leaf_spine(1, 0, 2), "h1", lambda to: False)
+    with pytest.raises(EnvironmentLack, match="rank on h1: no memory shared with leaf1"):
+        require_memory(keyed, "h1", lambda to: False)
 
 
 def test_the_trailer_has_to_fit_the_path(keyed: Fabric) -> None:

@@ -15,6 +15,7 @@ from fanfold.live import sock as s
 from fanfold.live import trailers as t
 from fanfold.live.event_loop import EventLoop
 from fanfold.live.exits import FULL, GONE, aim, send_iov
+from fanfold.live.life import take_in
 from fanfold.live.link_driver import clear_session, enable_keys, write_session
 from fanfold.live.link_table import LIVE, NEW, WINDOW_PKTS, WINDOW_WORDS
 from fanfold.live.ports import Limits, build_node_state, build_sock, open_socket
@@ -226,6 +227,21 @@ def test_handshakes_come_in_open_and_counted(link: Link, udp_port: int) -> None:
     assert link.open([hello], SECOND_PS) == [hello]
     link.io.name_in[2:4] = udp_port >> 8, udp_port & 0xFF
     assert link.open([hello] * 100, 2 * SECOND_PS) == [hello] * t.MOST_TOKENS
+
+
+def test_a_sign_of_life_is_what_has_a_trailer(link: Link) -> None:
+    """A handshake may be of anybody: a neighbour that died stays dead."""
+    io, ints = link.io, link.io.ints
+    assert link.open([build_link(Handshake(KNOWN, BIER_PORT, 0))], SECOND_PS)
+    take_in(io, link.drops, SECOND_PS)
+    assert (ints[s.BARE], io.heard[PORT]) == (1, 0)
+    assert link.open(link.seal(packet()), 2 * SECOND_PS)
+    take_in(io, link.drops, 2 * SECOND_PS)
+    assert (ints[s.BARE], io.heard[PORT]) == (0, 2 * SECOND_PS)
+    io.exits[PORT]["keys"] = 0
+    assert link.open([packet()], 3 * SECOND_PS)
+    take_in(io, link.drops, 3 * SECOND_PS)
+    assert io.heard[PORT] == 3 * SECOND_PS
 
 
 def test_two_sessions_are_good_at_once_and_the_new_one_is_spoken_by_when_it_came(
