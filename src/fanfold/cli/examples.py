@@ -15,6 +15,11 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         "keys trust h0 ff1:KEY --node h1 --prefix models --max-bytes 200GB",
         "keys trust h1 h1.pub --node h0 --no-sender",
     ),
+    "keys links": (
+        "keys links rack.toml --into secret --out rack-keyed.toml",
+        "keys links rack.toml --into secret --out rack-keyed.toml --mode on",
+    ),
+    "keys rekey": ("keys rekey --lab lab", "keys rekey --lab lab --revoke h3"),
     "keys rotate": ("keys rotate --node h0", "keys rotate --node h0 --finish"),
     "bfr": ("bfr --config rack.toml --node leaf1", "bfr --config rack.toml --node spine1"),
     "clean": ("clean incoming --older 7", "clean --lab lab --dry-run"),
