@@ -148,14 +148,14 @@ def forged(lab: Place) -> list[bytes]:
     return [build(header, addr, GROUP_ADDRESS, 40_000, data, bytes(1000)) for _ in range(20)]
 
 
-def pose(lab: Place) -> None:
+def pose(lab: Place, to: str = "leaf1") -> None:
     """Send them, with trailers that were made up and without, from an address of h0's."""
     with ExitStack() as stack:
         sock = lab.posing_as("h0", stack)
         for packet in forged(lab):
-            sock.sendto(packet, (lab.address("leaf1"), PORT))
+            sock.sendto(packet, (lab.address(to), PORT))
             guess = bytes(4) + (1 << 30).to_bytes(8, "big") + draw_octets(12)
-            sock.sendto(packet + guess, (lab.address("leaf1"), PORT))
+            sock.sendto(packet + guess, (lab.address(to), PORT))
 
 
 def test_a_local_user_says_nothing_in_a_neighbours_name(keyed: Place, opened: Place) -> None:
@@ -165,6 +165,17 @@ def test_a_local_user_says_nothing_in_a_neighbours_name(keyed: Place, opened: Pl
     assert keyed.sent("leaf1", "h1") == sent
     pose(opened)
     wait_for(lambda: opened.sent("leaf1", "h1") >= 20, "passed on where links are open")
+
+
+def test_nobody_has_a_host_send_in_its_own_name(keyed: Place, opened: Place) -> None:
+    """What comes from a node's own address is its ranks', so it would seal and send it."""
+    before, sent = keyed.drops("h0", "link_no_key"), keyed.sent("leaf1", "h1")
+    pose(keyed, "h0")
+    wait_for(lambda: keyed.drops("h0", "link_no_key") == before + 40, "counted")
+    assert keyed.sent("leaf1", "h1") == sent
+    sent = opened.sent("leaf1", "h1")
+    pose(opened, "h0")
+    wait_for(lambda: opened.sent("leaf1", "h1") >= sent + 20, "sent on where links are open")
 
 
 def test_what_was_recorded_is_refused_again_changed_and_elsewhere(

@@ -116,6 +116,8 @@ class LinkDriver:
         io = event_loop.io
         for port, to in enumerate(self._names, start=1):
             enable_keys(io, port, fabric.key_modes[frozenset((name, to))])
+        if (io.exits["keys"] == REQUIRED).any():
+            io.exits[0]["keys"] = REQUIRED  # nor does who has this node's address speak by it
         self._table = io.links
         ground = Ground(
             own=own,

@@ -142,6 +142,7 @@ def test_a_push_whose_neighbour_does_not_answer_ends_with_a_line(
     key = load_link_key(home / "secret" / "h1")
     driver = drive_links(loop, keyed, "h1", key)
     assert isinstance(driver, LinkDriver)
+    assert list(loop.io.exits["keys"]) == [2, 2], "its own address is no way in either"
     with pytest.raises(EnvironmentLack, match="h1: no key with leaf1"):
         driver.wait_for_keys()
     told = driver.status()["link_keys"]
