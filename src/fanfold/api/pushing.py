@@ -231,10 +231,7 @@ def _run_push(site: Site, order: Order, watch: Watch) -> PushResult:
     link_key = link_key_of(fabric, source, own)
     job = Push(fabric, source, targets, order.path, cap, watch.progress, ask, wish)
     job.link_key = link_key
-    job.patience_ps = order.terms.patience_ps
-    job.use_planes(order.terms.planes)
-    job.takes_over = order.terms.takes_over
-    job.repairs_alone = order.terms.repair == REPAIRS[1]
+    _tell_terms(job, order)
     job.on_silence, job.tell = watch.silent, watch.warn
     for line in job.warnings:
         watch.warn(line)
@@ -252,6 +249,13 @@ def _run_push(site: Site, order: Order, watch: Watch) -> PushResult:
         if impairments:
             site.impair([], 0)
         end_capture(site, pcap, raw)
+
+
+def _tell_terms(job: Push, order: Order) -> None:
+    terms = order.terms
+    job.patience_ps, job.takes_over = terms.patience_ps, terms.takes_over
+    job.repairs_alone = terms.repair == REPAIRS[1]
+    job.use_planes(terms.planes)
 
 
 @contextmanager

@@ -8,7 +8,6 @@ import msgspec
 
 from fanfold.core.flight import Shape
 from fanfold.core.gap_book import GapBook
-from fanfold.core.striped import StripedSender
 from fanfold.errors import ConfigError
 from fanfold.impair import LinkImpairment, apply
 from fanfold.live.chance import draw_flow, draw_nonce
@@ -35,19 +34,20 @@ from fanfold.push.envelope import wrap
 from fanfold.push.epochs import NO_EPOCH, TOP, Holder
 from fanfold.push.geometry import Geometry, geometry_of
 from fanfold.push.gray_links import Settling, gray_of
+from fanfold.push.link_results import link_results
 from fanfold.push.notes import notes_of
 from fanfold.push.peer import ENDED, State, found_newer, rival_of
 from fanfold.push.plane_fans import ONE_PLANE, Planes
 from fanfold.push.planes import ENTROPY_MASK, PushPlanes
 from fanfold.push.proof import Proof
-from fanfold.push.result import LinkResult, PushResult, ReceiverResult
+from fanfold.push.result import PushResult, ReceiverResult
 from fanfold.push.sender_role import SenderRole, drive
 from fanfold.push.sending import PATIENCE_PS, PushSender
 from fanfold.push.source import Wish, build_manifest, warnings_of
 from fanfold.seals.link_keys import LinkKey
 from fanfold.seals.trust import Seals
 from fanfold.topo.fabric import Fabric
-from fanfold.topo.predict import nodes_on_trees, predict_links, suspect
+from fanfold.topo.predict import nodes_on_trees, suspect
 from fanfold.units import PS_PER_SECOND
 from fanfold.wire.bitstring import bsl_of_bits
 from fanfold.wire.close import CloseReason
@@ -117,14 +117,10 @@ class Push:
         self.tell: Callable[[str], None] = lambda line: None
         """Told what receivers wait for."""
         self.sock = open_flow_socket(fabric.by_name[source].address, source)
-        state = build_node_state(fabric, source, Limits())
-        n_links = room_for_links(fabric, source)
-        io = build_sock(self.sock, len(state.ports.addr), n_links=n_links)
-        self.event_loop = EventLoop(self.sock, io, state, None)
+        self.event_loop, self._start = self._open()
         self.link_key: LinkKey | None = None
         """Of the source, where its links have keys."""
         self._on_close: list[Callable[[], None]] = []
-        self._start = read_all(fabric, {source: status_of(fabric, source, io, state)})
         self.cap_bps = cap_bps
         self.patience_ps: int = PATIENCE_PS
         """How long those who are silent are waited for when all others have ended."""
@@ -140,6 +136,15 @@ class Push:
         self._silent, self._shown, self._notes = set[int](), dict[int, int](), dict[int, str]()
         self._next_tick_ps = 0
         self._weights: Mapping[int, int] | None = None
+
+    def _open(self) -> tuple[EventLoop, Statuses]:
+        """The loop of the source, and what it counted before the push."""
+        fabric, source = self.fabric, self.source
+        state = build_node_state(fabric, source, Limits())
+        n_links = room_for_links(fabric, source)
+        io = build_sock(self.sock, len(state.ports.addr), n_links=n_links)
+        start = read_all(fabric, {source: status_of(fabric, source, io, state)})
+        return EventLoop(self.sock, io, state, None), start
 
     def impair(self, impairments: Iterable[LinkImpairment], seed: int) -> None:
         """Let impairments befall what arrives at the source itself."""
@@ -383,7 +388,7 @@ class Push:
         verified = [p.done_ps for p in machine.peers.values() if p.state == State.VERIFIED]
         began_ps = machine.data_start_ps or end_ps
         data_ps = max((max(verified) if verified else end_ps) - began_ps, 0)
-        links = self._links(role, counted)
+        links = link_results(self.fabric, self.source, role, counted, self.flow | 1)
         lost = {self._name(b) for b, p in machine.peers.items() if p.is_silent or p.is_cut}
         return PushResult(
             name=self.manifest.name,
@@ -452,42 +457,6 @@ class Push:
             split=peer.is_split,
             kept=machine.kept(peer),
         )
-
-    def _links(self, role: SenderRole, told: Counted) -> list[LinkResult]:
-        fan, head_bytes = role.machine.data_fan, role.outbox.head_bytes
-        plan = fan.plan if isinstance(fan, StripedSender) else b""
-        sent = [
-            (frozenset(self._names(bits)), n, n_bytes, entropy)
-            for plane, entropy in enumerate(role.outbox.entropies)
-            for bits, (n, n_bytes) in role.machine.expected.copies(
-                head_bytes, plan, plane
-            ).items()
-        ]
-        predicted = predict_links(self.fabric, self.source, sent)
-        counted = told.links(self.fabric.by_name[self.source].bfr_id, self.flow | 1)
-        rows = []
-        for src, dst in sorted(predicted.keys() | counted.keys()):
-            counts = counted.get((src, dst), {})
-            data, repair = counts.get("data", (0, 0)), counts.get("repair", (0, 0))
-            packets, n_bytes = predicted.get((src, dst), (0, 0))
-            rows.append(
-                LinkResult(
-                    src=src,
-                    dst=dst,
-                    predicted_packets=packets,
-                    predicted_bytes=n_bytes,
-                    packets=data[0],
-                    bytes=data[1],
-                    repair_packets=repair[0],
-                    repair_bytes=repair[1],
-                    feedback_packets=counts.get("feedback", (0, 0))[0],
-                    counted=src not in told.unheard,
-                )
-            )
-        return rows
-
-    def _names(self, bits: int) -> list[str]:
-        return [n.name for i, n in self.fabric.by_bfr_id.items() if bits >> (i - 1) & 1]
 
 
 NEVER_TICK = 2**62
