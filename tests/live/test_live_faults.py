@@ -254,7 +254,7 @@ def test_what_stands_in_the_way_is_named_for_each_receiver(
     assert result["suspects"] == []
     log = (lab.folder / "lab.log").read_text()
     assert " h2: push 'blocked.bin' from h0: failed: blocked.bin: a directory" in log
-    assert " h5: push '?' from h0: failed: " in log
+    assert " h5: push 'blocked.bin' from h0: failed: " in log
     others = [n for n in lab.receivers if n not in errors]
     assert lab.who_has("blocked.bin", path.read_bytes()) == others
 

@@ -16,7 +16,7 @@ from live_site import LiveLab, Site, random_bytes, wait_for
 
 from fanfold.api.pushing import Order, Terms, run_push
 from fanfold.api.site import Site as PushSite
-from fanfold.live.control_sockets import Call
+from fanfold.live.control_sockets import MOST_LINES, Call
 from fanfold.live.lab import Lab
 from fanfold.push import service
 from fanfold.push.result import PushResult
@@ -196,7 +196,8 @@ def send_past(
         began = time.monotonic()
         result = send(lab, folder, 0)
         took = time.monotonic() - began
-        assert len(control_sockets.asked) == 2 * len(answers)
+        tries = [MOST_LINES if answers[name] is None else 1 for name in answers]
+        assert len(control_sockets.asked) == 2 * sum(tries)  # of who says nothing once more
     return result, took
 
 

@@ -35,7 +35,7 @@ DEAR = (
     "sim-bench",
     "demo",
 )
-KEYS = ("keys ", "lab up --keys")
+KEYS = ("keys ", "lab up --keys", "lab up --link-keys")
 OF_PLANES = ("lab up --topology superpod",)
 IN_ORDER = ("lab up --leaves", "push ", "lab status", "lab down")
 BY_HAND = ("bfr ", "receive --config", "push model.safetensors --config")
@@ -125,14 +125,31 @@ def test_keys_of_the_page(site: Site, here: Path) -> None:
         shutil.rmtree(site.state / "keys")  # other pushes of this site have none
 
 
+def toml_of(page: str) -> str:
+    (text,) = re.findall(r"```toml\n(.*?)```", TEXTS[page], re.DOTALL)
+    return str(text)
+
+
+def test_keys_of_links_of_the_page(site: Site, here: Path) -> None:
+    (here / "rack.toml").write_text(toml_of("docs/pushing.md"))
+    try:
+        for command in block_with("fanfold keys links", "docs/pushing.md"):
+            if not is_one_of(command, BY_HAND):
+                typed(site, command)
+        assert 'link_keys = "required"' in (here / "rack-keyed.toml").read_text()
+        assert (here / "secret" / "leaf1").is_dir()
+    finally:
+        site.run("lab", "down", "--purge")
+
+
 @pytest.mark.parametrize("page", ["README.md", "docs/pushing.md"])
 def test_several_machines_of_a_page_as_addresses_of_this_one(
     site: Site, here: Path, page: str
 ) -> None:
-    (text,) = re.findall(r"```toml\n(.*?)```", TEXTS[page], re.DOTALL)
+    text = toml_of(page)
     octet = 1 + os.getpid() % 250
     (here / "rack.toml").write_text(text.replace('"10.0.0.', f'"127.92.{octet}.'))
-    *nodes, push = block_with("fanfold bfr --config", page)
+    *nodes, push = block_with("fanfold bfr --config rack.toml", page)
     runs = [site.start(*shlex.split(command)[1:]) for command in nodes]
     try:
         for run in runs:
