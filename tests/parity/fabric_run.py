@@ -5,7 +5,7 @@ import os
 import numpy as np
 from live_site import LiveLab
 
-from fanfold.push.envelope import HEAD_END as HEAD_BYTES
+from fanfold.push.envelope import EPOCH_END as HEAD_BYTES
 from fanfold.push.geometry import geometry_of
 from fanfold.push.manifest import encode
 from fanfold.push.source import build_manifest
