@@ -38,6 +38,7 @@ RESULT_KEYS = {
     "is_interrupted",
     "avoided",
     "taken_over_by",
+    "weights",
     "notes",
     "gray",
     "planes",

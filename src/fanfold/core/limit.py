@@ -22,13 +22,9 @@ more: so it takes two in a row, or one that lost as much again."""
 EASY = 16
 """What is always lost is unlearnt so slowly while a queue may drop some: a single block that
 lost little says little."""
-IN_VAIN = 2
+IN_VAIN = 3
 """Cuts, one after the other, that did not help: then it was no queue. A queue that was empty
-takes much of the first block: one tells little."""
-IN_VAIN_OF_OTHERS = 3
-"""The same in a lane that was split off: others may still fill the queue."""
-ENOUGH_PKTS = 128
-"""Sent since a cut, they tell whether it helped: of fewer chance makes too much."""
+takes much of the first block, and other lanes may fill it: one or two tell little."""
 REST_PS = 20_000_000_000
 """What is queued so long after a cut, and a round trip, still finds the full queue."""
 HOLD_PS, LEAST_HOLD_PS, MAX_HOLD_PS = 250_000_000_000, 60_000_000_000, 1_000_000_000_000
@@ -57,8 +53,7 @@ class Limit:
         self._passed_bps = self._high_bps = 0  # what got through, of what, at the last cut
         self.always = 0  # share lost whatever the rate, per mille
         self._n_cuts = 0  # since a block came through without a sign
-        self._before = 0, 0, False  # limit, share and is_starting at the first of these cuts
-        self._since = 0, 0  # packets since the last cut, per mille lost times packets
+        self._before = 0, 0  # limit and share at the first of these cuts
         self._n_calm = self._n_steps = 0
         self._is_odd = False  # the block before lost more than always
         self._hold_ps = HOLD_PS
@@ -71,12 +66,11 @@ class Limit:
         self._set_ps = self._rested_ps = now_ps
         self._passed_bps, self._high_bps = 0, 4 * self.bps
         self._n_calm = self._n_steps = 0
-        self._since = 0, 0
 
     def try_out(self, now_ps: int, bps: int, before_bps: int, per_mille: int) -> None:
         """A first cut from a rate that lost so much; the next looks tell whether it helped."""
         self.set(now_ps, bps)
-        self._before, self._n_cuts, self._is_trial = (before_bps, per_mille, False), 1, True
+        self._before, self._n_cuts, self._is_trial = (before_bps, per_mille), 1, True
         self._rested_ps = now_ps + TRIAL_PS
 
     def forget_before(self, when_ps: int) -> None:
@@ -100,20 +94,27 @@ class Limit:
         """
         if queued_ps < self._rested_ps:
             return False
-        self._pool(per_mille, n_pkts)
         has_helped = self._has_helped(per_mille, n_pkts)
-        if self._is_trial and has_helped:
-            self._is_trial, self._n_cuts = False, 0
-        if not self._is_a_sign(per_mille, n_pkts):
+        self._is_trial &= not has_helped
+        sign = self._sign_of(n_pkts, self._sign)
+        above = per_mille - self.always
+        if above < sign and not self._is_trial:
+            self._n_cuts, self._is_odd = 0, False
+            self._learn(above)
             return False
-        has_helped &= not self._is_unhelped()
-        most = IN_VAIN_OF_OTHERS if self._is_trial else IN_VAIN
-        if self._n_cuts >= most and not has_helped:
-            self._give_back(now_ps)
+        more = self._sign_of(n_pkts, SIGN_PER_MILLE)
+        if above < sign + more and n_pkts and not self._is_odd and not self._is_trial:
+            self._is_odd = True
+            return False
+        self._is_odd = False
+        if self._n_cuts >= IN_VAIN and not has_helped:
+            self.always, self._n_cuts, self.is_vain = per_mille, 0, True
+            self._is_trial = False
+            self.set(now_ps, self._before[0])
+            self._high_bps = self.bps
             return False
         if self._n_cuts == 0 or has_helped:  # what is left is another matter
-            tried_bps = max(min(went_bps, self.bps), self.bps // 2)  # what was doubled just now
-            self._before, self._n_cuts = (tried_bps, per_mille, self.is_starting), 0
+            self._before, self._n_cuts = (self.bps, per_mille), 0
         self._n_cuts += 1
         is_again = self._n_steps > 0
         passed_bps = went_bps * (1000 - per_mille) // (1000 - self.always)
@@ -123,47 +124,6 @@ class Limit:
         self._passed_bps, self._high_bps = passed_bps, went_bps
         self._hold_ps = min(2 * self._hold_ps, MAX_HOLD_PS) if is_again else HOLD_PS
         return True
-
-    def _is_a_sign(self, per_mille: int, n_pkts: int) -> bool:
-        """A share calls for a cut, or for a look at those that were."""
-        if self._is_unhelped():
-            return True
-        sign = self._sign_of(n_pkts, self._sign)
-        above = per_mille - self.always
-        if above < sign and not self._is_trial:
-            if self._since[0] >= ENOUGH_PKTS:
-                self._n_cuts = 0
-            self._is_odd = False
-            self._learn(above)
-            return False
-        more = self._sign_of(n_pkts, SIGN_PER_MILLE)
-        is_loud = above >= sign + more or not n_pkts
-        if self._n_cuts and not self._is_trial and self._since[0] < ENOUGH_PKTS:
-            is_loud = per_mille > 2 * self._before[1]  # the cuts are to be seen first
-        elif self._is_odd or self._is_trial:
-            is_loud = True
-        self._is_odd = not is_loud
-        return is_loud
-
-    def _pool(self, per_mille: int, n_pkts: int) -> None:
-        n = n_pkts or ENOUGH_PKTS
-        self._since = self._since[0] + n, self._since[1] + n * per_mille
-
-    def _is_unhelped(self) -> bool:
-        """Enough left since a cut, and a third of what made it is lost as before."""
-        n, lost = self._since
-        if self._is_trial or not self._n_cuts or n < ENOUGH_PKTS:
-            return False
-        return 3 * (lost // n - self.always) >= self._before[1] - self.always
-
-    def _give_back(self, now_ps: int) -> None:
-        """It was no queue: the rate of before, and what was lost is what is always lost."""
-        bps, _, was_starting = self._before
-        self.always = self._since[1] // max(self._since[0], 1)
-        self._n_cuts, self.is_vain, self._is_trial, self._is_odd = 0, True, False, False
-        self.set(now_ps, bps)
-        self._high_bps = 4 * self.bps if was_starting else self.bps
-        self._hold_ps = LEAST_HOLD_PS if was_starting else self._hold_ps
 
     def _learn(self, above: int) -> None:
         """What is lost whatever the rate, of a block that lost so much more than was known."""
