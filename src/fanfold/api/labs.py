@@ -61,8 +61,9 @@ def start_lab(
 
     Raises:
         ConfigError: no packet of this MTU carries anything, the lab is up already, this machine
-            has no room for so many nodes, or may make no namespaces.
-        EnvironmentLack: an interface is smaller, or a node could not start.
+            has no room for so many nodes.
+        EnvironmentLack: an interface is smaller, not root and so no namespaces, or a node could
+            not start.
     """
     geometry_of(fabric.mtu, fabric.bitstring_bits)
     require_mtu(fabric)

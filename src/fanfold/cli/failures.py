@@ -83,7 +83,10 @@ def failures(
     except ConfigError as error:
         field = error.field.split("[")[0]
         flag = "--failure" if field == "settings.failures" else _FLAG_OF.get(field, error.field)
-        raise ConfigError(flag, error.got, error.allowed) from error
+        allowed = error.allowed
+        if error.got in asked.failures:
+            allowed = f"{', '.join(KINDS)}, {allowed}"
+        raise ConfigError(flag, error.got, allowed) from error
     if as_json:
         print_json(found)
     else:

@@ -5,7 +5,7 @@ from ipaddress import IPv4Address
 
 import msgspec
 
-from fanfold.errors import ConfigError, EnvironmentLack
+from fanfold.errors import EnvironmentLack
 from fanfold.live.spaces import remove_spaces, run_ip, space_of
 from fanfold.topo.fabric import Fabric
 from fanfold.topo.fabric_routes import FabricRoutes
@@ -26,10 +26,10 @@ def require_root() -> None:
     """Refuse who may not make namespaces.
 
     Raises:
-        ConfigError: not root.
+        EnvironmentLack: not root.
     """
     if os.geteuid() != 0:
-        raise ConfigError("--namespaces", "a user who is not root", "root, who may make them")
+        raise EnvironmentLack("--namespaces: needs root, who may make them; see `id`")
 
 
 def build_spaces(lab: str, fabric: Fabric) -> None:

@@ -101,3 +101,9 @@ def test_faults_are_told_by_flag(monkeypatch, capsys, field, flag):
     monkeypatch.setattr(verb, "build_failure_table", build)
     assert run(["failures"]) == 2
     assert f"{flag}: got" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("word", "is_kind"), [("bogus", True), ("node zz", False)])
+def test_kinds_are_told_to_who_gave_no_words(capsys, word, is_kind):
+    assert run(["failures", "--topology", "fat-tree:k=4", "--failure", word]) == 2
+    assert ("allowed: link, spine, leaf, " in capsys.readouterr().err) is is_kind
