@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from live_site import Site
+from live_site import LiveLab, Site
 
 
 @pytest.fixture(scope="session")
@@ -21,3 +21,10 @@ def site() -> Iterator[Site]:
             made.run("lab", "down", "--name", folder.name, "--purge")
         made.end_all()
         shutil.rmtree(state, ignore_errors=True)
+
+
+@pytest.fixture
+def lab(module_lab: LiveLab) -> LiveLab:
+    """A module's lab with all nodes live, whatever the test before did."""
+    module_lab.revive()
+    return module_lab

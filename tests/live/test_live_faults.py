@@ -41,13 +41,6 @@ def module_lab(site: Site) -> Iterator[LiveLab]:
     made.down()
 
 
-@pytest.fixture
-def lab(module_lab: LiveLab) -> LiveLab:
-    """All nodes live, whatever the test before did."""
-    module_lab.revive()
-    return module_lab
-
-
 def under_way(lab: LiveLab, path: Path, node: str, to: str, *flags: object) -> "Running":
     """A push that has put some blocks on a link and has more to send."""
     before = lab.sent(node, to)

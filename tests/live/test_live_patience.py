@@ -25,13 +25,6 @@ def module_lab(site: Site) -> Iterator[LiveLab]:
     made.down()
 
 
-@pytest.fixture
-def lab(module_lab: LiveLab) -> LiveLab:
-    """All nodes live, whatever the test before did."""
-    module_lab.revive()
-    return module_lab
-
-
 def push_while(
     lab: LiveLab, path: Path, happens: Callable[[], None], *flags: object
 ) -> tuple[int, Json, str]:

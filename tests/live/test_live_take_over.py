@@ -35,13 +35,6 @@ def module_lab(site: Site) -> Iterator[LiveLab]:
 
 
 @pytest.fixture
-def lab(module_lab: LiveLab) -> LiveLab:
-    """All nodes live, whatever the test before did."""
-    module_lab.revive()
-    return module_lab
-
-
-@pytest.fixture
 def to(lab: LiveLab) -> list[str]:
     """Who receives of both senders."""
     return [name for name in lab.receivers if name != HEIR]

@@ -124,17 +124,28 @@ def load_keys(folder: Path, file: str = KEY_FILE) -> KeyPair:
         ConfigError: there are none, or others than their owner may read them.
     """
     path = folder / file
+    return read_secret(read_private(path, "a folder that `fanfold keys init` made"), str(path))
+
+
+def read_private(path: Path, allowed: str) -> str:
+    """Text of a file that only its owner may read.
+
+    Args:
+        allowed: what there is to be.
+
+    Raises:
+        ConfigError: there is none, or others may read it.
+    """
     try:
         mode = path.stat().st_mode & 0o777
         text = path.read_text(encoding="ascii")
     except (OSError, UnicodeDecodeError) as error:
         what = error.strerror if isinstance(error, OSError) else "not text"
-        allowed = "a folder that `fanfold keys init` made"
         raise ConfigError("--keys", f"{path}: {what}", allowed) from error
     if mode & 0o077:
-        allowed = f"{PRIVATE_FILE:o}; draw new keys if somebody may have read them"
-        raise ConfigError("--keys", f"{path}: mode {mode:o}", allowed)
-    return read_secret(text, str(path))
+        safe = f"{PRIVATE_FILE:o}; draw new keys if somebody may have read them"
+        raise ConfigError("--keys", f"{path}: mode {mode:o}", safe)
+    return text
 
 
 def use_next(folder: Path) -> KeyPair:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fanfold.errors import ConfigError, EnvironmentLack
-from fanfold.seals.keys import PRIVATE_FILE, PRIVATE_FOLDER, write_whole
+from fanfold.seals.keys import PRIVATE_FOLDER, read_private, write_whole
 from fanfold.seals.noise import Transport
 from fanfold.seals.primitives import KEY_BYTES, derive, public_of_agreement
 from fanfold.seals.umac import KEY_BYTES as UMAC_BYTES
@@ -93,16 +93,7 @@ def load_link_key(folder: Path) -> LinkKey:
         ConfigError: there is none, or others than its owner may read it.
     """
     path = folder / LINK_KEY_FILE
-    try:
-        mode = path.stat().st_mode & 0o777
-        text = path.read_text(encoding="ascii").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        what = error.strerror if isinstance(error, OSError) else "not text"
-        allowed = "a folder that `fanfold keys links` filled"
-        raise ConfigError("--keys", f"{path}: {what}", allowed) from error
-    if mode & 0o077:
-        allowed = f"{PRIVATE_FILE:o}; draw a new key if somebody may have read it"
-        raise ConfigError("--keys", f"{path}: mode {mode:o}", allowed)
+    text = read_private(path, "a folder that `fanfold keys links` filled").strip()
     raw = _bytes(text, SECRET)
     if raw is None:
         raise ConfigError(str(path), "no key of a link", "a file of `fanfold keys links`")
