@@ -79,7 +79,7 @@ class KernelNode:
         self.inlet = len(port_ids)
         addrs = np.array([*([*port_addrs] or [0] * len(port_ids)), 0], np.int64)
         self.ports = Ports(addr=addrs, bfr_id=np.array([*port_ids, 0], np.int64))
-        self.fold = build_fold(n_slots, self.n_words, store_bytes)
+        self.fold = build_fold(n_slots, self.n_words, store_bytes, n_sets=len(bifts.ids))
         self.counters = build_counters(len(port_ids) + 1)
         self.plan = build_plan(len(port_ids) + 1, self.n_words)
         self.collect = build_collect(4, 4096, 2, 64)
@@ -156,7 +156,7 @@ class KernelNode:
         return self.copies()
 
     def expire(self, now_ps: int) -> int:
-        following = int(expire(self.fold, now_ps))
+        following = int(expire(self.fold, self.row, now_ps))
         self.mended = self.take_mends()
         return following
 

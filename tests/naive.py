@@ -133,7 +133,8 @@ class Slot:
         self.n_merged = 0
         self.behind = {0}
         self.deadline_ps = self.wait_ps = self.armed_ps = 0
-        self.is_late = False
+        self.is_late = self.is_short = False
+        self.gone: set[int] = set()
 
     def hear(self, word: Word) -> None:
         """Sets do not count twice."""
@@ -148,7 +149,7 @@ class Slot:
         self.behind.add(word.behind)
 
     def is_complete(self) -> bool:
-        return self.expected <= self.heard
+        return self.expected <= self.heard | self.gone
 
     def word(self, *, is_partial: bool = False) -> Word:
         """Who has the whole block lacks nothing; the first of the worst is named."""

@@ -246,7 +246,7 @@ def headers_of_results(node: Guarded) -> None:
 
 def say_all(node: Guarded, now: int) -> None:
     """Words of slots that are ready, words of blocks that lack something, deadlines."""
-    slots.expire(node.fold, now - 5 * STEP_PS)
+    slots.expire(node.fold, node.row, now - 5 * STEP_PS)
     mend_all(node)
     for i in range(int(node.fold.ready[0])):
         slot = int(node.fold.ready[1 + i])

@@ -1,6 +1,7 @@
 """What is on its way: a fan's geometry, one block in flight, one lane of receivers."""
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 
 from fanfold.core.pace import Pace
 from fanfold.units import NEVER, PS_PER_SECOND
@@ -21,6 +22,10 @@ RARE_PS = 120_000_000_000
 """Between two questions to the silent, before they are given up."""
 MAX_OPEN = 48
 """Blocks of a lane under way at once, however little is left of each."""
+MAX_LIGHT = 1024
+"""The same with those that only the mute still lack: these take nothing of the window."""
+MUTE_ASKS = 2
+"""Of these so many are asked about, oldest first: one answer tells that they speak again."""
 
 
 class Shape:
@@ -55,6 +60,7 @@ class Flight:
         "is_counted",
         "is_heavy",
         "is_judged",
+        "is_light",
         "is_mourned",
         "is_nudged",
         "is_own",
@@ -101,6 +107,7 @@ class Flight:
         self.clean = True
         self.is_nudged = False  # since its last question
         self.is_own = True  # sent by its lane; else it tells of the way before the split
+        self.is_light = False  # only the mute lack some, and told nothing of it since
         self.is_told = False  # by a slot that waited, and not for all
         self.is_mourned = False  # nobody told of it for a whole timeout
         self.weight = 0  # bytes that it takes of its lane's window
@@ -164,11 +171,15 @@ class Flight:
             left[row.psn] = left.get(row.psn, 0) | row.lacking
         self.lacks = {psn: bits for psn, bits in left.items() if bits & self.need}
 
-    def left_bytes(self, stride: int, n_bytes: int) -> int:
-        """What is still to arrive of a block of ``n_bytes``, as far as it was told."""
-        if self.need & ~self.told:
+    def left_bytes(self, stride: int, n_bytes: int, mute: int = 0) -> int:
+        """What is still to arrive of a block of ``n_bytes``, as far as it was told.
+
+        mute: what they lack is not on its way, or lost.
+        """
+        need = self.need & ~mute
+        if need & ~self.told:
             return n_bytes
-        return min(stride * sum(1 for bits in self.lacks.values() if bits & self.need), n_bytes)
+        return min(stride * sum(1 for bits in self.lacks.values() if bits & need), n_bytes)
 
     def lacked_by(self, k: int, n_psn: int) -> int:
         """Packets of ``n_psn`` that a receiver lacks or said nothing of."""
@@ -292,12 +303,14 @@ class Lane:
         self.flights: dict[int, Flight] = {}
         self.missed: int = NEVER
         self.is_silent = False  # they were split off for their silence
+        self.mute = 0
+        """Members of whom nothing comes, as BFRs say: their blocks hold nobody else back."""
         self._busy_ps = 0  # until when it was sending
         self._asked_ps = 0  # when its silent members were
 
     def begin(self, members: int, *, is_silent: bool) -> None:
         """An empty lane takes receivers, from the first block on."""
-        self.members, self.cursor, self.missed = members, 0, NEVER
+        self.members, self.cursor, self.missed, self.mute = members, 0, NEVER, 0
         self.is_silent = is_silent
 
     def went_bps(
@@ -332,8 +345,10 @@ class Lane:
 
     def may_send(self) -> bool:
         """Whether a new block may go: to the silent nothing goes but questions and repairs."""
-        is_open = len(self.flights) < MAX_OPEN and self.pace.can_send()
-        return is_open and not self.is_silent
+        n_open = len(self.flights)
+        if MAX_OPEN <= n_open < MAX_LIGHT:
+            n_open -= sum(1 for flight in self.flights.values() if flight.is_light)
+        return n_open < MAX_OPEN and self.pace.can_send() and not self.is_silent
 
     def next_block(self, need: Sequence[int]) -> int | None:
         """The next block that a member needs and that is not on its way to it."""
@@ -353,7 +368,8 @@ class Lane:
         Of the silent each is asked about one block, and not often.
         """
         if not self.is_silent:
-            return [block for block, flight in self.flights.items() if flight.is_due(now_ps)]
+            due = [block for block, flight in self.flights.items() if flight.is_due(now_ps)]
+            return self._without_mute(due) if self.mute else due
         if now_ps - self._asked_ps < RARE_PS:
             return []
         self._asked_ps, left, found = now_ps, self.members, list[int]()
@@ -362,6 +378,20 @@ class Lane:
                 found.append(block)
                 left &= ~flight.need
         return found
+
+    def _without_mute(self, due: list[int]) -> list[int]:
+        """Of blocks that only the mute lack, the oldest are asked about, after all others."""
+        owed = [b for b in due if self.flights[b].need & ~self.mute]
+        light = (b for b, flight in self.flights.items() if not flight.need & ~self.mute)
+        oldest = set(islice(light, MUTE_ASKS))
+        return owed + [b for b in due if b in oldest]
+
+    def fall_mute(self, mask: int, shape: Shape) -> None:
+        """Nothing comes from these members: what only they lack takes no room any more."""
+        self.mute |= mask
+        for block, flight in self.flights.items():
+            if flight.need & mask:
+                self.weigh(block, shape)
 
     def parts(self, mask: int, index: int) -> dict[int, Flight]:
         """What is on its way to some of the members; index: which lane this is."""
@@ -379,9 +409,9 @@ class Lane:
     def weigh(self, block: int, shape: Shape) -> None:
         """What is left of a block is what it takes of the window (RFC 6675: the pipe)."""
         flight = self.flights[block]
-        n_bytes = flight.left_bytes(shape.stride, shape.bytes(block))
+        n_bytes = flight.left_bytes(shape.stride, shape.bytes(block), self.mute)
         self.pace.on_sent(n_bytes - flight.weight)
-        flight.weight = n_bytes
+        flight.weight, flight.is_light = n_bytes, not flight.need & ~self.mute
 
     def land(self, block: int) -> Flight:
         """Nobody of this lane is waited for any more with this block."""

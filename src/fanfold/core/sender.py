@@ -120,7 +120,7 @@ class FanSender(Leaving):
         block = feedback.block
         if block >= self.shape.n_blocks or feedback.n_psn != self.shape.psns(block):
             return
-        self._signs.heard |= feedback.heard & self.everyone
+        self._hear(feedback.heard)
         heard = feedback.heard & ~self._resting.mask
         if feedback.queue == FULL:
             self._held.full |= heard
@@ -262,7 +262,22 @@ class FanSender(Leaving):
                 self._losses.note(now_ps, lane.pace, flight, gaps, answers, pressure == FULL)
             self._owe(now_ps, index, block, gaps, feedback, out)
         if is_partial and flight.need & ~feedback.heard:
+            self._note_mute(lane, flight, flight.need & ~feedback.heard)
             flight.hurry(now_ps, 2 * max(TICK_PS, self._way_ps(lane, lane.pace.known_ps())))
+
+    def _hear(self, heard: int) -> None:
+        self._signs.heard |= heard & self.everyone
+        for lane in self.lanes:
+            lane.mute &= ~heard
+
+    def _note_mute(self, lane: Lane, flight: Flight, missing: int) -> None:
+        """A slot waited in vain for a minority of whom nothing came since the block had left.
+
+        What one lost word held back is no silence: others of the same receiver came since.
+        """
+        mute = lane.mute | self._signs.mute(missing & ~lane.mute, flight.first_ps)
+        if mute != lane.mute and mute.bit_count() * 2 <= lane.members.bit_count():
+            lane.fall_mute(mute & lane.members, self.shape)
 
     def _learn(
         self, now_ps: int, index: int, block: int, flight: Flight, feedback: Feedback

@@ -40,6 +40,13 @@ class Signs:
         """How long nothing was heard of it, at most since then."""
         return now_ps - max(self._heard_ps.get(bit, 0), since_ps)
 
+    def mute(self, mask: int, since_ps: int) -> int:
+        """Those of ``mask`` of whom nothing was heard since then."""
+        silent = (
+            k for k in members_of(mask & ~self.heard) if self._heard_ps.get(k, 0) < since_ps
+        )
+        return sum(1 << k for k in silent)
+
     def stalled_ps(self, now_ps: int, bit: int, since_ps: int) -> int:
         """How long it finished nothing, at most since then."""
         return now_ps - max(self._gained_ps.get(bit, 0), since_ps)

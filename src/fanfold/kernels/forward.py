@@ -21,12 +21,19 @@ from fanfold.kernels.codes import (
     DROP_ZERO_BITSTRING,
     OF_LINK,
 )
-from fanfold.kernels.feedback import TTL, fold_packet, is_feedback_sound, slot_of
-from fanfold.kernels.frame import check_bier, classify, is_for_slots, is_inner_sound
+from fanfold.kernels.feedback import (
+    TTL,
+    bsl_words,
+    fold_packet,
+    is_feedback_sound,
+    slot_of,
+)
+from fanfold.kernels.frame import check_bier, classify, find_bift, is_for_slots, is_inner_sound
 from fanfold.kernels.jit import i64, kernel
 from fanfold.kernels.layout import (
     BITS_AT,
     FEEDBACK_BYTES,
+    FLAG_PARTIAL,
     FLAG_POLL,
     FLAG_REPAIR,
     FLAG_SPENT,
@@ -46,6 +53,7 @@ from fanfold.kernels.octets import (
     write_bits,
 )
 from fanfold.kernels.replicate import replicate
+from fanfold.kernels.silent import IS_ANY, leave_out, note_spoke
 from fanfold.kernels.slots import (
     NO_SLOT,
     end_silence,
@@ -144,7 +152,7 @@ def arm(
         return NO_SLOT
     row = fold.rows[slot]
     if row["armed_ps"] < 0:
-        row["n_words"], row["port"] = words, port
+        row["n_words"], row["port"], row["which"] = words, port, table
         row["n_psn"] = min(max(i64(buf[fan + 2]), 1), 64)
         row["bfir_addr"], row["flow_port"] = (
             read_u32(buf, ip + 12),
@@ -347,8 +355,13 @@ def plan_packet(
     folds = kind < CLASS_CONTROL and node[0]["folds"] != 0
     if folds and kind != CLASS_FEEDBACK:
         slot = arm(buf, at, table, port, now_ps, node, bifts, fold, bits, slot)
-    elif folds and fold_in(buf, at, words, now_ps, node, fold, plan.scratch):
-        return slot
+    elif folds:
+        which = find_bift(bifts.ids, read_u32(buf, fan + 16) >> 12)
+        behind = bits[:0]
+        if which >= 0 and bifts.behind.shape[0] > 0:
+            behind = bifts.behind[which, port]
+        if fold_in(buf, at, words, now_ps, node, fold, plan.scratch, which, behind):
+            return slot
     ttl = grow_old(buf, at, kind, port)
     copies = walk(buf, at, table, bits, bifts, plan)
     spread(buf, at, k, copies, ttl, port, node, ports, counters, plan)
@@ -448,23 +461,42 @@ def keep_here(plan: Plan, k: int, slot: int) -> int:
 
 @kernel
 def fold_in(
-    buf: U8, at: int, words: int, now_ps: int, node: Rows, fold: Fold, scratch: U64
+    buf: U8,
+    at: int,
+    words: int,
+    now_ps: int,
+    node: Rows,
+    fold: Fold,
+    scratch: U64,
+    which: int,
+    behind: U64,
 ) -> bool:
     """Fold one sound FEEDBACK packet as it came; False when it travels on unfolded.
+
+    Args:
+        buf, at: the packet; words: of its own BitString. which: set of its BIFT-id. behind:
+            (W,), who is behind the port it came by; nothing where that is not known.
 
     What a neighbour wrote itself is answered from the store. What another BFR passed on without
     a slot is not: that one had the packet, and the source was told.
     """
     slot = slot_of(buf, at, words, fold)
-    if slot == NO_SLOT:
-        return False
     fan = at + BITS_AT + 8 * words + INNER_BYTES
+    if slot == NO_SLOT:
+        if fold.turn[IS_ANY] != 0 and which >= 0:
+            n_words = bsl_words(read_u32(buf, fan + 16) >> 12)
+            read_bits(buf, fan + FEEDBACK_BYTES, n_words, scratch[1])
+            note_spoke(fold, which, scratch[1], n_words, node, now_ps)
+        return False
     row = fold.rows[slot]
     is_more = read_u16(buf, fan + 22) == 0
     if has_store(fold.store) and not is_more:
         read_bits(buf, fan + FEEDBACK_BYTES, row["n_words"], scratch[1])
         speak_anew(fold, slot, scratch[1], node, now_ps)
     fold_packet(buf, at, fan, fold, slot, scratch)
+    note_spoke(fold, row["which"], scratch[1], row["n_words"], node, now_ps)
+    if buf[fan + 1] & FLAG_PARTIAL != 0:
+        leave_out(fold, slot, behind)
     if row["late"] != 0:
         end_silence(row, node, now_ps)
     if buf[fan + 1] & FLAG_SPENT != 0:

@@ -18,7 +18,20 @@ from fanfold.kernels.jit import i64, kernel
 from fanfold.kernels.mend import is_mending, mend_again
 from fanfold.kernels.octets import ONE, ZERO, times
 from fanfold.kernels.replicate import bit
-from fanfold.kernels.state import A_BM, DONE_BM, FIRST_ROW, MENDING, P_BM, U64, Fold, Row, Rows
+from fanfold.kernels.silent import note_missed
+from fanfold.kernels.state import (
+    A_BM,
+    DONE_BM,
+    FIRST_ROW,
+    GONE,
+    MENDING,
+    P_BM,
+    SILENT,
+    U64,
+    Fold,
+    Row,
+    Rows,
+)
 
 NO_SLOT = -1
 PROBES = 16
@@ -148,9 +161,15 @@ def note_lag(node: Rows, lag_ps: int, now_ps: int) -> None:
 
 @kernel
 def expect(fold: Fold, at: int, bits: U64, n_words: int) -> None:
-    """Join the BitString that passed down to the A-BM."""
+    """Join the BitString that passed down to the A-BM; who is silent is left out of the wait.
+
+    Whoever is asked anew is waited for anew.
+    """
+    row, words = fold.rows[at], fold.words[at]
     for w in range(n_words):
-        fold.words[at, A_BM, w] |= bits[w]
+        silent = bits[w] & fold.silent[row["which"], SILENT, w]
+        words[A_BM, w] |= bits[w]
+        words[GONE, w] = words[GONE, w] & ~bits[w] | silent
 
 
 @kernel
@@ -158,6 +177,7 @@ def hear(fold: Fold, at: int, heard: U64, done: U64, n_words: int) -> None:
     """Join who was heard and who has the whole block."""
     for w in range(n_words):
         fold.words[at, P_BM, w] |= heard[w]
+        fold.words[at, GONE, w] &= ~heard[w]
         fold.words[at, DONE_BM, w] |= done[w]
     fold.events[FOLD_MERGED] += 1
 
@@ -187,9 +207,9 @@ def signal(fold: Fold, at: int, queue: int, room: int, worst: int) -> None:
 
 @kernel
 def is_complete(fold: Fold, at: int, n_words: int) -> bool:
-    """Everyone expected was heard, and nobody is mending: A-BM is inside P-BM."""
+    """Everyone expected was heard or left out, and nobody is mending: A-BM is inside P-BM."""
     for w in range(n_words):
-        spoke = fold.words[at, P_BM, w] & ~fold.words[at, MENDING, w]
+        spoke = fold.words[at, P_BM, w] & ~fold.words[at, MENDING, w] | fold.words[at, GONE, w]
         if fold.words[at, A_BM, w] & ~spoke != ZERO:
             return False
     return True
@@ -197,7 +217,11 @@ def is_complete(fold: Fold, at: int, n_words: int) -> bool:
 
 @kernel
 def settle(fold: Fold, at: int) -> None:
-    """Note a complete slot for sending up."""
+    """Note a complete slot for sending up: PARTIAL where somebody was left out."""
+    row, left = fold.rows[at], ZERO
+    for w in range(row["n_words"]):
+        left |= fold.words[at, A_BM, w] & ~fold.words[at, P_BM, w]
+    row["partial"] = i64(left != ZERO)
     fold.events[FOLD_COMPLETE] += 1
     fold.ready[0] += 1
     fold.ready[fold.ready[0]] = at
@@ -213,7 +237,7 @@ def settle_once(fold: Fold, slot: int) -> None:
 
 
 @kernel
-def expire(fold: Fold, now_ps: int) -> int:
+def expire(fold: Fold, node: Rows, now_ps: int) -> int:
     """Note every slot past its deadline for sending up, partial.
 
     One that heard nobody is late: counted, and freed LATE_WAITS later.
@@ -237,6 +261,8 @@ def expire(fold: Fold, now_ps: int) -> int:
         heard = ZERO
         for w in range(row["n_words"]):
             heard |= fold.words[at, P_BM, w]
+        if row["late"] == 0:
+            note_missed(fold, at, node, now_ps)
         if heard == ZERO and row["late"] != 0:
             row["armed"] = 0
             continue

@@ -30,6 +30,7 @@ SLOT_ROW = np.dtype(
         ("flow", np.int64),
         ("block", np.int64),
         ("bift_id", np.int64),
+        ("which", np.int64),  # set of the BIFT-id, by place in the node's tables
         ("n_words", np.int64),
         ("port", np.int64),  # where the data came from: feedback goes back out of it
         ("flow_port", np.int64),
@@ -61,8 +62,12 @@ DONE_BM = 2
 MENDING = 3  # heard, but this BFR sent what they lack: their next word is waited for
 MENDED = 4  # this BFR sent them something once,
 MENDED_TWICE = 5  # and again
-FIRST_ROW = 6
+GONE = 6  # waited for no more: a BFR below waited for them in vain
+FIRST_ROW = 7
 SLOT_PLANES = FIRST_ROW + MAX_PSN
+SPOKE, BEFORE, MISSED, SILENT = 0, 1, 2, 3
+N_PLANES = 4
+"""Planes of a set of receivers (silent.py)."""
 
 NODE_ROW = np.dtype(
     [
@@ -132,13 +137,18 @@ class Store(NamedTuple):
 
 
 class Fold(NamedTuple):
-    """Slot table: rows (S,), words (S, SLOT_PLANES, W), events (N_FOLDS,)."""
+    """Slot table: rows (S,), words (S, SLOT_PLANES, W), events (N_FOLDS,).
+
+    silent: (sets, 4, W), turn: (2,): who of a set says nothing (silent.py).
+    """
 
     rows: NDArray[np.void]
     words: U64
     events: I64
     ready: I64  # (S + 1,), ready[0] = how many slots are complete, then their indices
     store: Store
+    silent: U64
+    turn: I64
 
 
 class Ports(NamedTuple):
@@ -228,8 +238,8 @@ def build_store(n_bytes: int, n_words: int, *, has_bytes: bool = True) -> Store:
     )
 
 
-def build_fold(n_slots: int, n_words: int, store_bytes: int = 0) -> Fold:
-    """Empty slot table; ``n_slots`` is a power of two."""
+def build_fold(n_slots: int, n_words: int, store_bytes: int = 0, *, n_sets: int = 1) -> Fold:
+    """Empty slot table; ``n_slots`` is a power of two. Memory is touched when used."""
     assert n_slots & (n_slots - 1) == 0
     return Fold(
         rows=np.zeros(n_slots, SLOT_ROW),
@@ -237,6 +247,8 @@ def build_fold(n_slots: int, n_words: int, store_bytes: int = 0) -> Fold:
         events=np.zeros(N_FOLDS, np.int64),
         ready=np.zeros(n_slots + 1, np.int64),
         store=build_store(store_bytes, n_words),
+        silent=np.zeros((n_sets, N_PLANES, n_words), np.uint64),
+        turn=np.zeros(2, np.int64),
     )
 
 

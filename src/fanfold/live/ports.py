@@ -279,14 +279,16 @@ def build_node_state(fabric: Fabric, name: str, limits: Limits) -> p.Node:
         mtu=fabric.mtu,
     )
     row[0]["is_end"] = int(not is_bfr)
+    bifts = build_bifts(routes, name)
+    n_slots, n_sets = (N_SLOTS, len(bifts.ids)) if is_bfr else (1, 1)
     return p.Node(
         row=row,
-        bifts=build_bifts(routes, name),
+        bifts=bifts,
         ports=Ports(
             addr=np.array([address_of(n.address) for n in ports], np.int64),
             bfr_id=np.array([n.bfr_id for n in ports], np.int64),
         ),
-        fold=build_fold(N_SLOTS, n_words, kept) if is_bfr else build_fold(1, n_words),
+        fold=build_fold(n_slots, n_words, kept if is_bfr else 0, n_sets=n_sets),
         counters=build_counters(len(ports)),
         plan=build_plan(len(ports), n_words),
         collect=build_collect(limits.blocks, limits.block_bytes, limits.follows, limits.chunks),

@@ -402,7 +402,7 @@ def end_slots(sock: Sock, node: Node, when: int) -> None:
     """Send up what slots past their deadline have heard, at most once in SLOT_REST_PS."""
     row = node.row[0]
     if row["next_ps"] <= when:
-        row["next_ps"] = max(expire(node.fold, when), when + SLOT_REST_PS)
+        row["next_ps"] = max(expire(node.fold, node.row, when), when + SLOT_REST_PS)
         mend(sock, node)
         send_ready(sock, node)
     end_arrays(

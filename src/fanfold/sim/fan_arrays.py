@@ -29,6 +29,7 @@ from fanfold.kernels.layout import FEEDBACK_BYTES
 from fanfold.kernels.slots import NEVER_PS, PROBES
 from fanfold.kernels.state import (
     KEPT_ROW,
+    N_PLANES,
     NODE_ROW,
     SLOT_PLANES,
     SLOT_ROW,
@@ -335,6 +336,8 @@ class FanArrays:
             np.zeros(ports + 2, np.int64),
             np.zeros((ports + 2, w), np.uint64),
             sparse((r.MAX_BODIES if wide else 1, body_bytes), np.uint8),
+            np.zeros((n_routers, 2), np.int64),
+            sparse((n_routers * self.n_si, N_PLANES, w), np.uint64),
             np.zeros((n_routers, 2), np.int64),
         )
 

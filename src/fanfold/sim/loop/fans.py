@@ -9,8 +9,8 @@ from typing import NamedTuple
 from fanfold.kernels.feedback import write_feedback
 from fanfold.kernels.forward import arm_slot, fold_in
 from fanfold.kernels.jit import i64, kernel
-from fanfold.kernels.layout import MAX_PSN
-from fanfold.kernels.octets import ZERO
+from fanfold.kernels.layout import BITS_AT, FLAG_PARTIAL, INNER_BYTES, MAX_PSN
+from fanfold.kernels.octets import ZERO, read_u32
 from fanfold.kernels.replicate import replicate
 from fanfold.kernels.slots import NEVER_PS, NO_SLOT, expect, expire, set_deadline
 from fanfold.kernels.state import I64, U8, U64, Fold, Store
@@ -29,6 +29,7 @@ from fanfold.sim.loop.rows import (
     N_DEALT,
     N_HOSTS,
     N_KINDS,
+    N_SI,
     N_SLOTS,
     N_WORDS,
     NONE,
@@ -54,6 +55,7 @@ class Bier(NamedTuple):
     of a neighbour that is lost, 0 for none, and which of the two sets of backup tables leads
     round it (sim/failing.py).
     slots, words, events, ready: slot tables of all BFRs side by side, (R * S, ...), (R, ...).
+    silent, turn: (R * n_si, 4, W), (R, 2), who says nothing (kernels/silent.py).
     store: what BFRs keep, side by side but for the rooms to work in. drops: (N_DROPS,) bad
     FEEDBACK. scratch: (4, W). copy_nbr, copy_bits: of one packet. bodies: (B, bytes) of
     FEEDBACK packets under way.
@@ -73,6 +75,8 @@ class Bier(NamedTuple):
     copy_bits: U64
     bodies: U8
     frr: I64
+    silent: U64
+    turn: I64
 
 
 @kernel
@@ -82,7 +86,10 @@ def fold_of(q: I64, bier: Bier, r: int) -> Fold:
     store = bier.store
     if has_store(store):
         store = store_of(store, r, bier.bfrs.shape[0])
-    return Fold(bier.slots[a:b], bier.words[a:b], bier.events[r], bier.ready[r], store)
+    n_si = q[N_SI]
+    silent = bier.silent[r * n_si : (r + 1) * n_si]
+    rows, words = bier.slots[a:b], bier.words[a:b]
+    return Fold(rows, words, bier.events[r], bier.ready[r], store, silent, bier.turn[r])
 
 
 @kernel
@@ -277,7 +284,7 @@ def arm_fan(
         return
     row = fold.rows[slot]
     if row["armed_ps"] < 0:
-        row["n_words"] = q[N_WORDS]
+        row["n_words"], row["which"] = q[N_WORDS], pkt["si"]
         row["port"] = links[pkt["link"]]["reverse"]
         row["n_psn"] = psns_of(fan, pkt["psn"])
         row["bfir_addr"], row["flow_port"] = fan["addr"], fan["flow_port"]
@@ -337,7 +344,7 @@ def on_slots(
     nodes[node]["slots_ps"] = NEVER_PS
     r = node - q[N_HOSTS]
     fold = fold_of(q, bier, r)
-    bier.bfrs[r]["next_ps"] = expire(fold, q[NOW])
+    bier.bfrs[r]["next_ps"] = expire(fold, bier.bfrs[r : r + 1], q[NOW])
     send_mends(q, links, nodes, pkts, pkt_bits, fans, bier, node, NONE)
     send_up(q, links, pkts, bier, fold, r, NONE)
     watch_slots(q, nodes, bier, node)
@@ -383,8 +390,10 @@ def on_word(
     row = bier.bfrs[r : r + 1]
     if pkt["kind"] == PK_FEEDBACK:
         body = bier.bodies[pkt["path"]]
+        si = (read_u32(body, fan_of(q) + 16) >> 12) - q[BIFT_BASE]
+        behind = bier.scratch[0][: who_is_behind(q, links, nodes, bier, pkt, node, si)]
         if bier.bfrs[r]["folds"] != 0 and fold_in(
-            body, 0, q[N_WORDS], q[NOW], row, fold, bier.scratch
+            body, 0, q[N_WORDS], q[NOW], row, fold, bier.scratch, si, behind
         ):
             send_mends(q, links, nodes, pkts, pkt_bits, fans, bier, node, p)
             if fold.ready[0] > 0:
@@ -409,6 +418,35 @@ def on_word(
         free_pkt(q, pkts, p)
         return
     pass_on(q, links, pkts, p, nodes[node]["first_out"] + nbr - 1)
+
+
+@kernel
+def fan_of(q: I64) -> int:
+    """Where the FEEDBACK header of a word begins."""
+    return i64(BITS_AT + 8 * q[N_WORDS] + INNER_BYTES)
+
+
+@kernel
+def who_is_behind(
+    q: I64, links: Rows, nodes: Rows, bier: Bier, pkt: Row, node: int, si: int
+) -> int:
+    """Who of a set is behind the port that a PARTIAL word came by, whatever path data takes.
+
+    Returns:
+        Words of ``bier.scratch[0]`` that say so; 0: not PARTIAL, or by a detour.
+    """
+    behind = bier.scratch[0]
+    body = bier.bodies[pkt["path"]]
+    if body[fan_of(q) + 1] & FLAG_PARTIAL == 0 or pkt["labels"] > 0 or pkt["link"] == NONE:
+        return 0
+    nbr = links[pkt["link"]]["reverse"] - nodes[node]["first_out"] + 1
+    for w in range(q[N_WORDS]):
+        behind[w] = ZERO
+    for e in range(q[N_DEALT]):
+        table = look_up(q, bier.tables, node - q[N_HOSTS], si, e)
+        for w in range(q[N_WORDS]):
+            behind[w] |= bier.tables.f_bm[table, nbr + 1, w]
+    return i64(q[N_WORDS])
 
 
 @kernel
