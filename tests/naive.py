@@ -133,12 +133,13 @@ class Slot:
         self.n_merged = 0
         self.behind = {0}
         self.deadline_ps = self.wait_ps = self.armed_ps = 0
-        self.is_late = self.is_short = False
-        self.gone: set[int] = set()
+        self.is_late = False
+        self.left_out: set[int] = set()
 
     def hear(self, word: Word) -> None:
         """Sets do not count twice."""
         self.heard |= members(word.heard)
+        self.left_out -= self.heard
         self.done |= members(word.done)
         for psn, bits in word.rows.items():
             self.lacking.setdefault(psn, set()).update(members(bits))
@@ -149,7 +150,7 @@ class Slot:
         self.behind.add(word.behind)
 
     def is_complete(self) -> bool:
-        return self.expected <= self.heard | self.gone
+        return self.expected <= self.heard | self.left_out
 
     def word(self, *, is_partial: bool = False) -> Word:
         """Who has the whole block lacks nothing; the first of the worst is named."""
@@ -170,6 +171,48 @@ class Slot:
         )
 
 
+class Quiet:
+    """Who was missed by slots and said nothing for a period: silent when missed twice.
+
+    Sets hold (BIFT-id, bit).
+    """
+
+    def __init__(self, period_ps: int) -> None:
+        self.period_ps, self.began_ps, self.is_any = period_ps, 0, False
+        self.spoke: set[tuple[int, int]] = set()
+        self.before: set[tuple[int, int]] = set()
+        self.missed: set[tuple[int, int]] = set()
+        self.silent: set[tuple[int, int]] = set()
+
+    def hear(self, word: Word, now_ps: int, *, is_folded: bool = True) -> None:
+        """A word that no slot took counts only where somebody was missed before."""
+        if is_folded or self.is_any:
+            self._turn(now_ps)
+            heard = {(word.bift_id, k) for k in members(word.heard)}
+            self.spoke |= heard
+            self.missed -= heard
+            self.silent -= heard
+
+    def miss(self, slot: Slot, now_ps: int) -> None:
+        """The deadline of a slot came."""
+        self._turn(now_ps)
+        owing = {(slot.bift_id, k) for k in slot.expected - slot.heard - slot.left_out}
+        missed = owing - self.spoke - self.before
+        self.is_any |= bool(missed)
+        self.silent |= missed & self.missed
+        self.missed |= missed
+
+    def left_out(self, bift_id: int, bits: int) -> set[int]:
+        """Who of a BitString is silent."""
+        return {k for k in members(bits) if (bift_id, k) in self.silent}
+
+    def _turn(self, now_ps: int) -> None:
+        passed_ps = now_ps - self.began_ps
+        if passed_ps >= self.period_ps:
+            self.before = self.spoke if passed_ps < 2 * self.period_ps else set()
+            self.spoke, self.began_ps = set(), now_ps
+
+
 class Slots:
     """A slot table without a bound, one level above the leaves; what goes up is taken out."""
 
@@ -177,6 +220,7 @@ class Slots:
         self.fold_ps = fold_ps
         self.lag_ps = self.lag_at_ps = 0
         self.slots: dict[Key, Slot] = {}
+        self.quiet = Quiet(fold_ps // 2)
 
     def arm(self, key: Key, bift_id: int, n_psn: int, bits: int, now_ps: int) -> None:
         slot = self.slots.setdefault(key, Slot(bift_id, n_psn))
@@ -186,13 +230,17 @@ class Slots:
         slot.armed_ps, slot.deadline_ps, slot.is_late = now_ps, now_ps + slot.wait_ps, False
         if slot.bift_id == bift_id:
             slot.expected |= members(bits)
+            slot.left_out -= members(bits)
+            slot.left_out |= self.quiet.left_out(bift_id, bits)
 
     def fold(self, key: Key, word: Word, now_ps: int) -> Word | str:
         """What goes up when it is complete, "waits", or "passes" when no slot takes it."""
         slot = self.slots.get(key)
         if slot is None or (slot.bift_id, slot.n_psn) != (word.bift_id, word.n_psn):
+            self.quiet.hear(word, now_ps, is_folded=False)
             return "passes"
         slot.hear(word)
+        self.quiet.hear(word, now_ps)
         if slot.is_late:
             slot.is_late, slot.deadline_ps = False, now_ps + slot.wait_ps
         if not slot.is_complete():
@@ -200,12 +248,14 @@ class Slots:
         lag_ps = min(now_ps - slot.armed_ps, 3 * self.fold_ps)
         self.lag_ps += (lag_ps - self.lag_ps) // 8
         self.lag_at_ps = now_ps
-        return self.slots.pop(key).word()
+        slot = self.slots.pop(key)
+        return slot.word(is_partial=not slot.expected <= slot.heard)
 
     def expire(self, now_ps: int) -> dict[Key, Word]:
         """Partial words of what is past its deadline; who heard nobody waits 16 times more."""
         over = {k: s for k, s in self.slots.items() if s.deadline_ps <= now_ps}
         for key, slot in over.items():
+            self.quiet.miss(slot, now_ps)
             if slot.heard or slot.is_late:
                 del self.slots[key]
             else:

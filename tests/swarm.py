@@ -157,8 +157,10 @@ class World:
 
     def _is_over(self) -> bool:
         ended = all(s.machine.is_done() for s in self.sources if s.state != "dead")
+        is_second_due = bool(self.ended_ps) and len(self.sources) == 1
         return (
             ended
+            and not is_second_due
             and self.now > HEAL_BY_PS
             and not any(s.state == "still" for s in self.sources)
         )

@@ -261,8 +261,7 @@ def expire(fold: Fold, node: Rows, now_ps: int) -> int:
         heard = ZERO
         for w in range(row["n_words"]):
             heard |= fold.words[at, P_BM, w]
-        if row["late"] == 0:
-            note_missed(fold, at, node, now_ps)
+        note_missed(fold, at, node, now_ps)
         if heard == ZERO and row["late"] != 0:
             row["armed"] = 0
             continue
