@@ -21,28 +21,19 @@ from fanfold.kernels.codes import (
     DROP_ZERO_BITSTRING,
     OF_LINK,
 )
-from fanfold.kernels.feedback import (
-    TTL,
-    bsl_words,
-    fold_packet,
-    is_feedback_sound,
-    slot_of,
-)
-from fanfold.kernels.frame import check_bier, classify, find_bift, is_for_slots, is_inner_sound
+from fanfold.kernels.feedback import is_feedback_sound
+from fanfold.kernels.fold_in import fold_word
+from fanfold.kernels.frame import check_bier, classify, is_for_slots, is_inner_sound
 from fanfold.kernels.jit import i64, kernel
 from fanfold.kernels.layout import (
     BITS_AT,
-    FEEDBACK_BYTES,
-    FLAG_PARTIAL,
     FLAG_POLL,
     FLAG_REPAIR,
-    FLAG_SPENT,
     INNER_BYTES,
     IP_BYTES,
     LINK_BYTES,
     LINK_WORD,
 )
-from fanfold.kernels.mend import mend_word, speak_anew
 from fanfold.kernels.octets import (
     ZERO,
     read_bits,
@@ -53,17 +44,12 @@ from fanfold.kernels.octets import (
     write_bits,
 )
 from fanfold.kernels.replicate import replicate
-from fanfold.kernels.silent import IS_ANY, leave_out, note_spoke
 from fanfold.kernels.slots import (
     NO_SLOT,
-    end_silence,
     expect,
     find_slot,
-    is_complete,
-    note_lag,
     open_slot,
     set_deadline,
-    settle_once,
 )
 from fanfold.kernels.spread import spread
 from fanfold.kernels.state import (
@@ -78,7 +64,6 @@ from fanfold.kernels.state import (
     Ports,
     Rows,
 )
-from fanfold.kernels.store import has_store
 from fanfold.kernels.tables import Bifts
 from fanfold.kernels.vat import Vats, is_from_root
 from fanfold.kernels.vouch import (
@@ -355,13 +340,8 @@ def plan_packet(
     folds = kind < CLASS_CONTROL and node[0]["folds"] != 0
     if folds and kind != CLASS_FEEDBACK:
         slot = arm(buf, at, table, port, now_ps, node, bifts, fold, bits, slot)
-    elif folds:
-        which = find_bift(bifts.ids, read_u32(buf, fan + 16) >> 12)
-        behind = bits[:0]
-        if which >= 0 and bifts.behind.shape[0] > 0:
-            behind = bifts.behind[which, port]
-        if fold_in(buf, at, words, now_ps, node, fold, plan.scratch, which, behind):
-            return slot
+    elif folds and fold_word(buf, at, words, port, now_ps, node, bifts, fold, plan.scratch):
+        return slot
     ttl = grow_old(buf, at, kind, port)
     copies = walk(buf, at, table, bits, bifts, plan)
     spread(buf, at, k, copies, ttl, port, node, ports, counters, plan)
@@ -457,57 +437,6 @@ def keep_here(plan: Plan, k: int, slot: int) -> int:
     plan.row[0, plan.n[0]] = plan.n[0]
     plan.n[0] += 1
     return slot
-
-
-@kernel
-def fold_in(
-    buf: U8,
-    at: int,
-    words: int,
-    now_ps: int,
-    node: Rows,
-    fold: Fold,
-    scratch: U64,
-    which: int,
-    behind: U64,
-) -> bool:
-    """Fold one sound FEEDBACK packet as it came; False when it travels on unfolded.
-
-    Args:
-        buf, at: the packet; words: of its own BitString. which: set of its BIFT-id. behind:
-            (W,), who is behind the port it came by; nothing where that is not known.
-
-    What a neighbour wrote itself is answered from the store. What another BFR passed on without
-    a slot is not: that one had the packet, and the source was told.
-    """
-    slot = slot_of(buf, at, words, fold)
-    fan = at + BITS_AT + 8 * words + INNER_BYTES
-    if slot == NO_SLOT:
-        if fold.turn[IS_ANY] != 0 and which >= 0:
-            n_words = bsl_words(read_u32(buf, fan + 16) >> 12)
-            read_bits(buf, fan + FEEDBACK_BYTES, n_words, scratch[1])
-            note_spoke(fold, which, scratch[1], n_words, node, now_ps)
-        return False
-    row = fold.rows[slot]
-    is_more = read_u16(buf, fan + 22) == 0
-    if has_store(fold.store) and not is_more:
-        read_bits(buf, fan + FEEDBACK_BYTES, row["n_words"], scratch[1])
-        speak_anew(fold, slot, scratch[1], node, now_ps)
-    fold_packet(buf, at, fan, fold, slot, scratch)
-    note_spoke(fold, row["which"], scratch[1], row["n_words"], node, now_ps)
-    if buf[fan + 1] & FLAG_PARTIAL != 0:
-        leave_out(fold, slot, behind)
-    if row["late"] != 0:
-        end_silence(row, node, now_ps)
-    if buf[fan + 1] & FLAG_SPENT != 0:
-        row["spent"] = 1
-    elif has_store(fold.store) and buf[fan + 3] != 0 and buf[at + TTL_AT] >= TTL:
-        mend_word(fold, slot, scratch[1], is_more, node, now_ps)
-    if is_complete(fold, slot, row["n_words"]):
-        settle_once(fold, slot)
-        if row["mended_ps"] == 0:
-            note_lag(node, now_ps - row["armed_ps"], now_ps)
-    return True
 
 
 @kernel

@@ -315,10 +315,9 @@ class FanArrays:
         n_heads = n_tables if self.program.trees else 1
         self.labels = np.zeros((n_heads, ports + 2), np.int16)
         bfrs = np.zeros(n_routers, NODE_ROW)
-        bfrs["addr"] = np.arange(n_routers)
         bfrs["folds"] = int(self.program.folds)
         bfrs["fold_ps"] = slot_wait_ps(self.rtt_ps, self.n_levels * self.mends)
-        bfrs["depth"] = self.n_levels
+        bfrs["addr"], bfrs["depth"] = np.arange(n_routers), self.n_levels
         bfrs["queue_ps"] = self.crowd_ps + self.late_ps()
         bfrs["mtu"], bfrs["next_ps"] = mtu, NEVER_PS
         keeps = n_routers if self.program.folds and self.parts else 1
@@ -337,7 +336,7 @@ class FanArrays:
             np.zeros((ports + 2, w), np.uint64),
             sparse((r.MAX_BODIES if wide else 1, body_bytes), np.uint8),
             np.zeros((n_routers, 2), np.int64),
-            sparse((n_routers * self.n_si, N_PLANES, w), np.uint64),
+            sparse((keeps * self.n_si, N_PLANES, w), np.uint64),
             np.zeros((n_routers, 2), np.int64),
         )
 

@@ -96,7 +96,9 @@ def test_who_speaks_again_owes_what_it_tells_of_and_holds_back_no_more_than_that
     assert fill(sender, 81 * MS) >= 1
 
 
-def test_of_what_only_the_mute_lack_the_oldest_blocks_are_asked_about_after_all_others() -> None:
+def test_of_what_only_the_mute_lack_the_oldest_blocks_are_asked_about_after_all_others() -> (
+    None
+):
     lane = Lane(0b111, Pace(BLOCK, 0), 99)
     for block in range(12):
         lane.flights[block] = Flight(0, 0b100 if block != 9 else 0b101, 0)
