@@ -33,7 +33,7 @@ from fanfold.sim.fan_arrays import LANES, FanArrays
 from fanfold.sim.fan_crowd import Inbound, first_window
 from fanfold.sim.loop import rows as r
 from fanfold.sim.loop.words import SIZE
-from fanfold.sim.waits import fan_rounds
+from fanfold.sim.waits import AGAIN_ROUNDS, fan_rounds
 from fanfold.topo.byte_time import BYTE_BIT_PS
 from fanfold.topo.net import Net
 from fanfold.topo.routes import Routes
@@ -151,6 +151,9 @@ class Fans(FanArrays):
         wait_ps = self.clock.shown(rounds * self.rtt_ps + queue_ps)
         machine.waits = machine.quick = wait_ps, rounds  # above deadlines of slots
         machine.slots_ps = 0
+        if fan.tree == NO_TREE and self.speaks != r.PER_LOSS:
+            again_ps = self.clock.shown(AGAIN_ROUNDS * self.rtt_ps + queue_ps)
+            machine.quick, machine.slots_ps = (again_ps, AGAIN_ROUNDS), wait_ps
         pace = machine.lanes[MAIN].pace
         window = first_window(self.clock.passed_bps(cap), self.rtt_ps)
         pace.window_bytes = max(pace.window_bytes, window)
