@@ -66,6 +66,7 @@ CASES = (
     Case("plugged", lambda spine: f"link {spine}-{FAR_LEAF}", FAR, (), PLUG_S, PLUGS),
     Case("receiver", lambda spine: f"node {DEAD}", (DEAD,), (DEAD,)),
     Case("receiver-still", lambda spine: f"pause {DEAD} 30s", (DEAD,), (DEAD,)),
+    Case("receiver-1s", lambda spine: f"pause {DEAD} 1s", (DEAD,)),
     Case("receiver-3s", lambda spine: f"pause {DEAD} 3s", (DEAD,)),
 )
 
