@@ -8,7 +8,7 @@
 #   make figures every simulated figure of the pages measured anew, with what changed (PARTS=gap, texts, table, notebook)
 #   make hostile mutated captures at all ports of a lab while it pushes and adds up; 10 minutes
 #   make chaos   300 pushes through a lab whose nodes are stopped, killed and restarted; 20 minutes
-#   make hunt    1,000 seeds of pushes in virtual time whose links, nodes and senders fail, then five planted faults; 10 minutes
+#   make hunt    1,000 seeds of pushes in virtual time whose links, nodes and senders fail, then five planted faults; 5 minutes
 #   make crowd   300 receivers in two sets and in one on a machine kept busy, with loss; 10 minutes
 #   make lock    newest versions that pyproject.toml allows, with their hashes, into requirements/
 #   make docs    the pages as a site in build/site, every link checked
@@ -90,7 +90,7 @@ chaos: $(VENV)/.dev
 	$(BIN)/python -u tests/live/chaos.py --pushes $${FANFOLD_CHAOS_PUSHES:-300}
 
 hunt: $(VENV)/.dev
-	NUMBA_DISABLE_JIT=1 $(BIN)/python tests/hunt.py --seeds $${FANFOLD_HUNT_SEEDS:-1000}
+	$(BIN)/python tests/hunt.py --seeds $${FANFOLD_HUNT_SEEDS:-1000}
 	$(BIN)/python tests/hunt.py --seeds 50 --plants
 
 crowd: $(VENV)/.dev

@@ -1,6 +1,6 @@
 """A hunt through seeds of tests/swarm.py, and faults that it must find.
 
-    NUMBA_DISABLE_JIT=1 python tests/hunt.py [--seeds N] [--seed S] [--plants [NAMES]]
+    python tests/hunt.py [--seeds N] [--seed S] [--plants [NAMES]]
 
 --plants plants each fault in a copy of the sources and says with how many seeds it was caught.
 """
@@ -102,7 +102,9 @@ def main() -> int:
         f" {sum(s.is_middle for s in seen)} with a take-over in the middle,"
         f" {sum(s.is_told for s in seen)} first senders told,"
         f" {sum(s.is_rerouted for s in seen)} pushes rerouted,"
-        f" {sum(s.n_repairs for s in seen)} packets repaired"
+        f" {sum(s.n_repairs for s in seen)} packets repaired,"
+        f" {sum(s.n_bad for s in seen)} refused for what was in them,"
+        f" {sum(s.is_full for s in seen)} pushed again after a full disk"
     )
     return 0
 

@@ -24,6 +24,7 @@ from fanfold.topo.bift import build_bifts
 from fanfold.topo.fabric import Fabric, Link
 from fanfold.topo.fabric import Node as FabricNode
 from fanfold.topo.fabric_routes import FabricRoutes
+from fanfold.wire import bier
 from fanfold.wire import bitstring as bs
 from fanfold.wire.bier import BierHeader
 from fanfold.wire.fan import Data
@@ -120,10 +121,10 @@ class KernelNode:
             i = int(store.n_todo[0])
             bits = bs.from_words(store.todo_bits[i])
             size = write_mend(store, i, self.n_words, self.out)
-            read = parse(self.out[:size].tobytes())
+            header = bier.decode(self.out[:size].tobytes())
             nbrs, words = np.zeros(64, np.int64), np.zeros((64, self.n_words), np.uint64)
-            t = self.bifts.ids.tolist().index(read.header.bift_id)
-            which = self.bifts.first[t] + read.header.entropy % self.bifts.n_ecmp[t]
+            t = self.bifts.ids.tolist().index(header.bift_id)
+            which = self.bifts.first[t] + header.entropy % self.bifts.n_ecmp[t]
             masks = self.bifts.nbr_of[which], self.bifts.f_bm[which]
             n = replicate(store.todo_bits[i], self.n_words, *masks, nbrs, words)
             copies = {}

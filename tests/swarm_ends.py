@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
+from swarm_disk import Disk
+
 from fanfold.core.effects import SendBlock
 from fanfold.core.flight import Shape, members_of
 from fanfold.kernels import collect as c
@@ -13,7 +15,6 @@ from fanfold.push.receiving import PushReceiver
 from fanfold.push.sending import PushSender, SendControl
 from fanfold.push.session import Outside, Session
 from fanfold.push.source import build_manifest
-from fanfold.push.store import Store
 from fanfold.topo.way_back import WaysBack
 from fanfold.wire import bitstring as bs
 from fanfold.wire.ask import Ask
@@ -22,7 +23,7 @@ from fanfold.wire.close import Close
 from fanfold.wire.fan import Data, DataFlag
 from fanfold.wire.feedback import Feedback
 from fanfold.wire.inner import GROUP_ADDRESS, address_of
-from fanfold.wire.packet import build, parse
+from fanfold.wire.packet import build
 from fanfold.wire.report import Report
 
 if TYPE_CHECKING:
@@ -110,7 +111,8 @@ class Source:
 
     def hear(self, packet: bytes) -> None:
         out: list[Any] = []
-        said = parse(packet).message
+        read = self.world.read(packet)
+        said = read.message if read is not None else None
         match said:
             case Feedback() if said.flow | 1 == self.flow | 1:
                 self.world.judge_word(self, said)
@@ -126,7 +128,8 @@ class Sink:
     def __init__(self, world: "World", host: str) -> None:
         self.world, self.host = world, host
         self.me = world.fabric.by_name[host]
-        self.root = world.folder / host / "root"
+        self.disk = Disk(world, host)
+        self.root = self.disk.root
         self.start()
 
     def start(self) -> None:
@@ -140,7 +143,7 @@ class Sink:
             kernels.row,
             kernels.counters.drops,
             kernels.n_words,
-            Store(self.root, recheck=False),
+            self.disk,
             Outside(
                 name_of=lambda bfr_id: node[bfr_id].name,
                 way_back=WaysBack(self.world.fabric, self.host).entropy,
@@ -153,7 +156,9 @@ class Sink:
 
     def take(self, port: int, packet: bytes) -> None:
         """A pass of the node has planned it for itself."""
-        parsed, now = parse(packet), self.world.now
+        parsed, now = self.world.read(packet), self.world.now
+        if parsed is None:
+            return
         match parsed.message:
             case Ask():
                 self.machine.on_ask(now, parsed, parsed.message, port, self._reply)
