@@ -36,7 +36,9 @@ class NackSender(TreeSender):
         """A loss brings its block back; a floor says that all below has come."""
         heard = feedback.heard & self.everyone
         if feedback.behind < NOT_TOLD:
-            for block in [b for b in self._aside if b < feedback.block - feedback.behind]:
+            floor, need = feedback.block - feedback.behind, self.need
+            news = [b for b in self._aside if b < floor and (need[b] & heard or not need[b])]
+            for block in news:
                 self._settle(block, heard, out)
         if feedback.rows and feedback.block in self._aside:
             self.lanes[MAIN].flights[feedback.block] = self._aside.pop(feedback.block)

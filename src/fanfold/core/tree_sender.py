@@ -25,6 +25,8 @@ the earliest: while a tree is broken, less and less often. A repair that goes to
 nobody else's."""
 
 
+FEW, BY_UNICAST = 8, 4
+"""One of so many receivers is few; so many questions in a row go down a tree, less one."""
 MOST_DOUBLINGS = 4
 """Of the wait between two questions, one for every second one without an answer."""
 
@@ -83,9 +85,24 @@ class TreeSender(FanSender):
 
     def _ask_again(self, now_ps: int, index: int, block: int, out: list[Effect]) -> None:
         super()._ask_again(now_ps, index, block, out)
-        self._back_off(now_ps, self.lanes[index].flights[block])
-        if self._repair_by != "branch":
+        flight = self.lanes[index].flights[block]
+        self._back_off(now_ps, flight)
+        if self._is_for_many(flight):
+            job = out[-1]
+            assert isinstance(job, SendBlock)
+            out[-1] = replace(job, bits=(self._on_tree,))
+        elif self._repair_by != "branch":
             _go_by_unicast(out)
+
+    def _is_for_many(self, flight: Flight) -> bool:
+        """Whether a question goes down the tree: many owe a word, of a tree that failed.
+
+        A packet to each of a thousand receivers takes longer than the transfer. Every fourth
+        one goes by unicast all the same: the tree may be broken longer than its ways.
+        """
+        if self._repair_by != "tree" or not self.patient_ps or flight.tries % BY_UNICAST == 0:
+            return False
+        return flight.need.bit_count() * FEW > self._on_tree.bit_count()
 
     def _questions(self, block: int, flight: Flight) -> dict[int, int]:
         return {self.shape.psns(block) - 1: flight.need}

@@ -137,7 +137,7 @@ def set_deadline(row: Row, node: Rows, n_hops: int, now_ps: int) -> None:
         node[0]["lag_ps"] = 0
     wait = max(fold_ps, min(LAGS * node[0]["lag_ps"], MAX_WAITS * fold_ps))
     row["armed_ps"], row["late"] = now_ps, 0
-    row["wait_ps"] = wait * height + node[0]["queue_ps"]
+    row["wait_ps"] = wait + fold_ps * (height - 1) + node[0]["queue_ps"]
     row["deadline_ps"] = now_ps + row["wait_ps"]
     row["near_ps"] = fold_ps * (2 * height - 1) + node[0]["queue_ps"]
     node[0]["next_ps"] = min(node[0]["next_ps"], row["deadline_ps"])

@@ -43,7 +43,7 @@ from fanfold.scenario.settings import Settings
 from fanfold.schemes.program import NO_TREE, Fan, Phase, Program, order_of, with_entropy
 from fanfold.sim.build import Streams
 from fanfold.sim.clock import clock_for, slower
-from fanfold.sim.fan_crowd import Part, Roads, crowd_ps, implosion_ps, nacks_ps
+from fanfold.sim.fan_crowd import MAX_GAPS, Part, Roads, crowd_ps, implosion_ps, nacks_ps
 from fanfold.sim.fan_shares import shares
 from fanfold.sim.fan_sizes import fan_head_bytes, feedback_bytes, with_room
 from fanfold.sim.fan_trees import check_room, phase_at, reroute, write_tree
@@ -80,8 +80,6 @@ MAX_ROWS = 60_000_000
 FLOW_PORT = 50_000
 BLOCKS, CROWDS = 8, 3
 """That are sent, and times all queues are to empty, while word of a block is awaited."""
-MAX_GAPS = 16
-"""Rows of missing packets in one FEEDBACK packet; what has more goes in several."""
 
 
 SPEAKS = {"packet": r.PER_PACKET, "nack": r.PER_LOSS}

@@ -10,18 +10,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fanfold.kernels.bift import Birt
+from fanfold.scenario.failures import read_faults
 from fanfold.scenario.settings import Settings
 from fanfold.schemes.program import NO_TREE, Fan, FanTree, Program
 from fanfold.sim.build import slowest_ports
 from fanfold.sim.fan_sizes import fan_head_bytes, feedback_bytes
-from fanfold.sim.fan_trees import trace_branches
+from fanfold.sim.fan_trees import phase_at, trace_branches
 from fanfold.sim.loop.ways import NONE, lead_all
 from fanfold.topo.byte_time import BYTE_BIT_PS, byte_times
 from fanfold.topo.net import Net
 from fanfold.topo.routes import Routes
+from fanfold.units import NEVER
 
 I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
+MAX_GAPS = 16
+"""Rows of missing packets in one FEEDBACK packet; what has more goes in several."""
 UNDER_WAY = 4
 """Blocks of a fan that may wait for a link when many fans share it."""
 
@@ -43,12 +47,16 @@ class Roads(NamedTuple):
     n_ecmp: int
     trees: tuple[FanTree, ...]
 
-    def path(self, part: Part) -> I32:
-        """(H, M) links of a part to each of its receivers, NONE beyond the last."""
+    def path(self, part: Part, at_ps: int = NEVER) -> I32:
+        """(H, M) links of a part to each of its receivers, NONE beyond the last.
+
+        at_ps: when, of a tree that changes; as it stands in the end.
+        """
         fan = part.fan
         hosts = np.array(fan.receivers, np.int64)
         if fan.tree != NO_TREE:
-            return trace_branches(self.net, self.trees[fan.tree].phases[-1], hosts).path
+            phase = phase_at(self.trees[fan.tree], at_ps)
+            return trace_branches(self.net, phase, hosts).path
         path = np.empty((hosts.size, self.routes.longest), np.int32)
         lead_all(self.birt, part.nic, hosts, fan.entropy % self.n_ecmp, path)
         return path
@@ -106,12 +114,27 @@ def implosion_ps(roads: Roads, parts: list[Part], settings: Settings, word_pkts:
 
 
 def nacks_ps(roads: Roads, parts: list[Part], settings: Settings, n_blocks: int) -> int:
-    """Until all receivers have told sources of so many blocks: a failure hits many at once.
+    """Until all who are behind what fails have told sources of so many blocks, in ps.
 
     Receivers of RFC 5740 wait so long too, by the size of the group (5.3), before they repeat.
     """
-    word = implosion_ps(roads, parts, settings, settings.block_psns)
-    return -(-n_blocks // UNDER_WAY) * word
+    net = roads.net
+    load = np.zeros(net.n_links, np.int64)
+    for fault in read_faults(settings, net):
+        cut = np.array(fault.links if fault.cuts else (), np.int64)
+        for part in parts:
+            path = roads.path(part, fault.at_ps)
+            behind = path[np.isin(path, cut).any(axis=1)]
+            n_words = np.bincount(net.reverse[behind[behind != NONE]], minlength=net.n_links)
+            load += n_blocks * n_words * _told_bytes(settings, is_tree=part.fan.tree != NO_TREE)
+    return int(byte_times(net).all(load).max(initial=0))
+
+
+def _told_bytes(settings: Settings, *, is_tree: bool) -> int:
+    """All packets of a word that a whole block is lacking."""
+    n_pkts = -(-settings.block_psns // MAX_GAPS)
+    rows = 0 if is_tree else settings.block_psns * (4 + settings.bitstring_bits // 8)
+    return n_pkts * feedback_bytes(settings, is_tree=is_tree) + rows
 
 
 class Inbound:

@@ -239,9 +239,9 @@ class Fans(FanArrays):
         for effect in effects:
             if isinstance(effect, SendBlock):
                 parts = one_by_one(effect) if effect.by_unicast else [effect]
-                n_left = [len(parts)]
+                n_left, before = [len(parts)], r.NONE
                 for part in parts:
-                    self._enlist(sim, m, machine, part, n_left)
+                    before = self._enlist(sim, m, machine, part, n_left, before)
             elif isinstance(effect, ReceiverLost):
                 self._note_lost(m, effect)
 
@@ -261,11 +261,16 @@ class Fans(FanArrays):
         machine: FanSender,
         job: SendBlock,
         n_left: list[int],
-    ) -> None:
+        before: int,
+    ) -> int:
         """Queue a job at its lane's port: repairs before what is sent for the first time.
 
         Args:
             n_left: jobs that were made of one, this one included, until they have left.
+            before: the one of these that was queued just now, NONE for the first.
+
+        Returns:
+            Its row.
         """
         n_rows = len(job.bits)
         self._make_room(sim, n_rows)
@@ -289,7 +294,7 @@ class Fans(FanArrays):
         st = streams[s]
         rate = self.clock.passed_bps(machine.lane_rate_bps(job.lane))
         st["gap_ps"] = BYTE_BIT_PS // rate
-        at = int(st["first_job"])
+        at = int(st["first_job"]) if before == r.NONE else before
         if at == r.NONE:
             st["first_job"] = j
         else:
@@ -303,6 +308,7 @@ class Fans(FanArrays):
             st["next_ps"] = max(int(st["next_ps"]), int(sim.q[r.NOW]))
             join(sim.world.links, streams, s)
         wake(sim.q, sim.world.links, int(st["nic"]))
+        return j
 
     def _first_set(self, job: SendBlock) -> tuple[int, int]:
         """First SI in which anybody is wanted, and the PSNs that are wanted there."""

@@ -47,7 +47,8 @@ from fanfold.sim.loop.words import shrink, take_body, word_pkt
 N_WAYS = 64
 """Ways home that a receiver tries in turn: no fewer than tables (Protective ReRoute, 2023)."""
 PAUSE_SHARE = 8
-"""Of the time since a block's last packet, before its gaps are told again, along a tree."""
+"""Of the time since a block's last new packet, before its gaps are told again: where whoever
+speaks is heard by the source itself."""
 MARKED = 200
 """Queue that FEEDBACK tells of after a marked packet: the sender's window shrinks."""
 
@@ -101,7 +102,8 @@ def on_fan_data(
     if row["state"] == WHOLE:
         return tell_again(pkt, follow, b)
     row["round"] = max(row["round"], pkt["stamp"])
-    row["last_ps"] = now
+    if fresh != ZERO or not is_patient(fan):  # a question mends no way
+        row["last_ps"] = now
     follow["bfir_addr"] = pkt["link"]
     if pkt["marked"] != 0:
         follow["bift_id"] = 1
@@ -179,7 +181,7 @@ def bytes_of(fan: Row, block: int, psns: np.uint64) -> int:
 def on_report(q: I64, fans: Rows, receivers: Receivers, b: int) -> bool:
     """A block's report time: True when a word on its gaps is due now.
 
-    Behind a tree that is broken a receiver says it less and less often.
+    Behind a way that is broken a receiver says it less and less often.
     """
     collect = receivers.collect
     row = collect.blocks[b]
@@ -191,12 +193,18 @@ def on_report(q: I64, fans: Rows, receivers: Receivers, b: int) -> bool:
         return False
     due = gaps_of(collect, b) != ZERO
     pause = q[AGAIN_PS] if due else collect.timing[1]
-    if fans[collect.follow[row["follow"]]["map_at"]]["is_tree"] != 0:
+    if is_patient(fans[collect.follow[row["follow"]]["map_at"]]):
         pause = max(pause, (q[NOW] - row["last_ps"]) // PAUSE_SHARE)
     row["report_ps"] = q[NOW] + pause
     row["told"] = max(row["told"], i64(due))
     push(q, row["report_ps"], b * N_KINDS + EV_REPORT)
     return due
+
+
+@kernel
+def is_patient(fan: Row) -> bool:
+    """Words on what was lost all come to the source: along trees, and where none is folded."""
+    return fan["is_tree"] != 0 or fan["speaks"] == PER_LOSS
 
 
 @kernel
