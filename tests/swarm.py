@@ -470,7 +470,7 @@ def run_seed(seed: int) -> Seen:
         try:
             world.run()
         except LawError as wrong:
-            again/hunt.py --seeds 1 --seed {seed}"
+            again = f"python tests/hunt.py --seeds 1 --seed {seed}"
             raise LawError(f"seed {seed}: {wrong}\n{world.draw}\n{again}") from wrong
         finally:
             world.close()

@@ -19,9 +19,9 @@ from fanfold.errors import CheckFailed, ConfigError
 from fanfold.live.memory import free_bytes
 from fanfold.results import query
 from fanfold.results.store import Store
-from fanfold.scenario.fidelity import Choice
 
-Tell = Callable[[str, Choice, Mapping[str, int]], None]
+Tell = Callable[..., None]
+"""Is told the name of a scheme, and what can be pickled: for runs their Choice and counters."""
 Work = Callable[[str, Tell | None], Any]
 """Run one scheme; what it returns can be pickled."""
 DIED = "its process died, for want of memory perhaps: --jobs 1; what is done is kept"
@@ -147,5 +147,5 @@ def _serve(work: Work, pipe: Connection, other: Connection, is_told: bool) -> No
                 pipe.send(("fault", traceback.format_exc()))
 
 
-def _tell(pipe: Connection, scheme: str, choice: Choice, told: Mapping[str, int]) -> None:
-    pipe.send(("at", (choice, dict(told))))
+def _tell(pipe: Connection, scheme: str, *told: Any) -> None:
+    pipe.send(("at", told))

@@ -8,6 +8,7 @@ from rich.box import SIMPLE
 from rich.progress import Progress, SpinnerColumn, TextColumn
 from rich.table import Table
 
+from fanfold.cli.compare import Jobs
 from fanfold.cli.console import bold, error_screen, print_json, screen
 from fanfold.cli.seed import checked_seed
 from fanfold.errors import ConfigError
@@ -57,6 +58,7 @@ def failures(
     ] = "20us",
     reroute: Annotated[str, typer.Option(help="from detection to new unicast paths")] = "200ms",
     seed: Annotated[int, typer.Option(help="of all that is drawn", callback=checked_seed)] = 1,
+    jobs: Jobs = None,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:
     """Fail a link, a spine and a leaf in mid-transfer: detection, gap and losses by scheme."""
@@ -79,7 +81,7 @@ def failures(
         seed,
     )
     try:
-        found = _built(asked, is_shown=not as_json)
+        found = _built(asked, jobs or 0, is_shown=not as_json)
     except ConfigError as error:
         field = error.field.split("[")[0]
         flag = "--failure" if field == "settings.failures" else _FLAG_OF.get(field, error.field)
@@ -93,17 +95,20 @@ def failures(
         _show(found)
 
 
-def _built(asked: Asked, *, is_shown: bool) -> FailureTable:
+def _built(asked: Asked, jobs: int, *, is_shown: bool) -> FailureTable:
     console = error_screen()
     columns = SpinnerColumn(), TextColumn("{task.description}")
     hidden = not is_shown or not console.is_terminal
     with Progress(*columns, console=console, transient=True, disable=hidden) as bar:
         task = bar.add_task("building the net and its routes")
 
-        def tell(scheme: str, what: str) -> None:
-            bar.update(task, description=f"{scheme}: {what}")
+        at: dict[str, str] = {}
 
-        return build_failure_table(asked, tell)
+        def tell(scheme: str, what: str) -> None:
+            at[scheme] = what
+            bar.update(task, description=", ".join(f"{one}: {at[one]}" for one in at))
+
+        return build_failure_table(asked, tell, jobs)
 
 
 def _show(found: FailureTable) -> None:

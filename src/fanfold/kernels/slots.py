@@ -39,9 +39,9 @@ PROBES = 16
 NEVER_PS = 2**63 - 1
 LAGS = 4
 MAX_WAITS = 3
-"""A slot waits its shortest deadline, or LAGS mean lags up to MAX_WAITS times that: busy is not
-lost. A sender asks later than the slots of four levels flush (core/pace.py), so that it knows
-whom to ask."""
+"""A slot waits a shortest deadline for each level below it, and one for its own, or LAGS mean
+lags up to MAX_WAITS times that: busy is not lost, and the lag has all levels in it. A sender asks
+later than the slots of four levels flush (core/pace.py), so that it knows whom to ask."""
 LATE_WAITS = 16
 """A slot that has heard nobody by its deadline is kept so many waits more, while its place is
 not needed: words may stand in a queue. A second at the leaves, as long as a word may be on its

@@ -13,6 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fanfold.errors import ConfigError
+from fanfold.live.memory import cores
+from fanfold.run import MANY_HOSTS
+from fanfold.run_beside import Tell, run_beside
 from fanfold.scenario.failures import Fault, read_faults
 from fanfold.scenario.scenario import Scenario, Workload, check_scenario
 from fanfold.scenario.settings import Failure, Settings
@@ -42,6 +45,8 @@ N_BYTES = 16 << 20
 HELLO_PS = 20 * PS_PER_US
 SETTINGS = Settings(hello_ps=HELLO_PS, notice_ps=10 * PS_PER_US, tree_start="standing")
 """A message of any scheme takes a router ten microseconds: HELLOs come each twenty."""
+SLOW = ("pim-sm", "bier", "sr-p2mp")
+"""Schemes whose receivers ask for long until new paths are there."""
 SHARE_PPM = 500_000
 PPM = 10**6
 I64 = NDArray[np.int64]
@@ -116,8 +121,14 @@ class _Ground(NamedTuple):
     receivers: tuple[int, ...]
 
 
-def build_failure_table(asked: Asked, progress: Progress | None = None) -> FailureTable:
+def build_failure_table(
+    asked: Asked, progress: Progress | None = None, jobs: int = 0
+) -> FailureTable:
     """Run every scheme without and with each failure.
+
+    Args:
+        progress: is told a scheme and what it is at. jobs: schemes at once, each in a process
+            forked from this one; 0: as many as there are cores, where the net is large.
 
     Raises:
         ConfigError: a topology, scheme or failure that is not there.
@@ -127,7 +138,9 @@ def build_failure_table(asked: Asked, progress: Progress | None = None) -> Failu
     if net.n_hosts < 3:
         raise ConfigError("topology", f"{net.n_hosts} hosts", "3 or more")
     ground = _Ground(asked, net, build_routes(net), tuple(range(1, net.n_hosts)))
-    found = [row for scheme in rows for row in _rows_of(ground, scheme, progress)]
+    if jobs == 0:
+        jobs = cores() if net.n_hosts >= MANY_HOSTS else 1
+    found = _all_rows(ground, rows, progress, jobs)
     order = {words: i for i, words in enumerate(asked.failures)}
     found.sort(key=lambda row: order[row.failure])
     return FailureTable(
@@ -148,6 +161,29 @@ def command_of(asked: Asked) -> str:
     parts += [f'--failure "{one}"' for one in asked.failures]
     parts += [f"--hello {asked.settings.hello_ps}ps", f"--at {asked.share_ppm / 10_000:g}%"]
     return " ".join(parts)
+
+
+def _all_rows(
+    ground: _Ground, schemes: Sequence[FailureScheme], progress: Progress | None, jobs: int
+) -> list[FailureRow]:
+    """Rows of all schemes, in their order; those that take longest begin first."""
+    if jobs == 1 or len(schemes) == 1:
+        return [row for scheme in schemes for row in _rows_of(ground, scheme, progress)]
+    by_name = {scheme.name: scheme for scheme in schemes}
+
+    def work(name: str, tell: Tell | None) -> list[FailureRow]:
+        return list(_rows_of(ground, by_name[name], tell))
+
+    found: dict[str, list[FailureRow]] = {}
+    late = [one.name for one in schemes if one.name in SLOW]
+    names = [*late, *(name for name in by_name if name not in late)]
+    for name, got in run_beside(names, jobs, work, progress):
+        if isinstance(got, ConfigError):
+            raise got
+        found[name] = got
+        if progress is not None:
+            progress(name, f"done, {len(found)} of {len(schemes)}")
+    return [row for name in by_name for row in found[name]]
 
 
 def _rows_of(

@@ -18,6 +18,7 @@ from kernel_nodes import (
 from fanfold.kernels import codes
 from fanfold.kernels.forward import plan_pass
 from fanfold.kernels.layout import BIER_PORT
+from fanfold.kernels.slots import MAX_WAITS
 from fanfold.kernels.state import MAX_FLOWS, MAX_PKTS
 from fanfold.kernels.tables import NULL_NBR
 from fanfold.wire import bier
@@ -299,6 +300,18 @@ def test_deadlines_grow_with_height(hops):
     slot = int(np.flatnonzero(node.fold.rows["armed"])[0])
     height = min(max(4 - hops, 1), 4)
     assert node.fold.rows[slot]["deadline_ps"] == 100 + FOLD_PS * height
+
+
+@pytest.mark.parametrize("hops", [0, 1, 2, 3])
+def test_who_is_late_is_waited_for_once_not_once_for_each_level_below(hops):
+    """A lag has all levels in it: a child goes up before its parent, and no sooner."""
+    node = plain_node(depth=4)
+    node.row["lag_ps"], node.row["lag_at_ps"] = 10 * FOLD_PS, 100
+    node.forward([data(2, ttl=64 - hops, first_ttl=64)], now_ps=100)
+    slot = int(np.flatnonzero(node.fold.rows["armed"])[0])
+    height = 4 - hops
+    deadline = 100 + FOLD_PS * (height - 1 + MAX_WAITS)
+    assert node.fold.rows[slot]["deadline_ps"] == deadline
 
 
 def test_packets_of_one_block_join_their_receivers():
