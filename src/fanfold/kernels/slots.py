@@ -40,7 +40,7 @@ NEVER_PS = 2**63 - 1
 LAGS = 4
 MAX_WAITS = 3
 """A slot waits a shortest deadline for each level below it, and one for its own, or LAGS mean
-lags up to MAX_WAITS times that: busy is not lost, and the lag has all levels in it. A sender asks
+lags up to MAX_WAITS times that: busy is not lost, and a lag has all levels in it. A sender asks
 later than the slots of four levels flush (core/pace.py), so that it knows whom to ask."""
 LATE_WAITS = 16
 """A slot that has heard nobody by its deadline is kept so many waits more, while its place is

@@ -34,7 +34,7 @@ def asked(monkeypatch):
     """What the verb asks for."""
     seen = []
 
-    def build(asked, progress=None):
+    def build(asked, progress=None, jobs=0):
         seen.append(asked)
         return TABLE
 
@@ -95,7 +95,7 @@ def test_a_share_is_within_the_transfer(asked, at, capsys):
     ],
 )
 def test_faults_are_told_by_flag(monkeypatch, capsys, field, flag):
-    def build(asked, progress=None):
+    def build(asked, progress=None, jobs=0):
         raise ConfigError(field, "x", "y")
 
     monkeypatch.setattr(verb, "build_failure_table", build)
