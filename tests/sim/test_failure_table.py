@@ -61,6 +61,13 @@ def test_what_is_made_ahead_comes_before_new_paths(table):
 
 
 @heavy
+def test_who_lacks_nothing_is_sent_nothing_again(table):
+    """Slots go up before their sender asks, so that it knows whom to ask."""
+    for failure in ("link", "spine", "leaf"):
+        assert rows(table, failure)["fanfold"].elsewhere_bytes == 0
+
+
+@heavy
 def test_who_hangs_on_a_dead_leaf_is_cut_off_and_the_others_end(table):
     for row in rows(table, "leaf").values():
         assert row.cut_off == row.behind == 2
@@ -106,3 +113,21 @@ def test_parameters_name_the_timers():
     told = parameters(QUICK, TreeSettings())
     assert "3 HELLOs of 20 us" in told["detection"]
     assert told["new unicast paths"].startswith("2 ms")
+
+
+@heavy
+def test_side_by_side_is_as_one_after_the_other(table):
+    told = []
+    ask = ASKED._replace(schemes="mldp,bier-frr", failures=("leaf",))
+    beside = build_failure_table(ask, lambda *what: told.append(what), jobs=2)
+    alone = {one.scheme: one for one in table.rows if one.failure == "leaf"}
+    assert list(beside.rows) == [alone["mldp"], alone["bier-frr"]]
+    assert {scheme for scheme, _ in told} == {"mldp", "bier-frr"}
+    assert told[-1][1] == "done, 2 of 2"
+
+
+@heavy
+def test_a_refusal_beside_others_is_told():
+    ask = ASKED._replace(schemes="mldp,bier", failures=("node zz",))
+    with pytest.raises(ConfigError, match="got 'zz', allowed: a node"):
+        build_failure_table(ask, jobs=2)
