@@ -1,11 +1,12 @@
 """A hunt through seeds of tests/swarm.py, and faults that it must find.
 
-    python tests/hunt.py [--seeds N] [--seed S] [--plants [NAMES]]
+    python tests/hunt.py [--seeds N] [--seed S] [--jobs J] [--plants [NAMES]]
 
 --plants plants each fault in a copy of the sources and says with how many seeds it was caught.
 """
 
 import argparse
+import multiprocessing
 import os
 import shutil
 import subprocess
@@ -14,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from swarm import LawError, run_seed
+from swarm import LawError, Seen, run_seed
 
 PLANTS = (
     (
@@ -47,6 +48,8 @@ PLANTS = (
 
 SHOWN = 25
 """A line after so many seeds."""
+MANY, CHUNK = 100, 5
+"""Seeds, from which on a process takes so many at a time."""
 
 
 def plant_all(first: int, n_seeds: int, names: str) -> int:
@@ -63,7 +66,7 @@ def plant_all(first: int, n_seeds: int, names: str) -> int:
             assert text.count(old) == 1, (name, text.count(old))
             (source / file).write_text(text.replace(old, new))
             env = {**os.environ, "PYTHONPATH": f"{folder}:{here}", "NUMBA_DISABLE_JIT": "1"}
-            words = ["--seeds", str(n_seeds), "--seed", str(first)]
+            words = ["--seeds", str(n_seeds), "--seed", str(first), "--jobs", "1"]
             done = subprocess.run(
                 [sys.executable, str(here / "hunt.py"), *words],
                 env=env,
@@ -77,28 +80,37 @@ def plant_all(first: int, n_seeds: int, names: str) -> int:
     return int(n_lived > 0)
 
 
-def main() -> int:
-    """Seeds until one shows a violation; 1 then."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seeds", type=int, default=100)
-    parser.add_argument("--seed", type=int, default=1, help="the first")
-    parser.add_argument("--plants", nargs="?", const="", help="plant faults, all or by name")
-    options = parser.parse_args()
-    if options.plants is not None:
-        return plant_all(options.seed, options.seeds, options.plants)
-    began, seen = time.monotonic(), []
-    for n, seed in enumerate(range(options.seed, options.seed + options.seeds), 1):
-        try:
-            seen.append(run_seed(seed))
-            if n % SHOWN == 0:
-                print(f"{n} of {options.seeds}", file=sys.stderr, flush=True)
-        except LawError as wrong:
-            print(wrong, file=sys.stderr)
-            print(f"caught with seed {n} of {options.seeds}: {str(wrong).splitlines()[0]}")
-            return 1
+def look_at(seed: int) -> Seen | str:
+    """One seed; words of a violation."""
+    try:
+        return run_seed(seed)
+    except LawError as wrong:
+        return str(wrong)
+
+
+def hunt(first: int, n_seeds: int, jobs: int, most_s: float) -> int:
+    """Seeds until one shows a violation, 1 then, or until time is over."""
+    began, seen, found = time.monotonic(), list[Seen](), ""
+    seeds = range(first, first + n_seeds)
+    with multiprocessing.get_context("fork").Pool(jobs) as pool:
+        for told in pool.imap(look_at, seeds, chunksize=1 if n_seeds < MANY else CHUNK):
+            if isinstance(told, str):
+                found = told
+                break
+            seen.append(told)
+            if len(seen) % SHOWN == 0:
+                print(f"{len(seen)} of {n_seeds}", file=sys.stderr, flush=True)
+            if 0 < most_s < time.monotonic() - began:
+                break
+        pool.terminate()
+    if found:
+        n = len(seen) + 1
+        print(found, file=sys.stderr)
+        print(f"caught with seed {n} of {n_seeds}: {found.splitlines()[0]}")
+        return 1
     took = time.monotonic() - began
     print(
-        f"{options.seeds} seeds from {options.seed} on without a violation, {took:.0f} s;"
+        f"{len(seen)} seeds from {first} on without a violation, {took:.0f} s;"
         f" {sum(s.is_middle for s in seen)} with a take-over in the middle,"
         f" {sum(s.is_told for s in seen)} first senders told,"
         f" {sum(s.is_rerouted for s in seen)} pushes rerouted,"
@@ -107,6 +119,20 @@ def main() -> int:
         f" {sum(s.is_full for s in seen)} pushed again after a full disk"
     )
     return 0
+
+
+def main() -> int:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seeds", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=1, help="the first")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
+    parser.add_argument("--seconds", type=float, default=0, help="after which it ends; 0: none")
+    parser.add_argument("--plants", nargs="?", const="", help="plant faults, all or by name")
+    options = parser.parse_args()
+    if options.plants is not None:
+        return plant_all(options.seed, options.seeds, options.plants)
+    return hunt(options.seed, options.seeds, options.jobs, options.seconds)
 
 
 if __name__ == "__main__":

@@ -48,6 +48,7 @@ SOCKET_PKTS = 64
 FULL_TEXT = ReportError.DISK_FULL.name.lower()
 DAMAGED = "damaged"
 """First on the path of a packet that is no longer its sender's: it may go anywhere."""
+MEMORY = "/dev/shm"
 LAST = 12
 """Epoch of one more push, where a disk was full."""
 
@@ -465,7 +466,8 @@ def seen_of(world: World) -> Seen:
 
 def run_seed(seed: int) -> Seen:
     """One seed; raises ``LawError`` with the command that shows it again."""
-    with tempfile.TemporaryDirectory(prefix="fanfold-swarm-") as folder:
+    memory = MEMORY if Path(MEMORY).is_dir() else None  # thousands of small files
+    with tempfile.TemporaryDirectory(prefix="fanfold-swarm-", dir=memory) as folder:
         world = World(seed, Path(folder))
         try:
             world.run()
