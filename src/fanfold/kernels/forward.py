@@ -136,8 +136,9 @@ def arm(
     if slot == NO_SLOT:
         return NO_SLOT
     row = fold.rows[slot]
+    row["port"] = port  # the newest DATA tell the way home: an older one may be dead
     if row["armed_ps"] < 0:
-        row["n_words"], row["port"], row["which"] = words, port, table
+        row["n_words"], row["which"] = words, table
         row["n_psn"] = min(max(i64(buf[fan + 2]), 1), 64)
         row["bfir_addr"], row["flow_port"] = (
             read_u32(buf, ip + 12),

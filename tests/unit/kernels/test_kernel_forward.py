@@ -293,6 +293,18 @@ def test_data_arms_the_slot_of_its_block_with_what_it_says():
     assert int(node.fold.words[slot, 0, 0]) == 0b1010  # as received, before the walk
 
 
+def test_words_go_home_the_way_that_the_newest_data_came():
+    """A repair comes by another port once a link is dead: a slot that waits turns to it."""
+    node = plain_node()
+    node.forward([data(0b10)], port=2)
+    slot = int(np.flatnonzero(node.fold.rows["armed"])[0])
+    assert node.fold.rows[slot]["port"] == 2
+    deadline = node.fold.rows[slot]["deadline_ps"]
+    node.forward([data(0b10, flags=4)], port=1, now_ps=7)
+    assert node.fold.rows[slot]["port"] == 1
+    assert node.fold.rows[slot]["deadline_ps"] == deadline  # what was heard is not held back
+
+
 @pytest.mark.parametrize("hops", [0, 1, 2, 3, 4, 60])
 def test_deadlines_grow_with_height(hops):
     node = plain_node(depth=4)

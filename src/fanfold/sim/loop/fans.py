@@ -284,9 +284,9 @@ def arm_fan(
     if slot == NO_SLOT:
         return
     row = fold.rows[slot]
+    row["port"] = links[pkt["link"]]["reverse"]
     if row["armed_ps"] < 0:
         row["n_words"], row["which"] = q[N_WORDS], pkt["si"]
-        row["port"] = links[pkt["link"]]["reverse"]
         row["n_psn"] = psns_of(fan, pkt["psn"])
         row["bfir_addr"], row["flow_port"] = fan["addr"], fan["flow_port"]
     if row["armed_ps"] < 0 or row["late"] != 0 or pkt["again"] == 0:
