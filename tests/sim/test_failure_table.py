@@ -6,6 +6,7 @@ import pytest
 from fanfold.errors import ConfigError
 from fanfold.kernels.jit import JIT
 from fanfold.scenario.settings import Settings
+from fanfold.study import failure_table
 from fanfold.study.failure_rows import SCHEMES, parameters, schemes_of
 from fanfold.study.failure_table import (
     NEVER_COMES,
@@ -131,3 +132,22 @@ def test_a_refusal_beside_others_is_told():
     ask = ASKED._replace(schemes="mldp,bier", failures=("node zz",))
     with pytest.raises(ConfigError, match="got 'zz', allowed: a node"):
         build_failure_table(ask, jobs=2)
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_row_that_needs_more_room_is_left_out_and_said_so(monkeypatch, jobs):
+    """The others stand; what is wrong with the question is still refused."""
+
+    def no_room(ground, scheme, failures, ways):
+        raise ConfigError("fidelity", "262144 words at once", "fewer receivers")
+
+    monkeypatch.setattr(failure_table, "_play", no_room)
+    monkeypatch.setattr(failure_table, "_undisturbed", lambda *_: (100, {}))
+    found = build_failure_table(
+        ASKED._replace(schemes="mldp,bier", failures=("node core0",)), jobs=jobs
+    )
+    assert found.rows == ()
+    assert found.left_out == (
+        "mldp, node core0: 262144 words at once",
+        "bier, node core0: 262144 words at once",
+    )

@@ -127,6 +127,8 @@ def _show(found: FailureTable) -> None:
         console.print(f"{name}: {value}")
     for why in dict.fromkeys(row.by_definition for row in found.rows if row.by_definition):
         console.print(f"0 *: {why}")
+    for what in found.left_out:
+        console.print(f"not run, {what}")
     console.print("gap: from the failure to the first, and the last, receiver behind that has")
     console.print("DATA again; elsewhere: sent again to receivers that lacked nothing")
     console.print(f"again: {found.command}", soft_wrap=True)

@@ -91,7 +91,7 @@ class FailureRow(msgspec.Struct, frozen=True):
 
 
 class FailureTable(msgspec.Struct, frozen=True):
-    """All rows, and what they were measured with."""
+    """All rows, and what they were measured with; left_out: rows that do not fit, and why."""
 
     topology: str
     n_receivers: int
@@ -100,6 +100,7 @@ class FailureTable(msgspec.Struct, frozen=True):
     parameters: dict[str, str]
     rows: tuple[FailureRow, ...]
     command: str
+    left_out: tuple[str, ...] = ()
 
 
 class Asked(NamedTuple):
@@ -140,7 +141,8 @@ def build_failure_table(
     ground = _Ground(asked, net, build_routes(net), tuple(range(1, net.n_hosts)))
     if jobs == 0:
         jobs = cores() if net.n_hosts >= MANY_HOSTS else 1
-    found = _all_rows(ground, rows, progress, jobs)
+    all_rows = _all_rows(ground, rows, progress, jobs)
+    found = [row for row in all_rows if isinstance(row, FailureRow)]
     order = {words: i for i, words in enumerate(asked.failures)}
     found.sort(key=lambda row: order[row.failure])
     return FailureTable(
@@ -151,6 +153,7 @@ def build_failure_table(
         parameters(asked.settings, TreeSettings()),
         tuple(found),
         command_of(asked),
+        tuple(row for row in all_rows if isinstance(row, str)),
     )
 
 
@@ -165,16 +168,16 @@ def command_of(asked: Asked) -> str:
 
 def _all_rows(
     ground: _Ground, schemes: Sequence[FailureScheme], progress: Progress | None, jobs: int
-) -> list[FailureRow]:
+) -> list[FailureRow | str]:
     """Rows of all schemes, in their order; those that take longest begin first."""
     if jobs == 1 or len(schemes) == 1:
         return [row for scheme in schemes for row in _rows_of(ground, scheme, progress)]
     by_name = {scheme.name: scheme for scheme in schemes}
 
-    def work(name: str, tell: Tell | None) -> list[FailureRow]:
+    def work(name: str, tell: Tell | None) -> list[FailureRow | str]:
         return list(_rows_of(ground, by_name[name], tell))
 
-    found: dict[str, list[FailureRow]] = {}
+    found: dict[str, list[FailureRow | str]] = {}
     late = [one.name for one in schemes if one.name in SLOW]
     names = [*late, *(name for name in by_name if name not in late)]
     for name, got in run_beside(names, jobs, work, progress):
@@ -188,18 +191,29 @@ def _all_rows(
 
 def _rows_of(
     ground: _Ground, scheme: FailureScheme, progress: Progress | None
-) -> Iterator[FailureRow]:
+) -> Iterator[FailureRow | str]:
+    """Rows of a scheme; words where one needs more room than a run has."""
     tell = progress or (lambda _scheme, _what: None)
     tell(scheme.name, "undisturbed")
-    base = _play(ground, scheme, (), {})
-    base_ps = int(base.outcome().host_ps[list(ground.receivers)].max())
+    base_ps, ways = _undisturbed(ground, scheme)
     at_ps = base_ps * ground.asked.share_ppm // PPM
-    ways = ways_of(base)
     for failure in ground.asked.failures:
         words = _words(ground, failure, ways)
         tell(scheme.name, words)
-        cut = _play(ground, scheme, (Failure(at_ps, fail=words),), ways)
+        try:
+            cut = _play(ground, scheme, (Failure(at_ps, fail=words),), ways)
+        except ConfigError as error:
+            if error.field != "fidelity":
+                raise
+            yield f"{scheme.name}, {words}: {error.got}"
+            continue
         yield _row(ground, scheme, cut, ways, (failure, words, base_ps))
+
+
+def _undisturbed(ground: _Ground, scheme: FailureScheme) -> tuple[int, Ways]:
+    """How long a transfer takes, and each receiver's way."""
+    base = _play(ground, scheme, (), {})
+    return int(base.outcome().host_ps[list(ground.receivers)].max()), ways_of(base)
 
 
 def _play(

@@ -26,6 +26,7 @@ TABLE = FailureTable(
     {"detection": "3 HELLOs"},
     (ROW, BY_RULE),
     "fanfold failures",
+    ("pim-sm, node core0: more words than a run has room for",),
 )
 
 
@@ -60,6 +61,7 @@ def test_defaults_are_the_table_of_the_docs(asked, capsys):
     assert "0 *" in text
     assert "by definition: no messages of its own" in text
     assert "3 HELLOs" in text
+    assert "not run, pim-sm, node core0: more words" in text
 
 
 def test_flags_reach_the_runs(asked, capsys):
