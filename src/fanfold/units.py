@@ -70,7 +70,7 @@ def parse_rate(text: str, field: str) -> Bps:
 
 def parse_duration(text: str, field: str) -> Ps:
     """Picoseconds of "5us", "2s"; the unit is never left out."""
-    allowed = 'a time with its unit, whole picoseconds below 2**63, such as "5us", "2s", "1.5 ms"'
+    allowed = 'a time with its unit, whole picoseconds below 2**63, such as "5us", "2s"'
     return Ps(_parse(text, field, _DURATION_NAMES, allowed))
 
 
