@@ -17,7 +17,7 @@ from fanfold.live.lab import Lab, claim_range
 from fanfold.live.machine import require_room
 from fanfold.live.plane_lab import up as up_with_planes
 from fanfold.live.ports import open_socket, require_mtu
-from fanfold.live.space_build import build_spaces, off_loopback, require_root
+from fanfold.live.space_build import build_spaces, off_loopback, require_lines, require_root
 from fanfold.live.supervisor import supervise
 from fanfold.push.geometry import geometry_of
 from fanfold.topo.fabric import ArrayLimits, Fabric
@@ -79,13 +79,15 @@ def start_lab(
     if has_keys:
         make_lab_keys(lab, fabric)
     fabric = make_lab_links(lab, fabric, is_required=has_link_keys)
+    if plan is None and not has_spaces:
+        return lab.up(fabric, partial(supervise, make_host), say)
+    require_root()
+    require_lines(fabric)
     if plan is not None:
+        plan = msgspec.structs.replace(plan, mtu=fabric.line_mtu())
         return up_with_planes(
             lab, off_loopback(fabric), plan, partial(supervise, make_host), say
         )
-    if not has_spaces:
-        return lab.up(fabric, partial(supervise, make_host), say)
-    require_root()
     fabric = off_loopback(fabric)
     prepare = partial(build_spaces, lab.name, fabric)
     return lab.up(fabric, partial(supervise, make_host), say, prepare)

@@ -133,6 +133,8 @@ def links(
     fabric = make_link_keys(load_fabric(config), into, modes[mode])
     save_fabric(fabric, out)
     say(f"{out}: {len(fabric.nodes)} nodes with keys for their links, {mode}")
+    least = f"{fabric.line_mtu()} bytes, mtu and the trailer of a packet"
+    say(f"links have to carry {least}; where they do not, make mtu smaller")
     say(f"{into}/NODE is for NODE alone: there it is {keys_folder('NODE')}")
 
 

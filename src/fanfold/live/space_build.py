@@ -5,10 +5,11 @@ from ipaddress import IPv4Address
 
 import msgspec
 
-from fanfold.errors import EnvironmentLack
+from fanfold.errors import ConfigError, EnvironmentLack
 from fanfold.live.spaces import remove_spaces, run_ip, space_of
 from fanfold.topo.fabric import Fabric
 from fanfold.topo.fabric_routes import FabricRoutes
+from fanfold.topo.fabric_rules import MTU_RANGE
 
 
 def off_loopback(fabric: Fabric) -> Fabric:
@@ -32,6 +33,19 @@ def require_root() -> None:
         raise EnvironmentLack("--namespaces: needs root, who may make them; see `id`")
 
 
+def require_lines(fabric: Fabric) -> None:
+    """Refuse packets that no device of a namespace carries with their trailers.
+
+    Raises:
+        ConfigError: the MTU is too large.
+    """
+    most = MTU_RANGE[1]
+    if fabric.line_mtu() > most:
+        trailer = fabric.line_mtu() - fabric.mtu
+        allowed = f"at most {most - trailer}: links of namespaces carry {most}, less {trailer}"
+        raise ConfigError("fabric.mtu", fabric.mtu, f"{allowed} of trailers")
+
+
 def build_spaces(lab: str, fabric: Fabric) -> None:
     """Namespaces, links, addresses and routes of all nodes.
 
@@ -51,7 +65,7 @@ def build_spaces(lab: str, fabric: Fabric) -> None:
 
 def _veth(lab: str, fabric: Fabric, a: str, b: str) -> str:
     ends = [
-        f"p{fabric.port_to(x, y)} mtu {fabric.mtu} netns {space_of(lab, x)}"
+        f"p{fabric.port_to(x, y)} mtu {fabric.line_mtu()} netns {space_of(lab, x)}"
         for x, y in ((a, b), (b, a))
     ]
     return f"link add {ends[0]} type veth peer name {ends[1]}"

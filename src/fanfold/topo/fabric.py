@@ -23,6 +23,7 @@ import msgspec
 from msgspec.structs import FieldInfo, fields
 
 from fanfold.errors import ConfigError
+from fanfold.kernels.layout import TRAILER_BYTES
 from fanfold.toml_table import read_values
 from fanfold.topo.fabric_rules import check_fabric
 
@@ -133,6 +134,11 @@ class Fabric(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True)
     def has_keys(self, name: str) -> bool:
         """Some link of a node has keys."""
         return any(name in ends and mode != "off" for ends, mode in self.key_modes.items())
+
+    def line_mtu(self) -> int:
+        """Bytes of the largest packet of a link, its trailer included."""
+        some = any(mode != "off" for mode in self.key_modes.values())
+        return self.mtu + (TRAILER_BYTES if some else 0)
 
     def port_to(self, name: str, neighbour: str) -> int:
         """Port of a node that leads to a neighbour; 0 to itself."""
