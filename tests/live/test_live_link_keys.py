@@ -14,12 +14,13 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
-from live_site import LiveLab, Site, all_verified, finish, wait_for, write
+from live_site import LiveLab, Site, all_verified, finish, links, states, wait_for, write
 
 from fanfold.core.link_keys import proven
 from fanfold.kernels.layout import TRAILER_BYTES
 from fanfold.live.chance import draw_octets
-from fanfold.seals.link_keys import read_link_public
+from fanfold.seals.link_keys import LinkKey, load_link_key, read_link_public
+from fanfold.seals.noise import Initiator
 from fanfold.topo.fabric import Fabric, load_fabric
 from fanfold.wire.bier import BierHeader
 from fanfold.wire.fan import Data
@@ -302,6 +303,81 @@ def test_who_is_revoked_gets_no_further_byte(keyed: Place, tmp_path: Path) -> No
     assert keyed.status("h3")["links"]["leaf1"]["rx"] == got
     assert "age_s" not in keyed.status("leaf1")["link_keys"]["links"]["h3"]
     keyed.restart("leaf1", "h3")
+
+
+def frames_to(lab: Place, node: str, seconds: float) -> list[bytes]:
+    """What anybody sends to a node in some time, as its own interface hears it."""
+    until, found = time.monotonic() + seconds, []
+    end = socket.inet_aton(lab.address(node))
+    with closing(socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))) as sock:
+        sock.bind(("lo", ALL_FRAMES))
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 32 * MB)
+        sock.settimeout(0.05)
+        while time.monotonic() < until:
+            try:
+                frame = sock.recv(1 << 17)
+            except TimeoutError:
+                continue
+            if frame[30:34] == end and struct.unpack_from("!H", frame, 36)[0] == PORT:
+                found.append(frame[UDP_AT:])
+    return found
+
+
+@hears_all
+def test_a_key_rotated_and_a_receiver_revoked_in_mid_push_cost_nobody_else_a_packet(
+    keyed: Place, tmp_path: Path
+) -> None:
+    path = write(tmp_path, "rotated.bin", 36 * MB, 9)
+    old = load_link_key(keyed.folder / "keys" / "leaf1")
+    before = {node: keyed.of_links(node) for node in ("h0", "h1", "h2")}
+    push = keyed.start_push(path, "--rate", "48Mbps", "--patience", "500ms")
+    wait_for(lambda: keyed.sent("leaf1", "h2") > 50, "data under way")
+    words = ("keys", "rotate", "--lab", keyed.name, "--node", "leaf1", "--overlap", "3s")
+    rotation = keyed.site.start(*words)
+    time.sleep(1.0)
+    assert len(frames_to(keyed, "h3", 0.2)) > 10
+    done = keyed.site.run("keys", "rekey", "--lab", keyed.name, "--revoke", "h3")
+    assert done.returncode == 0, done.stderr
+    time.sleep(0.1)
+    assert frames_to(keyed, "h3", 1.0) == []
+    assert push.poll() is None, "the push was to last longer"
+    code, told, err = finish(rotation)
+    assert code == 0, err
+    assert push.poll() is None, "the push was to last longer than the old key"
+    assert frames_to(keyed, "h3", 0.3) == []
+    code, out, _ = finish(push, 60)
+    result = json.loads(out)
+    assert code == 4
+    assert states(result) == {"h1": "verified", "h2": "verified"} | {"h3": states(result)["h3"]}
+    assert states(result)["h3"] != "verified"
+    rows = links(result)
+    for way in (("leaf1", "h1"), ("leaf1", "h2")):
+        assert rows[way]["repair_packets"] == 0
+        assert rows[way]["packets"] == rows[way]["predicted_packets"]
+    assert {node: keyed.of_links(node) for node in before} == before
+    new = load_link_key(keyed.folder / "keys" / "leaf1")
+    assert new.text != old.text
+    assert new.text in told
+    assert keyed.site.run("lab", "status", "--name", keyed.name).returncode == 0
+    assert who_is_refused(keyed, old) == "h1"
+    keyed.restart("leaf1", "h3")
+
+
+def who_is_refused(lab: Place, old: LinkKey) -> str:
+    """Ask h1 for a session by a key of leaf1's that was replaced."""
+    public = read_link_public(lab.fabric.by_name["h1"].link_key, "h1")
+    before = lab.drops("h1", "bad_handshake")
+    with ExitStack() as stack:
+        sock = lab.posing_as("leaf1", stack)
+        port = sock.getsockname()[1]
+        prologue = b"fanfold-link-1" + port.to_bytes(2, "big") + bytes(4)
+        body = Initiator(prologue, old.private, draw_octets(32), public).first(
+            time.time_ns().to_bytes(8, "big")
+        )
+        message = proven(public, Handshake(FIRST, port, 0, body=body))
+        sock.sendto(build_link(message), (lab.address("h1"), PORT))
+        wait_for(lambda: lab.drops("h1", "bad_handshake") == before + 1, "refused")
+    return "h1"
 
 
 @hears_all

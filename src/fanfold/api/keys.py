@@ -6,6 +6,7 @@ from typing import NamedTuple
 import msgspec
 
 from fanfold.errors import ConfigError
+from fanfold.live.key_watch import KeyPlace, OwnKey
 from fanfold.live.lab import Lab
 from fanfold.push.gate import Gate
 from fanfold.push.placed import Placed
@@ -17,7 +18,7 @@ from fanfold.seals.keys import (
     load_keys,
     make_keys,
 )
-from fanfold.seals.link_keys import LinkKey, load_link_key, make_link_key
+from fanfold.seals.link_keys import load_link_key, make_link_key
 from fanfold.seals.trust import Seals, TrustRow, load_trust, save_trust
 from fanfold.topo.fabric import Fabric, KeyMode
 
@@ -101,13 +102,20 @@ def lab_keys(lab: Lab, node: str) -> Path:
     return lab.folder / "keys" / node
 
 
-def link_key_of(fabric: Fabric, node: str, folder: Path | None = None) -> LinkKey | None:
+def link_key_of(
+    fabric: Fabric, node: str, folder: Path | None = None, file: Path | None = None
+) -> OwnKey | None:
     """Key of a node for its links; None where none of them has keys.
+
+    file: of the fabric, looked at again while the node runs.
 
     Raises:
         ConfigError: it is not there.
     """
-    return load_link_key(folder or keys_folder(node)) if fabric.has_keys(node) else None
+    if not fabric.has_keys(node):
+        return None
+    place = KeyPlace(folder or keys_folder(node), file)
+    return OwnKey(load_link_key(place.folder), place)
 
 
 def make_link_keys(fabric: Fabric, home: Path, mode: KeyMode) -> Fabric:

@@ -12,6 +12,8 @@ from fanfold.core.session import Pace
 from fanfold.live.clock import now_ps
 from fanfold.live.event_loop import EventLoop, Role
 from fanfold.live.host import USUAL, Host
+from fanfold.live.key_watch import OwnKey
+from fanfold.live.lab import FABRIC_FILE
 from fanfold.live.ports import Limits
 from fanfold.live.watch import Watch
 from fanfold.push.epochs import EPOCHS_FILE, Epochs
@@ -21,7 +23,6 @@ from fanfold.push.manifest import STAGING_DIR
 from fanfold.push.receiver_role import ReceiverRole
 from fanfold.push.store import Store
 from fanfold.seals.keys import TRUST_FILE
-from fanfold.seals.link_keys import LinkKey
 from fanfold.topo.fabric import Fabric
 from fanfold.topo.planes import planes_of
 from fanfold.units import NEVER
@@ -50,7 +51,7 @@ def make_host(
     has_rings: bool = True,
     gate: Gate | None = None,
     pace: Pace = USUAL,
-    link_key: LinkKey | None = None,
+    link_key: OwnKey | None = None,
 ) -> Host:
     """A node with the role its description names; ``tell`` hears of each push and failure."""
     words: dict[str, Any] = {"pace": pace, "tell": tell or (lambda line: None)}
@@ -120,7 +121,7 @@ def make_lab_host(
         has_rings=has_rings,
         gate=gate,
         pace=pace,
-        link_key=link_key_of(fabric, name, home / name),
+        link_key=link_key_of(fabric, name, home / name, home.parent / FABRIC_FILE),
     )
     if metrics_port:
         serve_node(host, MetricsPlace("", metrics_port), control_socket.parent)

@@ -20,7 +20,7 @@ from fanfold.api.site import Site
 from fanfold.errors import CheckFailed, ConfigError
 from fanfold.ids import expand_nodes
 from fanfold.impair import LinkImpairment, parse_impairment, parse_loss
-from fanfold.live.lab import Lab
+from fanfold.live.lab import FABRIC_FILE, Lab
 from fanfold.live.plane_sight import plan_of
 from fanfold.live.plane_watch import PlaneWatch
 from fanfold.live.warm import is_compiled, warm
@@ -228,7 +228,8 @@ def _run_push(site: Site, order: Order, watch: Watch) -> PushResult:
     if wish.seals is not None:
         require_known(wish.seals.trust, targets)
     own = lab_keys(lab, source) if lab is not None else order.signing.place.folder
-    link_key = link_key_of(fabric, source, own)
+    file = lab.folder / FABRIC_FILE if lab is not None else site.config
+    link_key = link_key_of(fabric, source, own, file)
     job = Push(fabric, source, targets, order.path, cap, watch.progress, ask, wish)
     job.link_key = link_key
     _tell_terms(job, order)

@@ -36,7 +36,7 @@ def bfr(
     bfrs = [n.name for n in fabric.nodes if n.role == "bfr"]
     if node not in bfrs:
         raise ConfigError("--node", node, ", ".join(bfrs))
-    link_key = link_key_of(fabric, node, keys)
+    link_key = link_key_of(fabric, node, keys, config)
     with telling() as say:
         warm(say)
     place = parse_place(metrics) if metrics else None

@@ -16,7 +16,14 @@ from fanfold.seals.keys import (
     make_keys,
     use_next,
 )
+from fanfold.seals.link_keys import (
+    NEXT_LINK_KEY_FILE,
+    load_link_key,
+    make_link_key,
+    use_next_link_key,
+)
 from fanfold.seals.trust import TrustRow, add_trust, load_trust
+from fanfold.units import PS_PER_SECOND, parse_duration
 
 app = typer.Typer(
     help="Keys of nodes: who signs pushes, and whom receivers trust.", no_args_is_help=True
@@ -98,9 +105,20 @@ def rotate(
     finish: Annotated[
         bool, typer.Option("--finish", help="use the new keys; the old ones are gone")
     ] = False,
+    links: Annotated[bool, typer.Option("--links", help="the key for its links")] = False,
+    lab: Annotated[
+        str, typer.Option("--lab", help="all steps for the links of a node of a running lab")
+    ] = "",
+    overlap: Annotated[str, typer.Option(help="how long both keys count in a lab")] = "10s",
 ) -> None:
     """Draw the next keys of a node, or with --finish, when others trust them, use them."""
+    if lab:
+        _rotate_live(lab, node, overlap)
+        return
     folder = folder_of(node, keys)
+    if links:
+        _rotate_links(folder, node, finish=finish)
+        return
     if finish:
         say(f"{use_next(folder).public.text}")
         say(f"in use in {folder}; a node that runs takes it when it starts again")
@@ -108,6 +126,26 @@ def rotate(
     load_keys(folder, KEY_FILE)
     say(make_keys(folder, NEXT_FILE).public.text)
     say("let others trust it beside the old one, then: fanfold keys rotate --finish")
+
+
+def _rotate_live(lab: str, node: str, overlap: str) -> None:
+    from fanfold.api.rotating import rotate_lab  # noqa: PLC0415 - others need no lab
+
+    overlap_s = parse_duration(overlap, "--overlap") / PS_PER_SECOND
+    new = rotate_lab(lab, node, overlap_s, say)
+    say(f"lab {lab}: {node} has {new}; the old key is refused")
+
+
+def _rotate_links(folder: Path, node: str, *, finish: bool) -> None:
+    if finish:
+        say(use_next_link_key(folder).text)
+        say("what runs takes it within a second where the fabric file names it")
+        return
+    load_link_key(folder)
+    say(make_link_key(folder, NEXT_LINK_KEY_FILE).text)
+    say(
+        f"link_key_also of {node or 'NODE'} in every fabric file; then: rotate --links --finish"
+    )
 
 
 @app.command()

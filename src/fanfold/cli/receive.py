@@ -51,7 +51,7 @@ def receive(
     with telling() as tell:
         warm(tell)
     words: dict[str, Any] = {"recheck": recheck, "fsync": fsync}
-    words["link_key"] = link_key_of(fabric, node, keys)
+    words["link_key"] = link_key_of(fabric, node, keys, config)
     host = make_host(
         fabric, node, None, into, max_bytes=most, tell=log_line, gate=gate, **words
     )

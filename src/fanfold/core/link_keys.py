@@ -7,7 +7,7 @@ the other.
 """
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeAlias
 
 from fanfold.seals.link_keys import LABEL, LinkKey, SessionKeys, session_keys
@@ -40,12 +40,21 @@ STAMP_BYTES = 8
 
 
 class Peer(NamedTuple):
-    """The neighbour at a port. public: its key, empty where the link has none."""
+    """Who is at a port. public: its key, empty where the link has none.
+
+    is_first: this process asks it for a session first; begins: it asks at all, a node does not
+    ask ranks at its own address. also: another key of its, while one takes the other's place.
+    """
 
     public: bytes
     addr: int
     is_first: bool
-    """This node asks it for a session first."""
+    begins: bool = True
+    also: bytes = b""
+
+    def known(self) -> frozenset[bytes]:
+        """Every key that is its own now."""
+        return frozenset((self.public, self.also)) - {b""}
 
 
 class Ground(NamedTuple):
@@ -102,6 +111,7 @@ class _Session:
     def __init__(self, row: int, own_id: int, now_ps: int) -> None:
         self.row, self.id, self.born_ps = row, own_id, now_ps
         self.is_ours = self.is_known = False
+        self.peer = b""  # key of the other end
         self.replaced_ps: int = NEVER
         self.n_in = self.sent = 0
         self.heard_ps = now_ps
@@ -128,31 +138,32 @@ class LinkKeys:
     """Sessions of one process.
 
     Args:
-        peers: by port from 1 on. draw: octets that nobody can guess. look: what compiled code
-        counted.
+        peers: by port, 0 of ranks at the node's own address. draw: octets that nobody can
+        guess. look: what compiled code counted.
     """
 
     def __init__(
         self,
         now_ps: int,
         ground: Ground,
-        peers: Sequence[Peer],
+        peers: Mapping[int, Peer],
         draw: Callable[[int], bytes],
         look: Look,
     ) -> None:
         self.own, self.own_port, self.peers = ground.own, ground.own_port, peers
+        self.older: LinkKey | None = None
         self.node_port = ground.node_port
         self._draw, self._look, self._unix_ns = draw, look, ground.unix_ns
         self._patience_ps = ground.patience_ps
         self._free = list(range(ground.n_rows))
         self._ends: dict[tuple[int, int], _End] = {}
-        self._newest_stamp = [0] * len(peers)
+        self._newest_stamp = dict.fromkeys(peers, 0)
         self._secret, self._secret_ps = draw(SEED_BYTES), now_ps
         self._n_easy, self._easy_ps = 0, now_ps
         self.n_made = self.n_cookies = 0
         self._next_ps: int = now_ps
-        for port, peer in enumerate(peers, start=1):
-            if peer.public:
+        for port, peer in peers.items():
+            if peer.public and peer.begins:
                 start = now_ps + (0 if peer.is_first else SECOND_START_PS)
                 self._ends[port, self.node_port] = _End(start, is_asked=True)
 
@@ -178,33 +189,54 @@ class LinkKeys:
                 end.due_ps, end.n_tries = now_ps, 0
         self._next_ps = now_ps
 
-    def set_peers(self, peers: Sequence[Peer], out: list[KeyEffect]) -> None:
-        """Keys of neighbours as they are now: sessions with keys that went are forgotten."""
-        for port, (old, new) in enumerate(zip(self.peers, peers, strict=True), start=1):
-            if old.public == new.public:
+    def set_own(self, own: LinkKey, older: LinkKey | None) -> None:
+        """The node's key from now on, and the one before it, while some still speak to that."""
+        self.own, self.older = own, older
+
+    def set_peers(self, now_ps: int, peers: Mapping[int, Peer], out: list[KeyEffect]) -> None:
+        """Keys of neighbours as they are now: sessions with keys that went are forgotten.
+
+        Who has another key to be spoken to by is asked for a session at once.
+        """
+        for port, new in peers.items():
+            old, keys = self.peers[port], new.known()
+            if (old.public, old.known()) == (new.public, keys):
                 continue
             for place in [place for place in self._ends if place[0] == port]:
-                for session in list(self._ends[place].sessions):
-                    self._forget(self._ends[place], session, out)
-                self._drop_asked(self._ends.pop(place))
-            if new.public:
-                self._ends[port, self.node_port] = _End(0, is_asked=True)
-        self.peers, self._next_ps = tuple(peers), 0
+                end = self._ends[place]
+                for session in [s for s in end.sessions if s.peer not in keys]:
+                    self._forget(end, session, out)
+                self._drop_asked(end)
+                if not keys:
+                    del self._ends[place]
+                elif end.is_asked and old.public != new.public:
+                    end.due_ps, end.n_tries = now_ps, 0
+            if keys and new.begins:
+                self._ends.setdefault((port, self.node_port), _End(now_ps, is_asked=True))
+        self.peers, self._next_ps = peers, now_ps
 
     def on_message(
         self, now_ps: int, port: int, message: Handshake, out: list[KeyEffect]
     ) -> bool:
         """Take a message that came in by a port; False: it is refused."""
-        peer = self.peers[port - 1] if 0 < port <= len(self.peers) else None
+        peer = self.peers.get(port)
         if peer is None or not peer.public:
             return False
         if message.step == hs.KNOWN:
             return True  # its trailer said all
-        if not is_same(message.proof, _proof(self.own.public, message)):
+        own = self._meant(message)
+        if own is None:
             return False
         if message.step == hs.FIRST:
-            return self._on_first(now_ps, port, peer, message, out)
+            return self._on_first(now_ps, port, own, message, out)
         return self._on_answer(now_ps, port, message, out)
+
+    def _meant(self, message: Handshake) -> LinkKey | None:
+        """Which of this node's keys a message is for."""
+        for own in (self.own, self.older):
+            if own is not None and is_same(message.proof, _proof(own.public, message)):
+                return own
+        return None
 
     def _on_answer(
         self, now_ps: int, port: int, message: Handshake, out: list[KeyEffect]
@@ -293,7 +325,7 @@ class LinkKeys:
     ) -> None:
         """Send the first message of a handshake; the one before it is given up."""
         port, dport = place
-        peer = self.peers[port - 1]
+        peer = self.peers[port]
         end.due_ps = now_ps + min(RETRY_PS * (1 + end.n_tries), LONGEST_RETRY_PS)
         end.n_tries += 1
         self._drop_asked(end)
@@ -308,7 +340,7 @@ class LinkKeys:
         if not body:
             self._free.append(session.row)
             return
-        session.is_ours = True
+        session.is_ours, session.peer = True, peer.public
         end.asked = session, machine
         message = Handshake(hs.FIRST, self.own_port, session.id, body=body)
         message = proven(peer.public, message)
@@ -322,8 +354,9 @@ class LinkKeys:
             end.asked = None
 
     def _on_first(
-        self, now_ps: int, port: int, peer: Peer, message: Handshake, out: list[KeyEffect]
+        self, now_ps: int, port: int, own: LinkKey, message: Handshake, out: list[KeyEffect]
     ) -> bool:
+        peer = self.peers[port]
         if not self._is_easy(now_ps):
             cookie = self._cookie_of(now_ps, peer.addr, message.port)
             if not is_same(message.cookie, mac_of(cookie, _said(message))):
@@ -331,14 +364,14 @@ class LinkKeys:
                 return True
         self._n_easy += 1
         prologue = _prologue(message.port, message.session)
-        machine = Responder(prologue, self.own.private, self._draw(SEED_BYTES))
+        machine = Responder(prologue, own.private, self._draw(SEED_BYTES))
         payload = machine.read(message.body)
-        if payload is None or machine.peer != peer.public:
+        if payload is None or machine.peer not in peer.known():
             return False
         stamp = int.from_bytes(payload, "big")
-        if stamp <= self._newest_stamp[port - 1]:
+        if stamp <= self._newest_stamp[port]:
             return False  # it was recorded, and is played again
-        self._newest_stamp[port - 1] = stamp
+        self._newest_stamp[port] = stamp
         place = port, message.port
         end = self._ends.setdefault(place, _End(NEVER, is_asked=False))
         for other in [s for s in end.sessions if not s.is_known]:
@@ -349,13 +382,14 @@ class LinkKeys:
         if end.is_asked and end.asked is None:
             end.due_ps = now_ps + 2 * RETRY_PS  # one handshake is enough
         body, transport = machine.second(session.id.to_bytes(ID_BYTES, "big"))
+        session.peer = machine.peer
         end.sessions.append(session)
         self.n_made += 1
         keys = session_keys(transport, is_initiator=False)
         ids = session.row, session.id, message.session
         out.append(TakeKeys(*ids, *place, keys, is_confirmed=False))
         answer = Handshake(hs.SECOND, self.own_port, message.session, body=body)
-        out.append(SendHandshake(*place, proven(peer.public, answer)))
+        out.append(SendHandshake(*place, proven(machine.peer, answer)))
         return True
 
     def _on_second(

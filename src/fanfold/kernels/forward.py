@@ -29,6 +29,7 @@ from fanfold.kernels.layout import (
     BITS_AT,
     FLAG_POLL,
     FLAG_REPAIR,
+    HANDSHAKE,
     INNER_BYTES,
     IP_BYTES,
     LINK_BYTES,
@@ -364,7 +365,10 @@ def set_aside(
     slot: int,
 ) -> int:
     """Keep what a neighbour says to this node only, drop what else is no BIER; ``slot``."""
-    if port > 0 and size >= LINK_BYTES and read_u32(buf, at) == LINK_WORD:
+    is_link = size >= LINK_BYTES and read_u32(buf, at) == LINK_WORD
+    if is_link and port == 0:  # ranks at a node's own address say nothing but handshakes
+        is_link = size > LINK_BYTES and i64(buf[at + LINK_BYTES]) == HANDSHAKE
+    if is_link:
         plan.kind[k] = OF_LINK
         return keep_here(plan, k, slot)
     drops[-2 - table] += 1

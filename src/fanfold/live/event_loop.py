@@ -13,16 +13,21 @@ import numpy as np
 
 from fanfold.errors import FanfoldError, MisuseError, WireError, WireReason
 from fanfold.kernels import codes
-from fanfold.kernels.codes import DROP_BAD_INNER, DROP_BAD_REPORT, DROP_UNKNOWN_PROTO
+from fanfold.kernels.codes import (
+    DROP_BAD_HANDSHAKE,
+    DROP_BAD_INNER,
+    DROP_BAD_REPORT,
+    DROP_UNKNOWN_PROTO,
+)
 from fanfold.kernels.slots import NEVER_PS
 from fanfold.live import pump as p
 from fanfold.live import sock as s
 from fanfold.live.batch import take_turns
+from fanfold.live.beside import Beside
 from fanfold.live.clock import now_ps
 from fanfold.live.exits import post
 from fanfold.live.faults import Faults
 from fanfold.live.ports import close_exits
-from fanfold.live.trailers import REQUIRED, seal_one
 from fanfold.units import PS_PER_SECOND
 from fanfold.wire import inner
 from fanfold.wire.inner import address_text
@@ -76,7 +81,7 @@ class EventLoop:
         self.keeper: Keeper | None = None
         self.links: Keeper | None = None
         """Who looks after keys of links (live/link_driver.py)."""
-        self._room = np.zeros(1 << 16, np.uint8)
+        self.beside = Beside(sock, io, node.ports.addr, node.counters.drops)
         self.on_pump: list[Callable[[], None]] = []
         self._wake, self._woken = socket.socketpair()
         self._wake.setblocking(False)
@@ -191,29 +196,7 @@ class EventLoop:
 
     def send_beside(self, packet: bytes, port: int, dport: int) -> bool:
         """Send one packet past the queue of a port; False where it is lost."""
-        if self.io.exits[port]["shut"]:
-            self.io.exits[port]["shut_out"] += 1
-            return False
-        if self.io.exits[port]["keys"]:
-            packet = self._sealed(packet, port, dport)
-        return bool(packet) and self.send_openly(packet, port, dport)
-
-    def send_openly(self, packet: bytes, port: int, dport: int) -> bool:
-        """Send one packet as it is, past the queue of a port; False where it is lost."""
-        addr = address_text(int(self.node.ports.addr[port]))
-        try:
-            self.sock.sendto(packet, socket.MSG_DONTWAIT, (addr, dport))
-        except OSError:  # what is said once is said again
-            return False
-        return True
-
-    def _sealed(self, packet: bytes, port: int, dport: int) -> bytes:
-        """A packet with its trailer; empty where nothing may leave without one."""
-        one = np.frombuffer(packet, np.uint8)  # of one type, that which warm.py loads
-        n = int(seal_one(self.io, port, dport, one, self._room))
-        if n == 0 and self.io.exits[port]["keys"] == REQUIRED:
-            return b""  # what is said before there is a key is said again
-        return self._room[:n].tobytes() if n else packet
+        return self.beside.send(packet, port, dport)
 
     def packet_at(self, at: int) -> Packet | None:
         """Packet at an offset of the block in hand, or None when it is malformed (counted)."""
@@ -254,6 +237,9 @@ class EventLoop:
         octets = self.io.buf[at : min(at + int(ints[s.SEG]), int(ints[s.END]))].tobytes()
         is_of_keys = self.links is not None and is_handshake(octets)
         keeper = self.links if is_of_keys else self.keeper
+        if ints[s.PORT] == 0 and not is_of_keys:  # nor is there a neighbour
+            self.node.counters.drops[DROP_BAD_HANDSHAKE] += 1
+            return
         if keeper is None:
             return
         try:

@@ -18,6 +18,7 @@ from fanfold.live.clock import now_ps
 from fanfold.live.control import Commands, Handler, open_local, open_tcp
 from fanfold.live.event_loop import EventLoop, Role
 from fanfold.live.keeper import Keeper
+from fanfold.live.key_watch import OwnKey
 from fanfold.live.link_driver import drive_links, room_for_links
 from fanfold.live.own_status import status_of
 from fanfold.live.ports import (
@@ -31,7 +32,6 @@ from fanfold.live.ports import (
 )
 from fanfold.live.ring_socket import RingSocket
 from fanfold.live.swap import Swap
-from fanfold.seals.link_keys import LinkKey
 from fanfold.topo.fabric import Fabric
 from fanfold.wire import bitstring
 
@@ -65,7 +65,7 @@ class Host:
         has_rings: bool = True,
         pace: Pace = USUAL,
         tell: Callable[[str], None] = lambda line: None,
-        link_key: LinkKey | None = None,
+        link_key: OwnKey | None = None,
     ) -> None:
         if name not in fabric.by_name:
             raise ConfigError("node", name, ", ".join(fabric.by_name))
@@ -89,7 +89,9 @@ class Host:
         self.tell = tell
         self.keeper = Keeper(fabric, name, self.event_loop, self.tables, tell, pace)
         self.event_loop.keeper = self.keeper
-        self.links = drive_links(self.event_loop, fabric, name, link_key, self.keeper.greet)
+        self.links = drive_links(
+            self.event_loop, fabric, name, link_key, self.keeper.greet, tell=tell
+        )
         self._failed: dict[str, Any] = {}
         self.capture: Capture | None = None
         self.on_end: list[Callable[[], None]] = []
@@ -166,12 +168,14 @@ class Host:
         return told | (self.links.status() if self.links is not None else {})
 
     def _rekey(self, request: dict[str, Any]) -> dict[str, Any]:
-        """New sessions with all neighbours, and keys of neighbours as given, by name.
+        """New sessions with all neighbours; or keys as files have them now, with ``reads``.
 
         revoked: neighbours whose keys are gone: nothing passes to or from them any more.
         """
         if self.links is None:
             raise ConfigError("rekey", "no keys", "a node whose links have keys")
+        if request.get("reads"):
+            return self.links.read_files()
         return self.links.rekey(tuple(map(str, request.get("revoked", ()))))
 
     def _impair(self, request: dict[str, Any]) -> dict[str, Any]:

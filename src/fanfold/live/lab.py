@@ -26,6 +26,7 @@ from fanfold.topo.fabric import Fabric, load_fabric, save_fabric
 STOP_S = 5.0
 MAX_NAME = 60
 LOG = "lab.log"
+FABRIC_FILE = "fabric.toml"
 SUPERVISOR = "supervisor"
 FAILURES = "failures.json"
 """What has failed by hand (api/failing.py)."""
@@ -84,7 +85,7 @@ class Lab:
                 f"lab {self.name!r}: not up; see `fanfold lab status`, start it with "
                 f"`fanfold lab up --name {self.name}`"
             )
-        return load_fabric(self.folder / "fabric.toml")
+        return load_fabric(self.folder / FABRIC_FILE)
 
     def control_socket(self, node: str) -> Path:
         """Unix socket of a node."""
@@ -163,7 +164,7 @@ class Lab:
         _check_paths(self.control_socket(node) for node in (*fabric.by_name, SUPERVISOR))
         cleaned = self.down()
         self.control_sockets.mkdir(parents=True, exist_ok=True)
-        save_fabric(fabric, self.folder / "fabric.toml")
+        save_fabric(fabric, self.folder / FABRIC_FILE)
         prepare()
         told, tell = os.pipe()
         pid = os.fork()
@@ -192,7 +193,7 @@ class Lab:
         end_all(alive)
         self._end_planes()
         remove_spaces(self.name)
-        for item in ("lab.json", "fabric.toml", FAILURES, AVOIDED):
+        for item in ("lab.json", FABRIC_FILE, FAILURES, AVOIDED):
             (self.folder / item).unlink(missing_ok=True)
         shutil.rmtree(self.control_sockets, ignore_errors=True)
         if purge:
@@ -223,7 +224,7 @@ class Lab:
     def keep(self, fabric: Fabric) -> None:
         """Write the lab's fabric: the same nodes and links, other tables."""
         save_fabric(fabric, self.folder / "fabric.toml.new")
-        (self.folder / "fabric.toml.new").replace(self.folder / "fabric.toml")
+        (self.folder / "fabric.toml.new").replace(self.folder / FABRIC_FILE)
 
     def save(self, nodes: dict[str, dict[str, Any]]) -> None:
         """Write the lab's processes; the supervisor calls it."""

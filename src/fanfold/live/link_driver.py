@@ -1,7 +1,7 @@
 """Keys of a node's links, driven: handshakes as packets, sessions as rows of compiled code.
 
-The machine is core/link_keys.py. A push that runs as a process of its own has sessions of its
-own with the BFRs next to its source, by the same key of that node.
+The machine is core/link_keys.py. A push or a rank, a process of its own, has its own sessions
+with the BFRs next to its host, by the same key of that node; a rank with its host's node too.
 """
 
 from collections.abc import Callable
@@ -20,12 +20,14 @@ from fanfold.errors import ConfigError, EnvironmentLack, WireError
 from fanfold.kernels.codes import DROP_BAD_HANDSHAKE
 from fanfold.live import libcrypto
 from fanfold.live import sock as s
+from fanfold.live.beside import Beside
 from fanfold.live.chance import draw_octets
 from fanfold.live.clock import now_ps, start_unix_ps
 from fanfold.live.event_loop import EventLoop
+from fanfold.live.key_watch import KeyWatch, OwnKey
 from fanfold.live.link_table import LIVE, NEW, NONE
 from fanfold.live.trailers import IN, OUT, REQUIRED
-from fanfold.seals.link_keys import LinkKey, read_link_public
+from fanfold.seals.link_keys import read_link_public
 from fanfold.topo.fabric import Fabric
 from fanfold.units import PS_PER_MS, PS_PER_SECOND
 from fanfold.wire.handshake import KNOWN, Handshake
@@ -35,6 +37,7 @@ from fanfold.wire.link import build_link, parse_link
 NODE_PATIENCE_PS = 3 * PS_PER_SECOND
 """Neighbours speak once a second, and one that starts again asks by itself."""
 PUSH_PATIENCE_PS = 300 * PS_PER_MS
+"""Of a push or a rank: a BFR that starts again asks none of them."""
 SPARE_LINKS = 64
 """Sessions of pushes that a node has at once."""
 SESSIONS_A_PORT = 4
@@ -55,9 +58,11 @@ def drive_links(
     event_loop: EventLoop,
     fabric: Fabric,
     name: str,
-    own: LinkKey | None,
+    own: OwnKey | None,
     on_key: Callable[[int], None] = lambda port: None,
+    *,
     patience_ps: int = NODE_PATIENCE_PS,
+    tell: Callable[[str], None] = lambda line: None,
 ) -> "LinkDriver | None":
     """Give the links of a process their keys; None where none is to have any.
 
@@ -69,59 +74,60 @@ def drive_links(
         return None
     if own is None:
         raise ConfigError(f"{name}: link key", "none", "the one that the fabric file names")
-    if own.text != fabric.by_name[name].link_key:
-        allowed = f"{own.text}, that of this node's key file"
-        raise ConfigError(f"{name}: link_key", fabric.by_name[name].link_key, allowed)
-    driver = LinkDriver(event_loop, fabric, name, own, on_key, patience_ps)
+    node = fabric.by_name[name]
+    if own.key.text not in (node.link_key, node.link_key_also):
+        allowed = f"{own.key.text}, that of this node's key file"
+        raise ConfigError(f"{name}: link_key", node.link_key, allowed)
+    watch = KeyWatch(own, fabric, name, tell)
+    driver = LinkDriver(
+        event_loop.beside, fabric, name, watch, ends_of(fabric, name, 0), on_key, patience_ps
+    )
     event_loop.links = driver
     return driver
 
 
-def require_memory(fabric: Fabric, name: str, found: Callable[[str], bool]) -> None:
-    """Refuse a rank of a host whose arrays would leave by a link that takes none without keys.
+def ends_of(fabric: Fabric, name: str, own_port: int) -> dict[int, str]:
+    """Nodes by port of a process of a node; own_port: where the node itself is.
 
-    found: whether the rank shares memory with a neighbour, which checked that both are of one
-    user.
-
-    Raises:
-        EnvironmentLack: with some it does not.
+    A rank finds its host's node behind its last port, a node its host's ranks behind port 0.
     """
-    for to in fabric.neighbours[name]:
-        if fabric.key_modes[frozenset((name, to))] == "required" and not found(to):
-            raise EnvironmentLack(
-                f"rank on {name}: no memory shared with {to}, and their link takes no array "
-                "without keys; run it on the machine of both, or leave that link open"
-            )
+    ends = dict(enumerate(fabric.neighbours[name], start=1))
+    return ends | {own_port: name}
 
 
 class LinkDriver:
     """Keys of the links of one process.
 
     Args:
+        beside: how it sends. watch: keys of nodes. ends: of ``ends_of``.
         on_key: told of a port whose neighbour's node has a key with this process now.
     """
 
     def __init__(
         self,
-        event_loop: EventLoop,
+        beside: Beside,
         fabric: Fabric,
         name: str,
-        own: LinkKey,
+        watch: KeyWatch,
+        ends: dict[int, str],
         on_key: Callable[[int], None],
         patience_ps: int,
     ) -> None:
-        self._loop, self._fabric, self._name, self._on_key = event_loop, fabric, name, on_key
-        self._names = fabric.neighbours[name]
+        self._beside, self._fabric, self._name, self._on_key = beside, fabric, name, on_key
+        self._ends, self._own_port = ends, next(p for p, to in ends.items() if to == name)
+        self._watch = watch
         self._revoked: set[str] = set()
-        io = event_loop.io
-        for port, to in enumerate(self._names, start=1):
-            enable_keys(io, port, fabric.key_modes[frozenset((name, to))])
+        io = self._io = beside.io
+        for port, to in ends.items():
+            if to != name:
+                enable_keys(io, port, fabric.key_modes[frozenset((name, to))])
         if (io.exits["keys"] == REQUIRED).any():
-            io.exits[0]["keys"] = REQUIRED  # nor does who has this node's address speak by it
+            # nor does who has this node's address speak by it: ranks have sessions of their own
+            io.exits[self._own_port]["keys"] = REQUIRED
         self._table = io.links
         ground = Ground(
-            own=own,
-            own_port=event_loop.sock.getsockname()[1],
+            own=watch.own,
+            own_port=beside.sock.getsockname()[1],
             node_port=fabric.port,
             n_rows=len(io.links.rows),
             unix_ns=start_unix_ps() // 1000,
@@ -142,7 +148,7 @@ class LinkDriver:
                 now, port, message, out
             )
         if not is_taken:
-            self._loop.node.counters.drops[DROP_BAD_HANDSHAKE] += 1
+            self._beside.drops[DROP_BAD_HANDSHAKE] += 1
         self._perform(out)
 
     def on_timer(self, now: int) -> None:
@@ -150,6 +156,8 @@ class LinkDriver:
         if now < self.machine.deadline_ps():
             return
         out: list[KeyEffect] = []
+        if self._watch.look(now):
+            self._take_keys(now, out)
         self.machine.on_timer(now, out)
         self._perform(out)
 
@@ -158,27 +166,33 @@ class LinkDriver:
         del now
         return self.machine.deadline_ps()
 
-    def wait_for_keys(self) -> None:
+    def wait_for_keys(
+        self, step: Callable[[], object], is_needed: Callable[[str], bool] = lambda to: True
+    ) -> None:
         """Work until every neighbour that must have a key has one with this process.
+
+        Args:
+            step: works for a while. is_needed: of these neighbours.
 
         Raises:
             EnvironmentLack: some has none.
         """
         until_ps = now_ps() + FIRST_KEYS_PS
-        while lacking := self._lacking():
+        while lacking := [to for to in self._lacking() if is_needed(to)]:
             if now_ps() > until_ps:
                 raise EnvironmentLack(
                     f"{self._name}: no key with {', '.join(lacking)}; see whether it runs, and "
                     "whether both fabric files name the link_key of both"
                 )
-            self._loop.step()
+            step()
 
     def _lacking(self) -> list[str]:
-        keys = self._loop.io.exits["keys"]
+        keys = self._io.exits["keys"]
         return [
             to
-            for port, to in enumerate(self._names, start=1)
+            for port, to in self._ends.items()
             if keys[port] == REQUIRED
+            and port > 0
             and to not in self._revoked
             and not self.machine.has_session(port)
         ]
@@ -190,27 +204,43 @@ class LinkDriver:
             ConfigError: one is no neighbour.
         """
         for to in revoked:
-            if to not in self._names:
-                raise ConfigError("revoked", to, ", ".join(self._names))
+            if to not in (names := self._fabric.neighbours[self._name]):
+                raise ConfigError("revoked", to, ", ".join(names))
         out: list[KeyEffect] = []
         self._revoked |= set(revoked)
-        self.machine.set_peers(self._peers(), out)
+        self.machine.set_peers(now_ps(), self._peers(), out)
         self._perform(out)
         self.machine.rekey(now_ps())
         return {"ok": True, "revoked": sorted(self._revoked)}
 
+    def read_files(self) -> dict[str, Any]:
+        """Take keys as files have them now, without waiting for the next look."""
+        out: list[KeyEffect] = []
+        if self._watch.look(now_ps(), at_once=True):
+            self._take_keys(now_ps(), out)
+            self._perform(out)
+        return {"ok": True, "key": self.machine.own.text}
+
+    def _take_keys(self, now: int, out: list[KeyEffect]) -> None:
+        """Use other keys: of this node, which all neighbours are asked by, and of others."""
+        was = self.machine.own.text
+        self.machine.set_own(self._watch.own, self._watch.older)
+        self.machine.set_peers(now, self._peers(), out)
+        if self._watch.own.text != was:
+            self.machine.rekey(now)
+
     def close(self) -> None:
         """Give all sessions back to the library that made them."""
         for row in range(len(self._table.rows)):
-            clear_session(self._loop.io, row)
+            clear_session(self._io, row)
 
     def status(self) -> dict[str, Any]:
         """Of each neighbour whether packets have keys, and how old the session is."""
         now = now_ps()
         rows: dict[str, Any] = {}
-        for port, to in enumerate(self._names, start=1):
-            mode = int(self._loop.io.exits[port]["keys"])
-            if mode == 0:
+        for port, to in self._ends.items():
+            mode = int(self._io.exits[port]["keys"])
+            if mode == 0 or to == self._name:
                 continue
             age_ps = self.machine.age_ps(now, port)
             rows[to] = {"mode": next(word for word, n in MODES.items() if n == mode)}
@@ -224,15 +254,17 @@ class LinkDriver:
             "link_keys": {"links": rows, "made": made, "cookies": asked, "sessions": n_used}
         }
 
-    def _peers(self) -> list[Peer]:
-        found = []
-        for to in self._names:
-            node = self._fabric.by_name[to]
-            has_key = self._fabric.key_modes[frozenset((self._name, to))] != "off"
-            public = b""
-            if has_key and to not in self._revoked:
+    def _peers(self) -> dict[int, Peer]:
+        found = {}
+        for port, to in self._ends.items():
+            node, public, also = self._watch.nodes[to], b"", b""
+            if self._io.exits[port]["keys"] and to not in self._revoked:
                 public = read_link_public(node.link_key, f"{to}: link_key")
-            found.append(Peer(public, address_of(node.address), self._name < to))
+                if node.link_key_also:
+                    also = read_link_public(node.link_key_also, f"{to}: link_key_also")
+            is_first = self._name < to or self._own_port > 0
+            addr = address_of(self._fabric.by_name[to].address)
+            found[port] = Peer(public, addr, is_first, port > 0, also)
         return found
 
     def _look(self, row: int) -> tuple[int, int]:
@@ -245,18 +277,18 @@ class LinkDriver:
                 case SendHandshake(port, dport, message):
                     self._send(port, dport, message)
                 case TakeKeys():
-                    write_session(self._loop.io, effect)
+                    write_session(self._io, effect)
                 case DropKeys(row):
-                    clear_session(self._loop.io, row)
+                    clear_session(self._io, row)
 
     def _send(self, port: int, dport: int, message: Handshake) -> None:
         octets = build_link(message)
         if message.step == KNOWN:  # its trailer is what it says
-            self._loop.send_beside(octets, port, dport)
+            self._beside.send(octets, port, dport)
             if dport == self._fabric.port:
                 self._on_key(port)
-        elif not self._loop.io.exits[port]["shut"]:
-            self._loop.send_openly(octets, port, dport)
+        elif not self._io.exits[port]["shut"]:
+            self._beside.send_openly(octets, port, dport)
 
 
 def write_session(io: s.Sock, new: TakeKeys) -> None:

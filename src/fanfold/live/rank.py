@@ -27,10 +27,11 @@ from fanfold.live import rank_words as words
 from fanfold.live import sock as s
 from fanfold.live.channels import Channels, is_near
 from fanfold.live.clock import now_ps
-from fanfold.live.link_driver import require_memory
+from fanfold.live.link_driver import room_for_links
 from fanfold.live.ports import build_sock, check_mtu, close_exits, open_socket, time_arrivals
 from fanfold.live.rank_build import bits_of, block_bytes_of, build_rank, check_root
 from fanfold.live.rank_late import ALL, ANY, UNLIKE
+from fanfold.live.rank_links import RankLinks
 from fanfold.live.rank_sight import Sight, is_told, sight_of
 from fanfold.topo.fabric import Fabric
 from fanfold.topo.vat_laid import LaidTree
@@ -176,7 +177,10 @@ class RankEnd:
         self.sock = open_socket(me.address, port, f"rank {rank} on {me.name}")
         ups = fabric.port_nodes(me.name)[1:]
         n_near = sum(is_near(n.address) and n.role == "bfr" for n in ups)
-        self.io = build_sock(self.sock, len(self.state.near) + 1, n_channels=n_near)
+        n_links = room_for_links(fabric, me.name)
+        self.io = build_sock(
+            self.sock, len(self.state.near) + 1, n_channels=n_near, n_links=n_links
+        )
         self.channels = Channels(self.io)
         self._marks, self._codes = Room(), Room()
         self._offer_ps, self._pause_ps = 0, OFFER_PS
@@ -184,21 +188,17 @@ class RankEnd:
         self._wake.setblocking(False)
         self._woken.setblocking(False)
         self.io.ints[s.WAKE_FD] = self._woken.fileno()
-        self.impairments = build_impairments(len(self.state.near) + 1, 2048, fabric.mtu)
+        self.impairments = build_impairments(len(self.state.near) + 1, 2048, fabric.line_mtu())
         self.drops = np.zeros(N_DROPS, np.int64)
+        mine = self.sock, self.io, self.state.near, self.drops, self.channels
+        self.links = RankLinks(fabric, me.name, *mine)
         self.is_stopped = self.is_laid = False
         self._is_recalled = False
         self._is_impaired = False
         self._warm()
         self._join_channels()
         self.channels.wait(ANSWER_S)
-        require_memory(fabric, self.name, self._shares_memory)
-
-    def _shares_memory(self, to: str) -> bool:
-        return (
-            self.channels.find(address_of(self.fabric.by_name[to].address), self.fabric.port)
-            >= 0
-        )
+        self.links.begin(self.state, self.impairments, self.drops)
 
     def lean_on(self, laid: LaidTree) -> None:
         """Use a tree that was installed: nobody arms it, and nobody closes it."""
@@ -299,7 +299,7 @@ class RankEnd:
         if row["is_first"] and row["armed"] == 1 and row["heard_ps"] + QUIET_PS < now_ps():
             words.send_word(self.io, self.state, WHAT_ARM, row["n_asked"])  # if it is forgotten
         while True:
-            code = loop.serve_rank(self.io, self.state, self.impairments, self.drops, until_ps)
+            code = self.links.serve(self.state, self.impairments, self.drops, until_ps)
             if code == loop.WOKEN:
                 self._drain_wakes()
                 self.channels.sweep()
@@ -492,6 +492,7 @@ class RankEnd:
     def close(self) -> None:
         """Give the sockets back."""
         self.channels.close()
+        self.links.close()
         close_exits(self.io)
         self.sock.close()
         self._wake.close()

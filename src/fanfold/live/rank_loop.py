@@ -74,21 +74,29 @@ from fanfold.live.rings import channel_to, commit, next_in, reserve, ring_owed, 
 from fanfold.live.sock import (
     BASE,
     BUF_BYTES,
+    END,
     HELD_DUE,
+    KEYED,
     LATER,
+    NEXT,
     PEER_ADDR,
+    PORT,
+    REST_AT,
+    REST_END,
     SEG,
     SEND_BYTES,
     Sock,
     came_at,
     now,
 )
+from fanfold.live.trailers import is_handshake, open_run, send_room, trailer_of
 
 DONE = 0
 LATE = 1
 WOKEN = 2
 NO_ROOM = 3
 GONE = 4
+HANDSHAKES = 5
 
 LEAST_SLOTS = 8
 """Rank 0 asks for fewer slots down to so many; then, at BFRs further up, no more."""
@@ -97,6 +105,8 @@ REPAIR_QUEUE_PS = 10_000_000_000
 """As QUEUE_PS, while more than one block in FEW_ASKED is asked for: repairs wait there."""
 FEW_ASKED = 64
 RUN_MASK = 0xFFFFFFFF
+MOST_RUN = 60
+"""Packets of one send."""
 ENOUGH = 32
 """Blocks under way, however long round trips are."""
 
@@ -120,28 +130,31 @@ def send_fresh(sock: Sock, rank: RankState) -> None:
         c = channel_to(sock, port, BIER_PORT)
         at = reserve(sock, c, SEND_BYTES) if c >= 0 else -1
         if at >= 0:
-            wrote = write_run(rank, when, sock.buf, at)
+            wrote = write_run(rank, when, sock.buf, at, SEND_BYTES)
             commit(sock, c, wrote & RUN_MASK, wrote >> 32)
         else:
-            wrote = write_run(rank, when, sock.out, 0)
+            room = min(send_room(sock) - MOST_RUN * trailer_of(sock), SEND_BYTES)
+            wrote = write_run(rank, when, sock.out, 0, room)
             send_out(sock, rank, wrote & RUN_MASK, wrote >> 32)
 
 
 @kernel
-def write_run(rank: RankState, when: int, out: U8, first: int) -> int:
+def write_run(rank: RankState, when: int, out: U8, first: int, room: int) -> int:
     """Packets of blocks that may go, of equal size but the last, at ``first`` of ``out``.
+
+    room: bytes of them at most.
 
     Returns:
         Their bytes, and those of the first one times 2**32.
     """
     row, job = rank.row[0], rank.job[0]
     at, seg, n_pkts = 0, 0, 0
-    while may_send(rank) and n_pkts < 60:
+    while may_send(rank) and n_pkts < MOST_RUN:
         i = job["next"]
         n = fold_at(row["n_words"]) + FOLD_BYTES + codes_bytes(rank, i + row["window"])
         if rank.blocks[i, B_SRC] != NOTHING:
             n += words_bytes(rank, i)
-        if at > 0 and (at + n > SEND_BYTES or n > seg):
+        if at > 0 and (at + n > room or n > seg):
             break
         size = write_block(rank, i, 0, out, first + at)
         slot = i % row["window"]
@@ -311,7 +324,7 @@ def take_block(sock: Sock, rank: RankState, n: int, when: int) -> None:
         size = min(seg, n - at)
         take_packet(sock, rank, base + at, size, when)
         at += seg
-    row["heard_ps"] = when
+    row["heard_ps"] = when if n > 0 else row["heard_ps"]
 
 
 @kernel
@@ -387,13 +400,15 @@ def next_rank_block(
     sock: Sock, rank: RankState, impairments: Impairments, drops: I64, when: int
 ) -> int:
     """Bytes of the next block, after what befalls it; -1 when none waits."""
+    if sock.ints[REST_AT] < sock.ints[REST_END]:
+        return open_block(sock, 0, drops, when)
     if impairments.n_held[0] > 0 and sock.ints[HELD_DUE] <= when:
         n = release(sock.buf, when, impairments, sock.found)
         sock.ints[HELD_DUE] = sock.found[2]
         if n > 0:
             sock.ints[BASE], sock.ints[SEG] = 0, sock.found[1]
-            sock.ints[PEER_ADDR] = rank.near[sock.found[0] - 1]
-            return n
+            sock.ints[PEER_ADDR], sock.ints[PORT] = rank.near[sock.found[0] - 1], sock.found[0]
+            return open_block(sock, n, drops, when)
     n = next_in(sock)
     if n < 0:
         return n
@@ -409,7 +424,27 @@ def next_rank_block(
         n = impair(sock.buf, n, sock.ints[SEG], port, when, impairments, drops, came)
         if impairments.n_held[0] > 0:
             sock.ints[HELD_DUE] = min(sock.ints[HELD_DUE], when)
-    return n
+    sock.ints[PORT] = port
+    return open_block(sock, n, drops, when)
+
+
+@kernel
+def open_block(sock: Sock, n: int, drops: I64, when: int) -> int:
+    """Bytes of the block in hand, or of what follows it, that are let in, without trailers."""
+    ints = sock.ints
+    ints[NEXT], ints[END] = ints[BASE], ints[BASE] + n
+    open_run(sock, drops, when)
+    ints[BASE] = ints[NEXT]
+    left: int = ints[END] - ints[NEXT]
+    return left
+
+
+@kernel
+def has_handshake(sock: Sock, n: int) -> bool:
+    """The block in hand is not of this group but of keys."""
+    if sock.ints[KEYED] == 0 or n <= 0:
+        return False
+    return is_handshake(sock.buf, sock.ints[BASE], min(sock.ints[SEG], n))
 
 
 @kernel
@@ -421,6 +456,7 @@ def serve_rank(
     Returns:
         DONE: every result is here. LATE: ``until_ps`` has come. WOKEN: somebody else calls.
         NO_ROOM: the root has no slots for this group. GONE: it goes on without this rank.
+        HANDSHAKES: the block in hand is of keys.
     """
     sock.ints[LATER] = 1
     code = serve_on(sock, rank, impairments, drops, until_ps)
@@ -443,6 +479,8 @@ def serve_on(
             if n < 0:
                 break
             when = now(sock)
+            if has_handshake(sock, n):
+                return HANDSHAKES
             take_block(sock, rank, n, when)
             send_fresh(sock, rank)
         if job["gone"] != 0:

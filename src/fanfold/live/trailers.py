@@ -21,13 +21,12 @@ from fanfold.kernels.layout import (
     BIER_PORT,
     BITS_AT,
     FAN_BYTES,
+    HANDSHAKE,
     INNER_BYTES,
-    KIND_HANDSHAKE,
     LINK_BYTES,
     LINK_WORD,
     MAX_PSN,
     TRAILER_BYTES,
-    VERSION,
 )
 from fanfold.kernels.octets import copy_octets, read_u32, read_word, swap_word
 from fanfold.kernels.state import I64, U8, U64
@@ -296,7 +295,7 @@ def is_handshake(buf: U8, at: int, size: int) -> bool:
     """It begins as messages of neighbours do, and is of that kind."""
     if size <= LINK_BYTES or read_u32(buf, at) != LINK_WORD:
         return False
-    return i64(buf[at + LINK_BYTES]) == (VERSION << 4) | KIND_HANDSHAKE
+    return i64(buf[at + LINK_BYTES]) == HANDSHAKE
 
 
 @kernel

@@ -14,6 +14,7 @@ from fanfold.live.chance import draw_flow, draw_nonce
 from fanfold.live.clock import now_ps, unix_ns
 from fanfold.live.control_sockets import Asking
 from fanfold.live.event_loop import EventLoop
+from fanfold.live.key_watch import OwnKey
 from fanfold.live.link_driver import PUSH_PATIENCE_PS, drive_links, room_for_links
 from fanfold.live.outbox import Fan, Outbox, Read
 from fanfold.live.own_status import status_of
@@ -44,7 +45,6 @@ from fanfold.push.result import PushResult, ReceiverResult
 from fanfold.push.sender_role import SenderRole, drive
 from fanfold.push.sending import PATIENCE_PS, PushSender
 from fanfold.push.source import Wish, build_manifest, warnings_of
-from fanfold.seals.link_keys import LinkKey
 from fanfold.seals.trust import Seals
 from fanfold.topo.fabric import Fabric
 from fanfold.topo.predict import nodes_on_trees, suspect
@@ -118,7 +118,7 @@ class Push:
         """Told what receivers wait for."""
         self.sock = open_flow_socket(fabric.by_name[source].address, source)
         self.event_loop, self._start = self._open()
-        self.link_key: LinkKey | None = None
+        self.link_key: OwnKey | None = None
         """Of the source, where its links have keys."""
         self._on_close: list[Callable[[], None]] = []
         self.cap_bps = cap_bps
@@ -221,10 +221,12 @@ class Push:
     def _take_link_keys(self) -> None:
         """Have a key with each neighbour of the source before anything leaves."""
         loop, key = self.event_loop, self.link_key
-        driver = drive_links(loop, self.fabric, self.source, key, patience_ps=PUSH_PATIENCE_PS)
+        driver = drive_links(
+            loop, self.fabric, self.source, key, patience_ps=PUSH_PATIENCE_PS, tell=self.tell
+        )
         if driver is not None:
             self._on_close.append(driver.close)
-            driver.wait_for_keys()
+            driver.wait_for_keys(loop.step)
 
     def stop(self) -> None:
         """End early: what is verified stays at the receivers."""

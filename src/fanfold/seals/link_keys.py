@@ -17,7 +17,7 @@ from fanfold.seals.primitives import KEY_BYTES, derive, public_of_agreement
 from fanfold.seals.umac import KEY_BYTES as UMAC_BYTES
 from fanfold.seals.umac import UmacKeys, umac_keys
 
-LINK_KEY_FILE = "link.key"
+LINK_KEY_FILE, NEXT_LINK_KEY_FILE = "link.key", "link.next.key"
 PUBLIC, SECRET = "fl1:", "fl1-secret:"
 LABEL = b"fanfold-link-1"
 
@@ -64,7 +64,7 @@ def read_link_public(text: str, field: str) -> bytes:
     return raw
 
 
-def make_link_key(folder: Path) -> LinkKey:
+def make_link_key(folder: Path, file: str = LINK_KEY_FILE) -> LinkKey:
     """Draw a key into a folder, or take the one that is there.
 
     Raises:
@@ -74,9 +74,9 @@ def make_link_key(folder: Path) -> LinkKey:
         X25519PrivateKey,
     )
 
-    path = folder / LINK_KEY_FILE
+    path = folder / file
     if path.exists():
-        return load_link_key(folder)
+        return load_link_key(folder, file)
     key = LinkKey(X25519PrivateKey.generate().private_bytes_raw())
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=PRIVATE_FOLDER)
@@ -86,13 +86,24 @@ def make_link_key(folder: Path) -> LinkKey:
     return key
 
 
-def load_link_key(folder: Path) -> LinkKey:
+def use_next_link_key(folder: Path) -> LinkKey:
+    """Put the staged key in the place of the old one, which is gone then.
+
+    Raises:
+        ConfigError: none is staged.
+    """
+    key = load_link_key(folder, NEXT_LINK_KEY_FILE)
+    (folder / NEXT_LINK_KEY_FILE).replace(folder / LINK_KEY_FILE)
+    return key
+
+
+def load_link_key(folder: Path, file: str = LINK_KEY_FILE) -> LinkKey:
     """Key of a folder.
 
     Raises:
         ConfigError: there is none, or others than its owner may read it.
     """
-    path = folder / LINK_KEY_FILE
+    path = folder / file
     text = read_private(path, "a folder that `fanfold keys links` filled").strip()
     raw = _bytes(text, SECRET)
     if raw is None:

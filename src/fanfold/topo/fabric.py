@@ -7,7 +7,7 @@ node itself. ``version`` numbers the tables that follow from weights and links t
 
     [fabric]   name, sub_domain, bitstring_bits, mtu, port, n_ecmp, ports, version, cache,
                link_keys
-    [[node]]   name, address, role, bfr_id, link_key
+    [[node]]   name, address, role, bfr_id, link_key, link_key_also
     [[link]]   between, a pair of node names; rate, delay, weight, plane, up, keys
     [limits]   what each BFR keeps of arrays: array_groups, array_slots, group_slots
 """
@@ -35,7 +35,8 @@ LinkMode = Literal["", "off", "on", "required"]
 class Node(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One BFR: a name, an IPv4 address (its BFR-prefix) and, for a BFER, a BFR-id.
 
-    link_key: its public key, for links that have keys.
+    link_key: its public key, for links that have keys; link_key_also: another one that counts
+    as well, while one takes the other's place.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Node(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     role: Role
     bfr_id: int = 0
     link_key: str = ""
+    link_key_also: str = ""
 
 
 class Link(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -226,7 +228,7 @@ def save_fabric(fabric: Fabric, path: Path) -> None:
     blocks = [_block("[fabric]", _values_of(fabric, _NUMBERS, usual))]
     if fabric.limits != ArrayLimits():
         blocks.append(_block("[limits]", msgspec.structs.asdict(fabric.limits)))
-    bare = {"link_key": ""}
+    bare = {"link_key": "", "link_key_also": ""}
     blocks += [_block("[[node]]", _values_of(n, fields(Node), bare)) for n in fabric.nodes]
     plain = {field.name: field.default for field in _OF_A_LINK}
     for link in fabric.links:

@@ -104,8 +104,9 @@ def _unique_values(node: "Node") -> Iterator[tuple[str, str | int]]:
     yield "address", node.address
     if node.bfr_id:
         yield "bfr_id", node.bfr_id
-    if node.link_key:
-        yield "link_key", node.link_key
+    for key in (node.link_key, node.link_key_also):
+        if key:
+            yield "link_key", key
 
 
 def _check_name(name: str, field: str) -> None:

@@ -1,25 +1,31 @@
 """Keys of links from the command line to nodes that refuse to start without theirs."""
 
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
+import numpy as np
 import pytest
 
 from fanfold.api.keys import link_key_of, make_lab_links, make_link_keys
 from fanfold.cli.main import run
 from fanfold.errors import ConfigError, EnvironmentLack
-from fanfold.kernels.codes import DROP_BAD_HANDSHAKE
+from fanfold.kernels.codes import DROP_BAD_HANDSHAKE, N_DROPS
+from fanfold.kernels.impairment import build_impairments
 from fanfold.kernels.layout import TRAILER_BYTES
 from fanfold.live import link_driver
+from fanfold.live.channels import Channels
 from fanfold.live.event_loop import EventLoop
+from fanfold.live.key_watch import OwnKey
 from fanfold.live.lab import Lab
 from fanfold.live.link_driver import (
     LinkDriver,
     drive_links,
-    require_memory,
     room_for_links,
 )
 from fanfold.live.ports import Limits, build_node_state, build_sock, check_mtu, open_socket
+from fanfold.live.rank_build import build_rank
+from fanfold.live.rank_links import RankLinks, find_link_key
 from fanfold.seals.keys import keys_folder
 from fanfold.seals.link_keys import LinkKey, load_link_key
 from fanfold.topo.fabric import Fabric, load_fabric, save_fabric
@@ -48,7 +54,7 @@ def test_a_fabric_gets_keys_and_each_node_a_folder(keyed: Fabric, home: Path) ->
     for node in keyed.nodes:
         key = load_link_key(home / "secret" / node.name)
         assert key.text == node.link_key
-        assert link_key_of(keyed, node.name, home / "secret" / node.name).text == key.text
+        assert link_key_of(keyed, node.name, home / "secret" / node.name).key.text == key.text
     again = make_link_keys(keyed, home / "secret", "on")
     assert [n.link_key for n in again.nodes] == [n.link_key for n in keyed.nodes]
     with pytest.raises(ConfigError, match="fanfold keys links"):
@@ -129,7 +135,7 @@ def test_a_node_without_its_key_or_with_another_does_not_start(
     with pytest.raises(ConfigError, match="h1: link key"):
         drive_links(loop, keyed, "h1", None)
     with pytest.raises(ConfigError, match="h1: link_key"):
-        drive_links(loop, keyed, "h1", LinkKey(bytes(range(32))))
+        drive_links(loop, keyed, "h1", OwnKey(LinkKey(bytes(range(32)))))
     assert loop.links is None
     assert drive_links(loop, leaf_spine(1, 0, 2), "h1", None) is None
 
@@ -139,12 +145,12 @@ def test_a_push_whose_neighbour_does_not_answer_ends_with_a_line(
 ) -> None:
     monkeypatch.setattr(link_driver, "FIRST_KEYS_PS", 200 * PS_PER_MS)
     loop.node.ports.addr[1] = 0x7F000001
-    key = load_link_key(home / "secret" / "h1")
+    key = OwnKey(load_link_key(home / "secret" / "h1"))
     driver = drive_links(loop, keyed, "h1", key)
     assert isinstance(driver, LinkDriver)
     assert list(loop.io.exits["keys"]) == [2, 2], "its own address is no way in either"
     with pytest.raises(EnvironmentLack, match="h1: no key with leaf1"):
-        driver.wait_for_keys()
+        driver.wait_for_keys(loop.step)
     told = driver.status()["link_keys"]
     assert told["links"] == {"leaf1": {"mode": "required"}}
     driver.on_link(0, WORD + b"\x1a\x01", 1)
@@ -154,14 +160,38 @@ def test_a_push_whose_neighbour_does_not_answer_ends_with_a_line(
         driver.rekey(("h2",))
     assert driver.rekey(("leaf1",)) == {"ok": True, "revoked": ["leaf1"]}
     assert driver.status()["link_keys"]["links"]["leaf1"]["revoked"]
-    driver.wait_for_keys()
+    driver.wait_for_keys(loop.step)
 
 
-def test_a_rank_that_shares_no_memory_does_not_start(keyed: Fabric) -> None:
-    require_memory(keyed, "h1", lambda to: to == "leaf1")
-    require_memory(leaf_spine(1, 0, 2), "h1", lambda to: False)
-    with pytest.raises(EnvironmentLack, match="rank on h1: no memory shared with leaf1"):
-        require_memory(keyed, "h1", lambda to: False)
+def rank_links(fabric: Fabric, sock) -> RankLinks:
+    io = build_sock(sock, 3, n_links=room_for_links(fabric, "h1"))
+    near = np.array([0x7F000001, 0x7F000002], np.int64)
+    return RankLinks(fabric, "h1", sock, io, near, np.zeros(N_DROPS, np.int64), Channels(io))
+
+
+def test_a_rank_that_shares_no_memory_and_has_no_key_does_not_start(
+    keyed: Fabric, home: Path
+) -> None:
+    with closing(open_socket("127.0.0.1", 0, "test")) as sock:
+        state, none = build_rank(keyed, ["h1"], 0, 1, 20_001, 8, 0), np.zeros(0, np.int64)
+        impairments = build_impairments(3, 2048, 9000)
+        with pytest.raises(EnvironmentLack, match="rank on h1: no memory shared with leaf1"):
+            rank_links(keyed, sock).begin(state, impairments, none)
+        rank_links(leaf_spine(1, 0, 2), sock).begin(state, impairments, none)
+        assert rank_links(keyed, sock).driver is None
+        folder = keys_folder("h1")
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        (home / "secret" / "h2").rename(folder)
+        assert rank_links(keyed, sock).driver is None, "the key of another node"
+
+
+def test_a_rank_finds_the_key_of_its_host(keyed: Fabric, home: Path) -> None:
+    labs = Lab("other").folder
+    (labs / "keys").mkdir(parents=True)
+    (labs / "lab.json").write_text("{}")
+    (home / "secret" / "h1").rename(labs / "keys" / "h1")
+    assert find_link_key(keyed, "h1").key.text == keyed.by_name["h1"].link_key
+    assert find_link_key(leaf_spine(1, 0, 2), "h1") is None
 
 
 def test_the_trailer_has_to_fit_the_path(keyed: Fabric) -> None:
@@ -177,4 +207,4 @@ def test_keys_are_looked_for_where_a_node_has_its_others(keyed: Fabric, home: Pa
     folder = keys_folder("h1")
     folder.parent.mkdir(parents=True, exist_ok=True)
     (home / "secret" / "h1").rename(folder)
-    assert link_key_of(keyed, "h1").text == keyed.by_name["h1"].link_key
+    assert link_key_of(keyed, "h1").key.text == keyed.by_name["h1"].link_key

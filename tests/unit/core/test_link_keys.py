@@ -40,7 +40,7 @@ class End:
         self.name, self.udp = name, udp
         ground = Ground(KEYS[name], udp, PORT, n_rows, clock, 3 * PS_PER_SECOND)
         one = Peer(KEYS[peer].public, ADDR[peer], name < peer)
-        self.machine = LinkKeys(0, ground, [one], self.random.randbytes, self.look)
+        self.machine = LinkKeys(0, ground, {1: one}, self.random.randbytes, self.look)
 
     def look(self, row: int) -> tuple[int, int]:
         n_in, sent = self.counts.get(row, [0, 0])
@@ -189,7 +189,7 @@ def test_every_field_of_a_first_message_is_bound(field: str) -> None:
 def test_a_link_without_keys_takes_no_handshake() -> None:
     a, b = pair()
     (first,) = a.timer(0)
-    b.machine.set_peers([Peer(b"", ADDR["a"], False)], [])
+    b.machine.set_peers(0, {1: Peer(b"", ADDR["a"], False)}, [])
     assert b.refuses(0, first.message)
     assert not b.machine.on_message(0, 9, first.message, [])
 
@@ -286,7 +286,7 @@ def test_who_is_revoked_has_no_session_and_gets_none() -> None:
     a.machine.rekey(1)
     (first,) = a.timer(1)
     out: list[KeyEffect] = []
-    b.machine.set_peers([Peer(b"", ADDR["a"], False)], out)
+    b.machine.set_peers(0, {1: Peer(b"", ADDR["a"], False)}, out)
     b.perform(out)
     assert b.rows == {}
     assert b.refuses(1, first.message)
