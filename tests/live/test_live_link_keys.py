@@ -88,7 +88,7 @@ def opened(site: Site) -> Iterator[Place]:
     made.down()
 
 
-def heard(lab: Place, path: Path, src: str, dst: str) -> list[bytes]:
+def heard(lab: Place, path: Path, src: str, dst: str, *flags: object) -> list[bytes]:
     """Packets of a push from one node to another, as somebody on loopback hears them."""
     ends = socket.inet_aton(lab.address(src)) + socket.inet_aton(lab.address(dst))
     found = []
@@ -96,7 +96,7 @@ def heard(lab: Place, path: Path, src: str, dst: str) -> list[bytes]:
         sock.bind(("lo", ALL_FRAMES))
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 32 * MB)
         sock.settimeout(0.2)
-        push = lab.start_push(path, "--rate", "200Mbps")
+        push = lab.start_push(path, "--rate", "200Mbps", *flags)
         while push.poll() is None:  # others are heard too: it never falls silent
             try:
                 frame = sock.recv(1 << 17)

@@ -5,7 +5,6 @@ it, then neighbours ask it by that one, and when the time is over the old one is
 runs beside the nodes, pushes and ranks, looks at the same files once a second.
 """
 
-import time
 from collections.abc import Callable, Iterable
 
 import msgspec
@@ -14,9 +13,11 @@ from fanfold.api.keys import lab_keys
 from fanfold.api.lab_status import no_such_lab
 from fanfold.api.site import Site
 from fanfold.errors import CheckFailed, ConfigError
+from fanfold.live.clock import pause
 from fanfold.live.lab import Lab
 from fanfold.seals.link_keys import NEXT_LINK_KEY_FILE, make_link_key, use_next_link_key
 from fanfold.topo.fabric import Fabric
+from fanfold.units import PS_PER_SECOND
 
 LEAST_OVERLAP_S = 3.0
 """Pushes and ranks have seen the new key by then."""
@@ -56,7 +57,7 @@ def rotate_lab(
     _name_keys(lab, node, new, old)
     _read(lab, (*around, node))
     tell(f"{node}: speaks by the new one; the old one counts for {overlap_s:g} s")
-    time.sleep(overlap_s)
+    pause(int(overlap_s * PS_PER_SECOND))
     _name_keys(lab, node, new, "")
     _read(lab, (*around, node))
     return new

@@ -10,7 +10,7 @@ from fanfold.api.keys import link_key_of
 from fanfold.api.log import log_line
 from fanfold.api.node_metrics import parse_place, serve_node
 from fanfold.api.nodes import make_host
-from fanfold.cli.key_flags import KeyFolder
+from fanfold.cli.key_flags import KeyFolder, KeyLogFile
 from fanfold.cli.metrics_flag import Metrics
 from fanfold.cli.telling import telling
 from fanfold.errors import ConfigError
@@ -27,6 +27,7 @@ def bfr(
     ] = "",
     keys: KeyFolder = None,
     metrics: Metrics = "",
+    keylog: KeyLogFile = None,
 ) -> None:
     """Forward and fold until interrupted."""
     fabric = load_fabric(config)

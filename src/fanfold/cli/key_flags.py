@@ -1,9 +1,12 @@
 """Flags of keys that several commands have."""
 
+import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from fanfold.live.key_log import KEY_LOG, KeyLog
 
 KeyFolder = Annotated[
     Path | None,
@@ -19,3 +22,22 @@ Trusted = Annotated[
 ]
 Sign = Annotated[bool, typer.Option("--sign", help="receivers can prove who sent it")]
 Seal = Annotated[bool, typer.Option("--seal", help="sign, and nobody on the way can read it")]
+
+
+def _use_key_log(path: Path | None) -> Path | None:
+    """Let this process, and what it starts, write a key log."""
+    if path is not None:
+        KeyLog(path.absolute()).close()
+        os.environ[KEY_LOG] = str(path.absolute())
+    return path
+
+
+KeyLogFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--keylog",
+        callback=_use_key_log,
+        help="write keys of links and sealed pushes for Wireshark; who has it reads all",
+        show_default=False,
+    ),
+]

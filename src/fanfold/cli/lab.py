@@ -11,6 +11,7 @@ from rich.table import Table
 
 from fanfold.api.lab_status import describe, no_such_lab
 from fanfold.cli.console import screen, tell_warning
+from fanfold.cli.key_flags import KeyLogFile
 from fanfold.cli.telling import telling
 from fanfold.errors import CheckFailed, ConfigError
 from fanfold.live.lab import Lab, labs_home, list_labs
@@ -93,6 +94,7 @@ def up(
     bgp: Bgp = False,
     keys: LabKeys = False,
     link_keys: LinkKeys = False,
+    keylog: KeyLogFile = None,
     hello: Hello = HELLO,
     metrics: MetricsPort = 0,
     as_json: Json = False,

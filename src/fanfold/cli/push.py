@@ -15,7 +15,7 @@ from fanfold.api.site import Site
 from fanfold.cli.bars import Words
 from fanfold.cli.console import error_screen, print_json, tell_error, tell_warning
 from fanfold.cli.end import Told
-from fanfold.cli.key_flags import KeyFolder, Seal, Sign, Trusted
+from fanfold.cli.key_flags import KeyFolder, KeyLogFile, Seal, Sign, Trusted
 from fanfold.cli.seed import checked_seed
 from fanfold.cli.tables import show_push
 from fanfold.cli.telling import Say, telling
@@ -122,6 +122,7 @@ def push(
     seal: Seal = False,
     keys: KeyFolder = None,
     trusted: Trusted = None,
+    keylog: KeyLogFile = None,
     loss: Loss = None,
     impair: Impair = None,
     seed: Annotated[

@@ -10,7 +10,7 @@ from fanfold.api.log import log_line
 from fanfold.api.node_metrics import parse_place, serve_node
 from fanfold.api.nodes import make_host
 from fanfold.cli.console import say
-from fanfold.cli.key_flags import KeyFolder, Trusted
+from fanfold.cli.key_flags import KeyFolder, KeyLogFile, Trusted
 from fanfold.cli.metrics_flag import Metrics
 from fanfold.cli.telling import telling
 from fanfold.errors import ConfigError
@@ -38,6 +38,7 @@ def receive(
         ),
     ] = "",
     metrics: Metrics = "",
+    keylog: KeyLogFile = None,
 ) -> None:
     """Receive pushes into a folder until interrupted."""
     fabric = load_fabric(config)

@@ -44,7 +44,7 @@ class KeyWatch:
         self.own = own.key
         self.nodes: dict[str, Node] = dict(fabric.by_name)
         self.older: LinkKey | None = None
-        self._place, self._name, self._tell = own.place, name, tell
+        self._place, self._name, self.tell = own.place, name, tell
         self._seen = self._stamps()
         self._next_ps = 0
 
@@ -62,7 +62,7 @@ class KeyWatch:
                 self.nodes |= load_fabric(self._place.fabric).by_name
             self._take_own(load_link_key(self._place.folder))
         except ConfigError as error:
-            self._tell(f"keys stay as they are: {error}")
+            self.tell(f"keys stay as they are: {error}")
             return False
         return True
 

@@ -4,6 +4,7 @@ The machine is core/link_keys.py. A push or a rank, a process of its own, has it
 with the BFRs next to its host, by the same key of that node; a rank with its host's node too.
 """
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +25,7 @@ from fanfold.live.beside import Beside
 from fanfold.live.chance import draw_octets
 from fanfold.live.clock import now_ps, start_unix_ps
 from fanfold.live.event_loop import EventLoop
+from fanfold.live.key_log import open_key_log
 from fanfold.live.key_watch import KeyWatch, OwnKey
 from fanfold.live.link_table import LIVE, NEW, NONE
 from fanfold.live.trailers import IN, OUT, REQUIRED
@@ -116,6 +118,9 @@ class LinkDriver:
         self._beside, self._fabric, self._name, self._on_key = beside, fabric, name, on_key
         self._ends, self._own_port = ends, next(p for p, to in ends.items() if to == name)
         self._watch = watch
+        self._log = open_key_log(os.environ)
+        if self._log is not None:
+            watch.tell(self._log.warning(name))
         self._revoked: set[str] = set()
         io = self._io = beside.io
         for port, to in ends.items():
@@ -233,6 +238,8 @@ class LinkDriver:
         """Give all sessions back to the library that made them."""
         for row in range(len(self._table.rows)):
             clear_session(self._io, row)
+        if self._log is not None:
+            self._log.close()
 
     def status(self) -> dict[str, Any]:
         """Of each neighbour whether packets have keys, and how old the session is."""
@@ -278,6 +285,8 @@ class LinkDriver:
                     self._send(port, dport, message)
                 case TakeKeys():
                     write_session(self._io, effect)
+                    if self._log is not None:
+                        self._log.note_link(effect.id, effect.peer_id, effect.keys)
                 case DropKeys(row):
                     clear_session(self._io, row)
 

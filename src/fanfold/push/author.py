@@ -53,8 +53,8 @@ class Author:
             bfr_id: [one.key for one in seals.trust[name]] for name, bfr_id in ids.items()
         }
         self._pairs = PairKeys(seals.keys, is_sender=True)
-        self._content_key = draw_content_key() if seals.is_sealed else b""
-        self.cipher = BlockCipher(self._content_key) if seals.is_sealed else None
+        self.content_key = draw_content_key() if seals.is_sealed else b""
+        self.cipher = BlockCipher(self.content_key) if seals.is_sealed else None
 
     def envelope(self, encoded: bytes, epoch: int = 0, takes_over: bool = False) -> bytes:
         """Bytes of the even flow for an encoded manifest; epoch 0: by the clock."""
@@ -106,7 +106,7 @@ class Author:
             context = PairContext(self.flow, self.nonce, self.bfir_id, bfr_id)
             for key in known:
                 info = wrap_info(context)
-                yield bfr_id, wrap_key(key.agreement, self._content_key, info)
+                yield bfr_id, wrap_key(key.agreement, self.content_key, info)
 
 
 def wrap_info(context: PairContext) -> bytes:

@@ -14,6 +14,7 @@ from fanfold.live.chance import draw_flow, draw_nonce
 from fanfold.live.clock import now_ps, unix_ns
 from fanfold.live.control_sockets import Asking
 from fanfold.live.event_loop import EventLoop
+from fanfold.live.key_log import KEY_LOG, KeyLog, open_key_log
 from fanfold.live.key_watch import OwnKey
 from fanfold.live.link_driver import PUSH_PATIENCE_PS, drive_links, room_for_links
 from fanfold.live.outbox import Fan, Outbox, Read
@@ -113,7 +114,7 @@ class Push:
             wish,
         )
         self.hash_ps = now_ps() - began
-        self.warnings = warnings_of(self.reader)
+        self.warnings = [*warnings_of(self.reader), *self._key_log_warnings()]
         self.tell: Callable[[str], None] = lambda line: None
         """Told what receivers wait for."""
         self.sock = open_flow_socket(fabric.by_name[source].address, source)
@@ -283,7 +284,17 @@ class Push:
     def _author(self, seals: Seals) -> Author:
         ids = {name: self.fabric.by_name[name].bfr_id for name in self.targets}
         me = self.fabric.by_name[self.source].bfr_id
-        return Author(seals, ids, self.flow, self.nonce, me)
+        author = Author(seals, ids, self.flow, self.nonce, me)
+        log = open_key_log(os.environ) if seals.is_sealed else None
+        if log is not None:
+            log.note_push(self.flow, author.content_key)
+            log.close()
+        return author
+
+    def _key_log_warnings(self) -> list[str]:
+        path, has_links = os.environ.get(KEY_LOG), self.fabric.has_keys(self.source)
+        has_secrets = has_links or (self.author is not None and self.author.cipher is not None)
+        return [KeyLog.warning_of(self.source, path)] if path and has_secrets else []
 
     def _proof(self) -> Proof:
         whole, n_files = manifests.whole_digest(self.manifest), len(self.manifest.entries)

@@ -15,11 +15,15 @@ _P36 = (1 << 36) - 5
 
 
 class UmacKeys(NamedTuple):
-    """first: 32-bit words of the first layer. later: six words for each hash. pad: AES key."""
+    """first: 32-bit words of the first layer. later: six words for each hash. pad: AES key.
+
+    key: all of it stands for this.
+    """
 
     first: tuple[int, ...]
     later: tuple[int, ...]
     pad: bytes
+    key: bytes
 
 
 def umac_keys(key: bytes) -> UmacKeys:
@@ -34,7 +38,7 @@ def umac_keys(key: bytes) -> UmacKeys:
         later += [word % _P36 for word in words]
         later.append(masks[t])
     words32 = struct.unpack(f"!{FIRST_BYTES // 4}I", first)
-    return UmacKeys(words32, tuple(later), _derive(key, 0, KEY_BYTES))
+    return UmacKeys(words32, tuple(later), _derive(key, 0, KEY_BYTES), key)
 
 
 def _derive(key: bytes, index: int, n_bytes: int) -> bytes:

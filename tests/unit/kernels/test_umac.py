@@ -5,6 +5,7 @@ from random import Random
 
 import numpy as np
 import pytest
+from umac_twin import P36, P64, twin
 
 from fanfold.kernels.umac import (
     BLOCK_BYTES,
@@ -27,7 +28,6 @@ RFC_4418 = {
     b"abc" * 500: "8824A260C53C66A36C9260A6",
 }
 """Appendix: tags of 96 bits of this key and nonce."""
-P36, P64 = 2**36 - 5, 2**64 - 59
 
 
 def hashed(keys: UmacKeys, message: bytes) -> tuple[int, ...]:
@@ -49,37 +49,6 @@ def tag(key: bytes, nonce: bytes, message: bytes) -> bytes:
     return struct.pack(
         "!3I", *(h ^ m for h, m in zip(hashed(keys, message), mask, strict=True))
     )
-
-
-def twin(keys: UmacKeys, message: bytes) -> tuple[int, ...]:
-    """The RFC's text, section 5, by Python integers."""
-    out = []
-    for t in range(N_HASHES):
-        k64, *inner, mask = keys.later[6 * t : 6 * t + 6]
-        values = []
-        for at in range(0, max(len(message), 1), 1024):
-            part = message[at : at + 1024]
-            padded = part.ljust(max(-(-len(part) // 32), 1) * 32, b"\0")
-            m = struct.unpack(f"<{len(padded) // 4}I", padded)
-            k = keys.first[4 * t :]
-            y = 8 * len(part)
-            for g in range(0, len(m), 8):
-                for j in range(g, g + 4):
-                    y += (m[j] + k[j]) % 2**32 * ((m[j + 4] + k[j + 4]) % 2**32)
-            values.append(y % 2**64)
-        y = values[0]
-        if len(values) > 1:
-            y = 1
-            for m64 in values:
-                if m64 >= 2**64 - 2**32:
-                    y = (k64 * y + P64 - 1) % P64
-                    y = (k64 * y + m64 - 59) % P64
-                else:
-                    y = (k64 * y + m64) % P64
-        words = struct.unpack("!4H", y.to_bytes(8, "big"))
-        total = sum(a * b for a, b in zip(words, inner, strict=True))
-        out.append(total % P36 % 2**32 ^ mask)
-    return tuple(out)
 
 
 @pytest.mark.parametrize("message", RFC_4418, ids=lambda m: f"{len(m)}")
