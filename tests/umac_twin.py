@@ -1,4 +1,4 @@
-"""UMAC by Python integers, as the text of RFC 4418 section 5 has it, and trailers made of it."""
+"""UMAC by Python integers, as RFC 4418 section 5 has it, and trailers made of it."""
 
 import struct
 
@@ -39,7 +39,7 @@ def twin(keys: UmacKeys, message: bytes) -> tuple[int, ...]:
 
 
 def sealed(key: bytes, session: int, counter: int, packet: bytes, covered: int) -> bytes:
-    """A packet with its trailer (docs/wire/link-keys.md section 2); covered: its first octets."""
+    """A packet with its trailer, docs/wire/link-keys.md; covered: so many octets of it."""
     keys = umac_keys(key)
     nonce = struct.pack("!QI", counter, len(packet))
     mask = struct.unpack("!3I", aes_words(keys.pad, nonce.ljust(16, b"\0"))[:12])

@@ -283,8 +283,9 @@ class LinkKeys:
             return
         age_ps = now_ps - session.born_ps
         is_old = age_ps > REKEY_PS + (0 if session.is_ours else RESERVE_PS)
-        if is_old or now_ps - session.waits_ps > self._patience_ps:
-            end.due_ps = min(end.due_ps, now_ps)
+        is_due = is_old or now_ps - session.waits_ps > self._patience_ps
+        if is_due and end.due_ps == NEVER:  # else it asked already, and will again
+            end.due_ps = now_ps
 
     def _replace(self, now_ps: int, end: _End, session: _Session) -> None:
         for other in end.sessions:

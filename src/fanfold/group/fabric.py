@@ -59,6 +59,7 @@ class FabricCommunicator:
             reduce, the same on all ranks. patience_ps: how late, 1 ms to 65.535 s.
         numbers: each ``value`` of a sum of floats has an exponent, or each ``block`` (Rules).
         laid: of ``lay_trees``, a tree that `fanfold vat --install` made for the group.
+        secret: of all ranks, which no BFR knows: false sums are refused (kernels/check.py).
 
     Raises:
         ConfigError: members that one BitString cannot name. EnvironmentLack: port in use.
@@ -80,14 +81,15 @@ class FabricCommunicator:
         patience_ps: int = PATIENCE_PS,
         numbers: str = BY_VALUE,
         laid: LaidTree | None = None,
+        secret: bytes = b"",
     ) -> None:
-        if not 0 <= rank < len(members):
-            raise ConfigError("rank", rank, f"0 to {len(members) - 1}")
-        if not 0 <= group < 1 << 32:
-            raise ConfigError("group", group, "0 to 2**32-1")
-        rules = check_rules(Rules(stragglers, patience_ps, numbers), members, laid)
-        most = laid.slots // 2 if laid else window
-        window = window_on(fabric, most, rules.stragglers != WAIT)
+        for name, value, n in (("rank", rank, len(members)), ("group", group, 1 << 32)):
+            if not 0 <= value < n:
+                raise ConfigError(name, value, f"0 to {n - 1}")
+        rules = check_rules(
+            Rules(stragglers, patience_ps, numbers, bool(secret)), members, laid
+        )
+        window = window_on(fabric, laid.slots // 2 if laid else window, stragglers != WAIT)
         self.fabric, self.members, self.group = fabric, tuple(members), group
         own_level, root = root_level_of(fabric, members, group, root, root_level)
         self.root = root or root_without_bfr(fabric, members)
@@ -102,6 +104,7 @@ class FabricCommunicator:
             window=window,
             root_level=own_level,
             root=self.root,
+            secret=secret,
         )
         if laid:
             self.end.lean_on(laid)
@@ -114,8 +117,6 @@ class FabricCommunicator:
         self._streams: dict[tuple[int, int], Stream] = {}
         self._matcher = MessageMatcher()
         self._is_closed = False
-
-    # Joined arrays.
 
     def all_reduce(
         self, array: Array, op: Op = Op.SUM, *, kind: str = "", timeout_ps: int = 0
@@ -437,8 +438,6 @@ class FabricCommunicator:
             self._pairs[source, to] = pair
             self._streams[source, to] = Stream(pair._session, pair._worker, pair._ids)
         return self._streams[source, to]
-
-    # The group itself.
 
     @property
     def excluded(self) -> tuple[int, ...]:

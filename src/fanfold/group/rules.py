@@ -12,7 +12,7 @@ POLICIES = (WAIT, PARTIAL, EXCLUDE)
 BY_VALUE, BY_BLOCK = "value", "block"
 NUMBERS = (BY_VALUE, BY_BLOCK)
 """What has an exponent of its own where floats are added."""
-_BLOCK_BIT = 1 << 20
+_BLOCK_BIT, _CHECK_BIT = 1 << 20, 1 << 21
 PS_PER_MS = PS_PER_SECOND // 1000
 PATIENCE_PS = PS_PER_SECOND
 MAX_PATIENCE_MS = 0xFFFF
@@ -27,11 +27,13 @@ class Rules(NamedTuple):
     and go on without that rank from then on. patience_ps: from the first array of a block on.
     numbers: in sums of float32, bfloat16 and float16 each ``value`` has an exponent, or each
     ``block``: a fifth fewer bytes, and what is too small beside the largest becomes 0.
+    is_checked: sums have check words (kernels/check.py).
     """
 
     stragglers: str = WAIT
     patience_ps: int = PATIENCE_PS
     numbers: str = BY_VALUE
+    is_checked: bool = False
 
     @property
     def is_by_block(self) -> bool:
@@ -46,7 +48,7 @@ class Rules(NamedTuple):
 
     def number(self) -> int:
         """The same for equal rules only; below 2**31."""
-        how = _BLOCK_BIT if self.is_by_block else 0
+        how = (_BLOCK_BIT * self.is_by_block) | (_CHECK_BIT * self.is_checked)
         if self.stragglers == WAIT:
             return how
         late = POLICIES.index(self.stragglers) << 16 | self.patience_ps // PS_PER_MS
@@ -85,6 +87,8 @@ def check_rules(
         raise ConfigError("stragglers", rules.stragglers, ", ".join(POLICIES))
     if rules.numbers not in NUMBERS:
         raise ConfigError("numbers", rules.numbers, ", ".join(NUMBERS))
+    if rules.is_checked and rules.stragglers != WAIT:
+        raise ConfigError("stragglers", rules.stragglers, f"{WAIT}: sums are checked")
     if not 1 <= rules.patience_ps // PS_PER_MS <= MAX_PATIENCE_MS:
         raise ConfigError("patience_ps", rules.patience_ps, "1 ms to 65535 ms")
     return rules
@@ -93,7 +97,8 @@ def check_rules(
 def said_rules(number: int) -> str:
     """Rules in words, by their number."""
     said = ["an exponent a block"] if number & _BLOCK_BIT else []
-    late = number & ~_BLOCK_BIT
+    said += ["checked sums"] if number & _CHECK_BIT else []
+    late = number & ~(_BLOCK_BIT | _CHECK_BIT)
     if late:
         policy = POLICIES[late >> 16]
         said.append(f"stragglers {policy}, patience {late & MAX_PATIENCE_MS} ms")

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fanfold.group.communicator import GroupError
+from fanfold.group.gone import GONE_TEXTS
 from fanfold.group.layout import Segment, build_blocks
 from fanfold.group.rules import EXCLUDE, Inside, Rules, said_rules
 from fanfold.group.silence import Setting, Verdict, judge
@@ -25,7 +26,7 @@ from fanfold.live import rank_loop as loop
 from fanfold.live import rank_state as st
 from fanfold.live.clock import now_ps
 from fanfold.live.rank import Batch, RankEnd, Room
-from fanfold.live.rank_late import HAVE_LATE, LEFT_OUT, NO_MEMBER, OVERTAKEN, UNLIKE
+from fanfold.live.rank_late import HAVE_LATE, UNLIKE
 from fanfold.live.rank_state import NOTHING
 from fanfold.units import PS_PER_SECOND
 
@@ -57,11 +58,6 @@ UNSAID = LEAST = -(2**31)
 """Word of a rank that has none to say: any other is larger."""
 STOPPED_PS = PS_PER_SECOND
 """A rank that looks up so long after its deadline did not run meanwhile."""
-GONE_TEXTS = {
-    OVERTAKEN: "rank {} was late, the others went on, and the result is no longer kept",
-    NO_MEMBER: "rank {} was late, and the group went on without it",
-    LEFT_OUT: "rank {} was late, and is left out of the group",
-}
 WAIT_FOR_ALL = Rules()
 Codes = NDArray[np.uint8]
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from fanfold.errors import ConfigError
 from fanfold.impair import Impairment, apply
 from fanfold.kernels.absorb import WHAT_ARM, WHAT_CLOSE, fold_at
+from fanfold.kernels.check import CHECK_ROOM
 from fanfold.kernels.codes import N_DROPS
 from fanfold.kernels.impairment import build_impairments
 from fanfold.kernels.layout import FOLD_BYTES
@@ -27,11 +28,11 @@ from fanfold.live import rank_words as words
 from fanfold.live import sock as s
 from fanfold.live.channels import Channels, is_near
 from fanfold.live.clock import now_ps
-from fanfold.live.link_driver import room_for_links
-from fanfold.live.ports import build_sock, check_mtu, close_exits, open_socket, time_arrivals
+from fanfold.live.ports import check_mtu, close_exits, open_socket, time_arrivals
 from fanfold.live.rank_build import bits_of, block_bytes_of, build_rank, check_root
+from fanfold.live.rank_check import build_check, free_check
 from fanfold.live.rank_late import ALL, ANY, UNLIKE
-from fanfold.live.rank_links import RankLinks
+from fanfold.live.rank_links import RankLinks, build_rank_sock
 from fanfold.live.rank_sight import Sight, is_told, sight_of
 from fanfold.topo.fabric import Fabric
 from fanfold.topo.vat_laid import LaidTree
@@ -142,14 +143,14 @@ class RankEnd:
         members: host names by rank. rank: which of them this is. group: its number.
         port: UDP port of the group at all its hosts. window: blocks under way at most.
         root_level: BFRs above the first one before the root. root: host whose node is the root,
-            empty where a BFR is.
+            empty where a BFR is. secret: of ranks that check their sums.
 
     Raises:
         ConfigError: members that no BitString of this fabric can name together.
         EnvironmentLack: the port is in use.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all but three by name
         self,
         fabric: Fabric,
         members: Sequence[str],
@@ -160,27 +161,25 @@ class RankEnd:
         window: int = WINDOW,
         root_level: int = 0,
         root: str = "",
+        secret: bytes = b"",
     ) -> None:
         self.fabric, self.members = fabric, tuple(members)
         me = fabric.by_name[members[rank]]
         self.name = me.name
         check_mtu(fabric, me.name)
         self.bits, _ = bits_of(fabric, members)
-        self.block_bytes = block_bytes_of(fabric)
+        most = block_bytes_of(fabric)
+        self.block_bytes = most - CHECK_ROOM if secret else most
         self.window = window
-        self.state = build_rank(fabric, members, rank, group, port, window, root_level)
+        who, check = (fabric, members, rank), build_check(fabric, members, group, secret, most)
+        self.state = build_rank(*who, group, port, window, root_level, check)
         if root:
             check_root(fabric, members, root)
             self.state.row[0]["root_id"] = fabric.by_name[root].bfr_id
         if port < FIRST_PORT:
             raise ConfigError("port", port, f"{FIRST_PORT}..65535")
         self.sock = open_socket(me.address, port, f"rank {rank} on {me.name}")
-        ups = fabric.port_nodes(me.name)[1:]
-        n_near = sum(is_near(n.address) and n.role == "bfr" for n in ups)
-        n_links = room_for_links(fabric, me.name)
-        self.io = build_sock(
-            self.sock, len(self.state.near) + 1, n_channels=n_near, n_links=n_links
-        )
+        self.io = build_rank_sock(fabric, me.name, self.sock, len(self.state.near) + 1)
         self.channels = Channels(self.io)
         self._marks, self._codes = Room(), Room()
         self._offer_ps, self._pause_ps = 0, OFFER_PS
@@ -190,8 +189,9 @@ class RankEnd:
         self.io.ints[s.WAKE_FD] = self._woken.fileno()
         self.impairments = build_impairments(len(self.state.near) + 1, 2048, fabric.line_mtu())
         self.drops = np.zeros(N_DROPS, np.int64)
-        mine = self.sock, self.io, self.state.near, self.drops, self.channels
-        self.links = RankLinks(fabric, me.name, *mine)
+        self.links = RankLinks(
+            fabric, me.name, self.sock, self.io, self.state.near, self.drops, self.channels
+        )
         self.is_stopped = self.is_laid = False
         self._is_recalled = False
         self._is_impaired = False
@@ -493,6 +493,7 @@ class RankEnd:
         """Give the sockets back."""
         self.channels.close()
         self.links.close()
+        free_check(self.state.check)
         close_exits(self.io)
         self.sock.close()
         self._wake.close()

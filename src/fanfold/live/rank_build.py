@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from fanfold.errors import ConfigError
+from fanfold.kernels.check import Check, no_check
 from fanfold.kernels.layout import BITS_AT, FOLD_BYTES, INNER_BYTES, UNDERLAY_BYTES
 from fanfold.kernels.rank_timers import FIRST_CWND
 from fanfold.kernels.reduce import build_pow2
@@ -38,6 +39,7 @@ def build_rank(
     port: int,
     window: int,
     root_level: int,
+    check: Check | None = None,
 ) -> st.RankState:
     """Arrays of a rank that has nothing to do yet."""
     me = fabric.by_name[members[rank]]
@@ -50,6 +52,7 @@ def build_rank(
     own = (me.bfr_id - 1) % fabric.bitstring_bits
     row[0]["group"], row[0]["n_ranks"], row[0]["is_first"] = group, len(members), rank == 0
     row[0]["own_index"], row[0]["n_words"], row[0]["window"] = own, n_words, window
+    row[0]["place"] = rank
     row[0]["n_slots"], row[0]["up_addr"] = 2 * window, ups[group % len(ups)]
     if rank == 0:
         row[0]["n_asked"], row[0]["n_least"] = 2 * window, min(2 * window, loop.LEAST_SLOTS)
@@ -86,6 +89,7 @@ def build_rank(
         lacking=np.zeros((2, n_words), np.uint64),
         tally=np.zeros(0, np.int64),
         counts=np.zeros(st.N_RANK_COUNTERS, np.int64),
+        check=check or no_check(),
     )
 
 

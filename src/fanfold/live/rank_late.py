@@ -20,6 +20,10 @@ LEFT_OUT = 3
 """A result is without this rank, and the group leaves out who is late."""
 UNLIKE = 4
 """Ranks were asked for different things: there will be no more results."""
+FALSE_SUM = 5
+"""Check words of a result are not those of its words: something on the way added wrongly."""
+UNCHECKED = 6
+"""A sum that was to be checked outgrew its words."""
 
 HAVE_LATE = 4
 """Bit of ``have``: the result is without this rank's array."""

@@ -20,7 +20,8 @@ from fanfold.live.channels import Channels, is_near
 from fanfold.live.clock import now_ps
 from fanfold.live.key_watch import KeyPlace, KeyWatch, OwnKey
 from fanfold.live.lab import FABRIC_FILE, Lab, list_labs
-from fanfold.live.link_driver import PUSH_PATIENCE_PS, LinkDriver, ends_of
+from fanfold.live.link_driver import PUSH_PATIENCE_PS, LinkDriver, ends_of, room_for_links
+from fanfold.live.ports import build_sock
 from fanfold.live.rank_state import RankState
 from fanfold.seals.keys import keys_folder
 from fanfold.seals.link_keys import load_link_key
@@ -50,6 +51,13 @@ def find_link_key(fabric: Fabric, name: str) -> OwnKey | None:
         if key.text in (node.link_key, node.link_key_also):
             return OwnKey(key, place)
     return None
+
+
+def build_rank_sock(fabric: Fabric, name: str, sock: socket.socket, n_ports: int) -> s.Sock:
+    """Arrays of a rank's socket, with room for channels to BFRs beside it and for sessions."""
+    ups = fabric.port_nodes(name)[1:]
+    n_near = sum(is_near(n.address) and n.role == "bfr" for n in ups)
+    return build_sock(sock, n_ports, n_channels=n_near, n_links=room_for_links(fabric, name))
 
 
 class RankLinks:

@@ -38,7 +38,15 @@ from fanfold.kernels.state import I64, U8
 from fanfold.kernels.vat import BLOCK_MASK, copy_words
 from fanfold.kernels.words import unpack_block, unpack_values
 from fanfold.live.exits import drain
-from fanfold.live.rank_late import bits_bytes, note_inside, note_unlike, share_of, take_out
+from fanfold.live.rank_late import (
+    FALSE_SUM,
+    UNCHECKED,
+    bits_bytes,
+    note_inside,
+    note_unlike,
+    share_of,
+    take_out,
+)
 from fanfold.live.rank_state import (
     B_BYTES,
     B_DST,
@@ -56,8 +64,10 @@ from fanfold.live.rank_state import (
     R_SENT,
     R_TRIES,
     RankState,
+    check_bytes,
     codes_bytes,
     has_codes,
+    is_sum_true,
     words_bytes,
     write_block,
 )
@@ -74,11 +84,8 @@ from fanfold.live.rings import channel_to, commit, next_in, reserve, ring_owed, 
 from fanfold.live.sock import (
     BASE,
     BUF_BYTES,
-    END,
     HELD_DUE,
-    KEYED,
     LATER,
-    NEXT,
     PEER_ADDR,
     PORT,
     REST_AT,
@@ -89,7 +96,7 @@ from fanfold.live.sock import (
     came_at,
     now,
 )
-from fanfold.live.trailers import is_handshake, open_run, send_room, trailer_of
+from fanfold.live.trailers import has_handshake, open_block, send_room, trailer_of
 
 DONE = 0
 LATE = 1
@@ -153,7 +160,7 @@ def write_run(rank: RankState, when: int, out: U8, first: int, room: int) -> int
         i = job["next"]
         n = fold_at(row["n_words"]) + FOLD_BYTES + codes_bytes(rank, i + row["window"])
         if rank.blocks[i, B_SRC] != NOTHING:
-            n += words_bytes(rank, i)
+            n += words_bytes(rank, i) + check_bytes(rank)
         if at > 0 and (at + n > room or n > seg):
             break
         size = write_block(rank, i, 0, out, first + at)
@@ -205,9 +212,16 @@ def place_result(rank: RankState, buf: U8, at: int, size: int, when: int) -> Non
         rank.counts[C_REFUSED] += 1
         return
     if start != NOTHING:
-        if n != words_bytes(rank, i):
+        n_checks = check_bytes(rank)
+        if n != words_bytes(rank, i) + n_checks:
             rank.counts[C_REFUSED] += 1
             return
+        if n_checks > 0:
+            words = buf[words_at : words_at + n]
+            if flags & FLAG_OVERFLOW != 0 or not is_sum_true(rank, i, words):
+                job["gone"] = FALSE_SUM if flags & FLAG_OVERFLOW == 0 else UNCHECKED
+                return
+            n -= n_checks
         unpack_own(rank, i, buf[words_at : words_at + n], share_of(rank, buf, fan))
     rank.have[i] = 1
     job["n_done"] += 1
@@ -426,25 +440,6 @@ def next_rank_block(
             sock.ints[HELD_DUE] = min(sock.ints[HELD_DUE], when)
     sock.ints[PORT] = port
     return open_block(sock, n, drops, when)
-
-
-@kernel
-def open_block(sock: Sock, n: int, drops: I64, when: int) -> int:
-    """Bytes of the block in hand, or of what follows it, that are let in, without trailers."""
-    ints = sock.ints
-    ints[NEXT], ints[END] = ints[BASE], ints[BASE] + n
-    open_run(sock, drops, when)
-    ints[BASE] = ints[NEXT]
-    left: int = ints[END] - ints[NEXT]
-    return left
-
-
-@kernel
-def has_handshake(sock: Sock, n: int) -> bool:
-    """The block in hand is not of this group but of keys."""
-    if sock.ints[KEYED] == 0 or n <= 0:
-        return False
-    return is_handshake(sock.buf, sock.ints[BASE], min(sock.ints[SEG], n))
 
 
 @kernel

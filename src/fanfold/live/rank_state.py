@@ -9,11 +9,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fanfold.kernels.absorb import FLAG_EMPTY, FLAG_NOT_FINITE, FLAG_OUT, FLAG_RETRY, fold_at
+from fanfold.kernels.check import N_CHECK_WORDS, Check, is_true_sum, write_checks
 from fanfold.kernels.frame import frame_inner
 from fanfold.kernels.jit import kernel
 from fanfold.kernels.layout import FOLD_BYTES
 from fanfold.kernels.octets import copy_octets, fetch, write_u16, write_u32
-from fanfold.kernels.reduce import F64, WORD_FIX32, WORD_FIX64, WORD_I64
+from fanfold.kernels.reduce import (
+    F64,
+    OP_SUM,
+    WORD_FIX32,
+    WORD_FIX64,
+    WORD_I32,
+    WORD_I64,
+)
 from fanfold.kernels.state import I64, U8, U64, Rows
 from fanfold.kernels.vat import BLOCK_MASK
 from fanfold.kernels.words import (
@@ -62,6 +70,7 @@ RANK_ROW = np.dtype(
         ("lacks", np.int64),  # 1: the last result was without somebody
         ("is_patient", np.int64),  # 1: blocks may end without somebody
         ("is_strict", np.int64),  # 1: who is late is no longer one of the group
+        ("place", np.int64),  # of this rank among the members
     ]
 )
 JOB_ROW = np.dtype(
@@ -134,7 +143,7 @@ class RankState(NamedTuple):
     the arrays; share: (1,), what sums are multiplied by; heard: (W,); at_root: (W,), whom
     the root has heard; told: (MAX_HOPS,), when the BFR so many hops behind this rank's own
     answered last, 0 never; live: (W,), members; lacking: (2, W), of rank_late; tally: (N,),
-    arrays in each result; counts: (N_RANK_COUNTERS,).
+    arrays in each result; counts: (N_RANK_COUNTERS,); check: of kernels/check.py.
     """
 
     row: Rows
@@ -163,6 +172,7 @@ class RankState(NamedTuple):
     lacking: U64
     tally: I64
     counts: I64
+    check: Check
 
 
 @kernel
@@ -246,6 +256,25 @@ def words_bytes(rank: RankState, i: int) -> int:
 
 
 @kernel
+def check_bytes(rank: RankState) -> int:
+    """Bytes of the check words behind a block; only sums of whole words have them."""
+    op, word = rank.job[0]["op"], rank.job[0]["word"]
+    if rank.check.coeffs.shape[1] == 0 or op != OP_SUM:
+        return 0
+    if word == WORD_I32 or word == WORD_FIX32:
+        return 4 * N_CHECK_WORDS
+    return 8 * N_CHECK_WORDS if word == WORD_I64 or word == WORD_FIX64 else 0
+
+
+@kernel
+def is_sum_true(rank: RankState, i: int, words: U8) -> bool:
+    """The joined words of block i, check words behind them, are what ranks sent."""
+    n = words.shape[0] - check_bytes(rank)
+    width, block = check_bytes(rank) // N_CHECK_WORDS, (rank.row[0]["base"] + i) & BLOCK_MASK
+    return is_true_sum(rank.check, block, words[:n], width, words[n:])
+
+
+@kernel
 def width_of(kind: int) -> int:
     """Bytes of one value of a kind."""
     if kind == 0 or kind == 4:
@@ -288,6 +317,12 @@ def write_block(rank: RankState, i: int, retry: int, out: U8, at: int) -> int:
             rank.codes[i] |= MARKED
         pack_own(rank, i, out[at + size : at + size + n], retry)
         size += n
+        more = check_bytes(rank)
+        if more > 0:
+            words, block = out[at + size - n : at + size], (row["base"] + i) & BLOCK_MASK
+            behind = out[at + size : at + size + more]
+            write_checks(rank.check, row["place"], block, words, more // N_CHECK_WORDS, behind)
+            size += more
     if has_codes(rank):
         write_u16(out, fan + 12, n_codes)
     elif is_fixed(kind, op) and ahead < job["n_blocks"]:

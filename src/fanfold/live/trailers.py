@@ -50,6 +50,7 @@ from fanfold.live.link_table import (
 from fanfold.live.sock import (
     AES_AT,
     BARE,
+    BASE,
     BUF_BYTES,
     END,
     KEYED,
@@ -246,6 +247,25 @@ def open_run(sock: Sock, drops: I64, when: int) -> None:
         following = open_sealed(sock, link, drops, when)
     if following < end:
         ints[REST_AT], ints[REST_END], ints[REST_SEG] = following, end, seg
+
+
+@kernel
+def open_block(sock: Sock, n: int, drops: I64, when: int) -> int:
+    """Bytes of the block in hand, or of what follows it, that are let in, without trailers."""
+    ints = sock.ints
+    ints[NEXT], ints[END] = ints[BASE], ints[BASE] + n
+    open_run(sock, drops, when)
+    ints[BASE] = ints[NEXT]
+    left: int = ints[END] - ints[NEXT]
+    return left
+
+
+@kernel
+def has_handshake(sock: Sock, n: int) -> bool:
+    """The block in hand is not of this group but of keys."""
+    if sock.ints[KEYED] == 0 or n <= 0:
+        return False
+    return is_handshake(sock.buf, sock.ints[BASE], min(sock.ints[SEG], n))
 
 
 @kernel

@@ -5,7 +5,13 @@ import secrets
 from fanfold.group.communicator import Communicator
 from fanfold.live.compile_notice import announce_compiles
 from fanfold.topo.fabric import Fabric
-from fanfold.torch.placement import FanfoldOptions, environment, find_root, find_rules
+from fanfold.torch.placement import (
+    FanfoldOptions,
+    environment,
+    find_root,
+    find_rules,
+    find_secret,
+)
 
 
 def build_communicator(
@@ -31,6 +37,7 @@ def build_communicator(
         stragglers=rules.stragglers,
         patience_ps=rules.patience_ps,
         numbers=rules.numbers,
+        secret=find_secret(own, environment()),
     )
 
 

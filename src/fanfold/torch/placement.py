@@ -9,7 +9,9 @@ machine: ranks that found different fabrics are refused.
 
 Ranks that are late: ``FanfoldOptions(stragglers=..., patience_ms=...)``, or FANFOLD_STRAGGLERS
 and FANFOLD_PATIENCE_MS; the root of sums: ``FanfoldOptions(root=...)`` or FANFOLD_ROOT; what
-has an exponent of its own in a sum: ``FanfoldOptions(numbers=...)`` or FANFOLD_NUMBERS.
+has an exponent of its own in a sum: ``FanfoldOptions(numbers=...)`` or FANFOLD_NUMBERS; a
+secret of all ranks, by which they find what a BFR added wrongly: ``FanfoldOptions(check=...)``
+or FANFOLD_CHECK.
 """
 
 import os
@@ -40,7 +42,8 @@ from fanfold.topo.fabric import Fabric, load_fabric
 FABRIC, LAB = "FANFOLD_FABRIC", "FANFOLD_LAB"
 HOST, HOSTS = "FANFOLD_HOST", "FANFOLD_HOSTS"
 STRAGGLERS, PATIENCE, ROOT = "FANFOLD_STRAGGLERS", "FANFOLD_PATIENCE_MS", "FANFOLD_ROOT"
-NUMBERS = "FANFOLD_NUMBERS"
+NUMBERS, CHECK = "FANFOLD_NUMBERS", "FANFOLD_CHECK"
+LEAST_SECRET = 16
 WHERE = f"{FABRIC}=FILE.toml, {LAB}=NAME or pg_options=FanfoldOptions(...) on one rank or more"
 
 MAX_DIGITS = 5
@@ -56,6 +59,20 @@ class FanfoldOptions(NamedTuple):
     patience_ms: int = 0
     root: str = ""
     numbers: str = ""
+    check: str = ""
+
+
+def find_secret(own: FanfoldOptions | None, env: Mapping[str, str]) -> bytes:
+    """The secret that sums are checked by; empty: they are not.
+
+    Raises:
+        ConfigError: it is too short to be one.
+    """
+    text = (own.check if own else "") or env.get(CHECK, "")
+    if text and len(text) < LEAST_SECRET:
+        got = f"{len(text)} characters"
+        raise ConfigError(CHECK, got, f"{LEAST_SECRET} or more, the same on all ranks")
+    return text.encode()
 
 
 def find_fabric(own: FanfoldOptions | None, env: Mapping[str, str]) -> Fabric | None:
