@@ -1,7 +1,7 @@
 """Sums that ranks check: a BFR that adds wrongly is found by every rank at once.
 
-The BFR is a real one, in a thread of the test; between two passes it changes one word of what it
-has joined so far, as a broken processor or somebody who owns it would.
+The BFR is a real one, in a thread of the test; between two passes it changes one word of what
+it has joined so far, as a broken processor or somebody who owns it would.
 """
 
 import threading
