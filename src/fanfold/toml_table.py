@@ -17,6 +17,7 @@ from fanfold.errors import ConfigError
 from fanfold.nearest import one_of
 
 T = TypeVar("T", bound=msgspec.Struct)
+UNSAID = (NoneType, msgspec.UnsetType)
 
 
 def read_table(kind: type[T], table: dict[str, Any], prefix: str) -> T:
@@ -59,7 +60,7 @@ def allowed_of(kind: Any) -> str:
 
 
 def write_table(value: msgspec.Struct) -> str:
-    """TOML that ``read_table`` reads back as an equal struct; None is left out."""
+    """TOML that ``read_table`` reads back as an equal struct; None and UNSET are left out."""
     return "\n\n".join(_blocks(value, "")) + "\n"
 
 
@@ -117,7 +118,7 @@ def _blocks(value: msgspec.Struct, name: str) -> Iterator[str]:
     """The struct's own lines, then a block for each table in it."""
     items = [(f.name, getattr(value, f.name)) for f in fields(value)]
     plain = [(k, v) for k, v in items if not _is_table(v)]
-    lines = [f"{k} = {_toml(v)}" for k, v in plain if not isinstance(v, NoneType)]
+    lines = [f"{k} = {_toml(v)}" for k, v in plain if not isinstance(v, UNSAID)]
     if lines:
         yield "\n".join(([f"[{name}]"] if name else []) + lines)
     for key, inner in items:

@@ -2,6 +2,7 @@
 
 import os
 
+import msgspec
 import numpy as np
 from live_site import LiveLab
 
@@ -27,11 +28,11 @@ def free_prefix():
     return 100 + os.getpid() % 100
 
 
-def start_lab(site, name, fabric):
+def start_lab(site, name, fabric, *flags):
     """A lab of a fabric with all its addresses."""
     file = site.state / f"{name}.toml"
     save_fabric(fabric, file)
-    return LiveLab(site, name, "--config", file)
+    return LiveLab(site, name, "--config", file, *flags)
 
 
 def fabric_ids(fabric, net):
@@ -69,12 +70,12 @@ def push_program(fabric, net, path, source, receivers, flow):
     return build_program(np.zeros((0, 4), np.int64), edges, fans=fans, folds=True, on=ACKED)
 
 
-def simulate_push(fabric, path, source, receivers, flow):
+def simulate_push(fabric, path, source, receivers, flow, **settings):
     """Net and outcome of the same push, simulated."""
     net = fabric_net(fabric)
     program = push_program(fabric, net, path, source, receivers, flow)
     ids = fabric_ids(fabric, net)
-    settings = push_settings(fabric)
+    settings = msgspec.structs.replace(push_settings(fabric), **settings)
     sim = Simulation(net, build_routes(net), program, settings, seed=1, bfr_ids=ids)
     while sim.step():
         pass

@@ -10,6 +10,7 @@ from live_site import random_bytes, states
 from tries import Tries
 
 from fanfold.kernels.jit import JIT
+from fanfold.kernels.layout import TRAILER_BYTES
 from fanfold.results.outcome import ACK, DATA, FEEDBACK, REPAIR
 from fanfold.topo.fabric import load_fabric
 from fanfold.topo.lab_fabric import leaf_spine
@@ -129,6 +130,31 @@ def test_each_link_carries_what_is_simulated(lab, tmp_path, case):
     assert {k: n for k, n in received.items() if k[1] != source} == {
         k: n for k, n in sent.items() if k[1] != source
     }
+
+
+@pytest.fixture
+def keyed(site):
+    fabric = leaf_spine(1, 0, 3, prefix=free_prefix())
+    made = start_lab(site, "parity-keys", fabric, "--link-keys")
+    yield made
+    made.down()
+
+
+def test_trailers_of_links_with_keys_are_the_simulators(keyed, tmp_path):
+    """Nodes count packets as they are inside; on the link each has a trailer behind it."""
+    path = tmp_path / "keyed.bin"
+    result, sent, _ = push_calmly(keyed, path, "h0", "", 1_000_003)
+    fabric = load_fabric(keyed.folder / "fabric.toml")
+    net, outcome = simulate_push(
+        fabric, path, "h0", list(states(result)), result["flow"], link_keys=True
+    )
+    for at in range(net.n_links):
+        ends = net.node_name(int(net.src[at])), net.node_name(int(net.dst[at]))
+        for kind, column in CLASSES.items():
+            n_pkts, n_bytes = sent.get((*ends, kind), (0, 0))
+            n_bytes += n_pkts * TRAILER_BYTES
+            assert outcome.link_pkts[at, column] == n_pkts
+            assert outcome.link_bytes[at, column] == n_bytes
 
 
 def test_few_pushes_were_set_aside():

@@ -366,13 +366,13 @@ PLANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         "src/fanfold/core/link_keys.py",
-        "        if stamp <= self._newest_stamp[port - 1]:",
+        "        if stamp <= self._newest_stamp[port]:",
         "        if stamp < 0:",
         "tests/unit/core/test_link_keys.py::test_a_recorded_handshake_is_refused_by_its_clock",
     ),
     (
         "src/fanfold/core/link_keys.py",
-        "        if payload is None or machine.peer != peer.public:",
+        "        if payload is None or machine.peer not in peer.known():",
         "        if payload is None:",
         "tests/unit/core/test_link_keys.py::test_who_has_another_key_gets_no_session",
     ),
@@ -381,5 +381,23 @@ PLANTS: tuple[tuple[str, str, str, str], ...] = (
         "        if not self._is_easy(now_ps):",
         "        if self.n_made < 0:",
         "tests/unit/core/test_link_keys.py::test_a_flood_is_asked_for_cookies_and_costs_few_agreements",
+    ),
+    (
+        "src/fanfold/core/link_keys.py",
+        "                for session in [s for s in end.sessions if s.peer not in keys]:",
+        "                for session in [s for s in end.sessions if not keys]:",
+        "tests/unit/core/test_link_keys.py::test_a_key_that_is_no_longer_named_ends_its_sessions",
+    ),
+    (
+        "src/fanfold/kernels/check.py",
+        "        if said % PRIMES[e] != value % PRIMES[e]:",
+        "        if said & 1 != value & 1:",
+        "tests/unit/kernels/test_check.py::test_a_true_sum_is_taken_and_one_changed_word_is_not",
+    ),
+    (
+        "src/fanfold/kernels/check.py",
+        "            check.nonces[at] = swap_word(np.uint64(block))",
+        "            check.nonces[at] = np.uint64(0)",
+        "tests/unit/kernels/test_check.py::test_the_result_of_another_block_is_found",
     ),
 )

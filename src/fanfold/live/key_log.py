@@ -1,11 +1,11 @@
 """A file of session and content keys for Wireshark, written only where somebody asks for it.
 
-Named by ``--keylog`` or FANFOLD_KEYLOG, as NSS's key log by SSLKEYLOGFILE. Who reads it can
-read sealed pushes and forge packets of links, so a process that writes it says so. One line a
-key, appended, in a file that only its owner reads:
+Named by ``--keylog`` or FANFOLD_KEYLOG. Who reads it can read sealed pushes and forge packets
+of links, so a process that writes it says so. One line a key, appended, in a file that only its
+owner reads:
 
-    FANFOLD_LINK_1 SESSION KEY   receiver's number of a session, and the UMAC key of that way
-    FANFOLD_PUSH_1 FLOW KEY      even flow of a sealed push, and its content key
+    FANFOLD_LINK_1 number key    receiver's number of a session, and the UMAC key of that way
+    FANFOLD_PUSH_1 flow key      even flow of a sealed push, and its content key
 """
 
 import os

@@ -1,7 +1,7 @@
 """Settings below which nothing gets through as asked: refused, with the least that works."""
 
 from fanfold.errors import ConfigError
-from fanfold.kernels.layout import BITS_AT, FAN_BYTES, INNER_BYTES, UNDERLAY_BYTES
+from fanfold.kernels.layout import BITS_AT, FAN_BYTES, INNER_BYTES
 from fanfold.scenario.settings import Settings
 from fanfold.scenario.width import with_width
 from fanfold.schemes.program import Program
@@ -31,6 +31,6 @@ def packet_bytes(settings: Settings, n_hosts: int, *, is_bier: bool) -> int:
     head = settings.header_bytes
     if is_bier:
         bits = with_width(settings, n_hosts).bitstring_bits
-        fixed = UNDERLAY_BYTES + BITS_AT + INNER_BYTES + FAN_BYTES
+        fixed = settings.underlay_bytes + BITS_AT + INNER_BYTES + FAN_BYTES
         head = max(head, fixed + bits // 8)
     return settings.payload_bytes + head

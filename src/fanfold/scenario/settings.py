@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from fanfold.kernels.layout import TRAILER_BYTES, UNDERLAY_BYTES
 from fanfold.schemes.tree_fans import TreeStart
 from fanfold.units import PPB_ONE, PS_PER_MS
 
@@ -88,7 +89,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     clock of 50 ms a HELLO; twice as much is waited beyond the intervals. notice_ps: of a
     router's processor on a NOTICE (assumed, as a message of tree protocols). table_ps: from a
     decision to the forwarding table (as there); tables made ahead take none. reroute_ps: from
-    detection to new unicast paths. protection: of fans by BIFTs.
+    detection to new unicast paths. protection: of fans by BIFTs. link_keys: links have keys,
+    so packets of fans by BIER and of fanfold's sums are a trailer longer.
     """
 
     payload_bytes: Size = 4096
@@ -124,6 +126,12 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     table_ps: Delay = _MS
     reroute_ps: Delay = 200 * _MS
     protection: Protection = "auto"
+    link_keys: bool | msgspec.UnsetType = msgspec.UNSET  # unsaid, ids of runs are as before
+
+    @property
+    def underlay_bytes(self) -> int:
+        """Around a packet of fanfold's: outer IPv4 and UDP, the trailer of a link with keys."""
+        return UNDERLAY_BYTES + (TRAILER_BYTES if self.link_keys is True else 0)
 
     @property
     def detect_ps(self) -> int:

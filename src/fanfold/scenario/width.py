@@ -32,5 +32,6 @@ def with_width(settings: Settings, n_ids: int) -> Settings:
     """The same settings with a length of BitStrings."""
     if settings.bitstring_bits != AUTO:
         return settings
-    bits = best_width(max(n_ids, 1), settings.payload_bytes)
+    around = settings.payload_bytes + settings.underlay_bytes - UNDERLAY_BYTES
+    bits = best_width(max(n_ids, 1), around)
     return msgspec.structs.replace(settings, bitstring_bits=bits)

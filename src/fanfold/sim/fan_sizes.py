@@ -13,7 +13,6 @@ from fanfold.kernels.layout import (
     FAN_BYTES,
     FEEDBACK_BYTES,
     INNER_BYTES,
-    UNDERLAY_BYTES,
 )
 from fanfold.scenario.settings import Settings
 from fanfold.scenario.width import WIDTHS, with_width
@@ -39,7 +38,7 @@ def fan_head_bytes(settings: Settings, *, is_tree: bool) -> int:
     inner = INNER_BYTES + FAN_BYTES
     if is_tree:
         return inner
-    return UNDERLAY_BYTES + BITS_AT + settings.bitstring_bits // 8 + inner
+    return settings.underlay_bytes + BITS_AT + settings.bitstring_bits // 8 + inner
 
 
 def feedback_bytes(settings: Settings, *, is_tree: bool) -> int:
@@ -48,4 +47,4 @@ def feedback_bytes(settings: Settings, *, is_tree: bool) -> int:
     if is_tree:
         return inner
     l_bytes = settings.bitstring_bits // 8
-    return UNDERLAY_BYTES + BITS_AT + l_bytes + inner + 2 * l_bytes
+    return settings.underlay_bytes + BITS_AT + l_bytes + inner + 2 * l_bytes

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fanfold.errors import ConfigError
-from fanfold.kernels.layout import BITS_AT, FOLD_BYTES, INNER_BYTES, UNDERLAY_BYTES
+from fanfold.kernels.layout import BITS_AT, FOLD_BYTES, INNER_BYTES
 from fanfold.kernels.rank_timers import FIRST_CWND, RTO_LEAST_PS
 from fanfold.kernels.reduce import CODE_BYTES_OF, WORD_BYTES_OF
 from fanfold.kernels.slots import NEVER_PS
@@ -110,7 +110,7 @@ class SumBuilder:
     def _queue_ps(self) -> int:
         """How long what ranks send at first waits for a link slower than theirs, in ps."""
         full = self.settings.payload_bytes + BITS_AT + self.n_bits // 8 + INNER_BYTES
-        full += UNDERLAY_BYTES + FOLD_BYTES
+        full += self.settings.underlay_bytes + FOLD_BYTES
         own = [sum_links(self.net, self.routes, one) for one in self.program.sums]
         if not own or self.net.bps.min() >= self.net.bps[np.concatenate(own)].max():
             return 0

@@ -8,7 +8,7 @@ installed tree it has the header of any message, and the values as they are.
 from typing import NamedTuple
 
 from fanfold.kernels import reduce as r
-from fanfold.kernels.layout import BITS_AT, FOLD_BYTES, INNER_BYTES, UNDERLAY_BYTES
+from fanfold.kernels.layout import BITS_AT, FOLD_BYTES, INNER_BYTES
 from fanfold.scenario.settings import Settings
 from fanfold.scenario.sum_words import VALUE_BYTES, n_blocks, sum_word, words_bytes
 from fanfold.schemes.program import NO_TREE, Sum
@@ -55,7 +55,7 @@ class SumSizes(NamedTuple):
 def sum_head_bytes(settings: Settings) -> int:
     """Headers of FOLD; ARM, CLOSE and empty arrays are just these."""
     bits = settings.bitstring_bits // 8
-    return UNDERLAY_BYTES + BITS_AT + bits + INNER_BYTES + FOLD_BYTES
+    return settings.underlay_bytes + BITS_AT + bits + INNER_BYTES + FOLD_BYTES
 
 
 def sum_window(one: Sum, settings: Settings) -> int:

@@ -343,3 +343,40 @@ def test_any_message_leaves_a_machine_that_works() -> None:
         b.hear(i, message)
     assert b.rows == {}
     agree(a, b, 2 * PS_PER_SECOND)
+
+
+def test_a_key_that_is_no_longer_named_ends_its_sessions() -> None:
+    a, b = pair()
+    _, theirs = agree(a, b)
+    b.counts[theirs.row][0] = 1
+    assert b.timer(lk.LOOK_PS) == []
+    new, addr = LinkKey(bytes([9]) * 32), ADDR["a"]
+    both = Peer(KEYS["a"].public, addr, False, also=new.public)
+    b.machine.set_peers(1, {1: both}, [])
+    assert len(b.rows) == 1
+    a.machine.set_own(new, KEYS["a"])
+    a.machine.rekey(PS_PER_SECOND)
+    agree(a, b, PS_PER_SECOND)
+    assert len(b.rows) == 2, "both count"
+    out: list[KeyEffect] = []
+    b.machine.set_peers(2, {1: Peer(new.public, addr, False)}, out)
+    b.perform(out)
+    assert len(b.rows) == 1
+    old = End("a", "b", clock=2 * CLOCK)
+    (first,) = old.timer(0)
+    assert b.refuses(3 * PS_PER_SECOND, first.message), "the old key asks for nothing more"
+
+
+def test_who_asks_by_either_key_of_a_node_is_answered_while_both_count() -> None:
+    a, b = pair()
+    new = LinkKey(bytes([9]) * 32)
+    b.machine.set_own(new, KEYS["b"])
+    agree(a, b)
+    a.machine.set_peers(1, {1: Peer(new.public, ADDR["b"], True, also=KEYS["b"].public)}, [])
+    mine, theirs = agree(a, b, PS_PER_SECOND)
+    assert mine.keys.out == theirs.keys.came
+    b.machine.set_own(new, None)
+    a.machine.set_peers(2, {1: Peer(KEYS["b"].public, ADDR["b"], True)}, out := [])
+    a.perform(out)
+    (first,) = a.timer(3 * PS_PER_SECOND)
+    assert b.refuses(3 * PS_PER_SECOND, first.message)
