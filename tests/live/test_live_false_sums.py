@@ -21,6 +21,7 @@ from fanfold.kernels.layout import FOLD_BYTES
 from fanfold.kernels.vat import OPEN
 from fanfold.live.host import Host
 from fanfold.live.ports import Limits
+from fanfold.live.warm import warm
 from fanfold.topo.fabric import load_fabric
 
 pytestmark = pytest.mark.live
@@ -66,6 +67,7 @@ class Liar:
 
 @pytest.fixture(scope="module")
 def liar(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Liar]:
+    warm()  # not in two threads at once
     made = Liar(tmp_path_factory.mktemp("liar"))
     yield made
     made.end()

@@ -185,7 +185,10 @@ def _check_keys(fabric: "Fabric", link: "Link", where: str) -> None:
     for end in (link.a, link.b):
         index = next(i for i, node in enumerate(fabric.nodes) if node.name == end)
         source = where.rsplit(": ", 1)[0]
-        read_link_public(fabric.by_name[end].link_key, f"{source}: node[{index}].link_key")
+        node = fabric.by_name[end]
+        read_link_public(node.link_key, f"{source}: node[{index}].link_key")
+        if node.link_key_also:
+            read_link_public(node.link_key_also, f"{source}: node[{index}].link_key_also")
 
 
 def _check_reach(fabric: "Fabric", source: str) -> None:

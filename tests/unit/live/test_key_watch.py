@@ -40,10 +40,9 @@ class World:
         self.now = 0
 
     def name(self, node: str, key: str, also: str) -> None:
+        words = {"link_key": key, "link_key_also": also}
         rows = tuple(
-            msgspec.structs.replace(n, link_key=key, link_key_also=also)
-            if n.name == node
-            else n
+            msgspec.structs.replace(n, **words) if n.name == node else n
             for n in self.fabric.nodes
         )
         self.fabric: Fabric = msgspec.structs.replace(self.fabric, nodes=rows)
