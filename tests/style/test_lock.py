@@ -36,7 +36,8 @@ def test_all_that_is_asked_for_is_pinned_with_hashes() -> None:
     assert faults(read("dev"), run + build + more, own="fanfold") == []
     assert faults(read("docs"), run + build + extras("docs")) == []
     assert faults(read("clusters"), run + build + extras("dask", "study"), own="fanfold") == []
-    assert faults(read("model"), (LOCKS / "model.in").read_text().split()) == []
+    for name in ("model", "sbom"):
+        assert faults(read(name), (LOCKS / f"{name}.in").read_text().split()) == []
 
 
 def test_what_runs_is_what_was_tested() -> None:
