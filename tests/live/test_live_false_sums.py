@@ -1,6 +1,6 @@
 """Sums that ranks check: a BFR that adds wrongly is found by every rank at once.
 
-The BFR is a real one, in a thread of the test; between two passes it changes one word of what
+The BFR is a real one, in a thread of the test; beside it another thread changes a word of what
 it has joined so far, as a broken processor or somebody who owns it would.
 """
 
@@ -18,6 +18,7 @@ from fanfold.api.labs import pick_fabric
 from fanfold.group.communicator import GroupError, Op
 from fanfold.kernels.absorb import fold_at
 from fanfold.kernels.layout import FOLD_BYTES
+from fanfold.kernels.reduce import OP_SUM
 from fanfold.kernels.vat import OPEN
 from fanfold.live.host import Host
 from fanfold.live.ports import Limits
@@ -42,26 +43,34 @@ class Liar:
         )
         self.is_over = self.lies = False
         self.n_lies = 0
-        self.host.event_loop.on_pump.append(self.lie)
-        self.thread = threading.Thread(target=self.run)
-        self.thread.start()
+        self.threads = [threading.Thread(target=run) for run in (self.run, self.spoil)]
+        for thread in self.threads:
+            thread.start()
 
     def run(self) -> None:
         self.host.event_loop.run(lambda: self.is_over)
 
+    def spoil(self) -> None:
+        while not self.is_over:
+            if self.lies:
+                self.lie()
+            time.sleep(0.0002)
+
     def lie(self) -> None:
         vats = self.host.event_loop.node.vats
-        at = fold_at(self.fabric.bitstring_bits // 64) + FOLD_BYTES
-        for slot in np.flatnonzero(vats.slots["state"] == OPEN) if self.lies else ():
+        fan = fold_at(self.fabric.bitstring_bits // 64)
+        for slot in np.flatnonzero(vats.slots["state"] == OPEN):
             row = vats.slots[slot]
-            if row["n_bytes"] > 64 + row["n_codes"]:
-                vats.room[slot, at + row["n_codes"] + 8] ^= 1
+            is_sum = vats.room[slot, fan + 3] >> 4 == OP_SUM
+            if is_sum and row["n_bytes"] > 64:
+                vats.room[slot, fan + FOLD_BYTES + row["n_codes"] + 8] += 1
                 self.n_lies += 1
 
     def end(self) -> None:
         self.is_over = True
         self.host.event_loop.wake()
-        self.thread.join()
+        for thread in self.threads:
+            thread.join()
         self.host.close()
 
 
