@@ -48,15 +48,19 @@ class Signing(NamedTuple):
     place: Place = Place()
 
 
-def seals_of(signing: Signing, source: str, lab: Lab | None) -> Seals | None:
+def seals_of(
+    signing: Signing, source: str, lab: Lab | None, *, has_links: bool = False
+) -> Seals | None:
     """Keys that a push is signed with; of a lab's node its own, unless others are named.
+
+    has_links: links of the source have keys, so a folder may be named for these alone.
 
     Raises:
         ConfigError: there are none, or they were named for nothing.
     """
     if not signing.is_signed and not signing.is_sealed:
         for flag, named in zip(("--keys", "--trusted"), signing.place, strict=True):
-            if named is not None:
+            if named is not None and not (has_links and flag == "--keys"):
                 raise ConfigError(flag, str(named), "none without --sign or --seal")
         return None
     place = signing.place

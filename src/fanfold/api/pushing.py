@@ -224,7 +224,8 @@ def _run_push(site: Site, order: Order, watch: Watch) -> PushResult:
         warm(watch.warming)
     cap, ask = order.terms.cap_bps, partial(site.begin_statuses, source=source)
     lab = site.lab if site.config is None else None
-    wish = order.wish._replace(seals=seals_of(order.signing, source, lab))
+    seals = seals_of(order.signing, source, lab, has_links=fabric.has_keys(source))
+    wish = order.wish._replace(seals=seals)
     if wish.seals is not None:
         require_known(wish.seals.trust, targets)
     own = lab_keys(lab, source) if lab is not None else order.signing.place.folder
