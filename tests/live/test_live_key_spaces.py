@@ -110,18 +110,8 @@ def test_several_machines_have_keys_by_a_fabric_file(site: Site, machines: Path)
         for process in (leaf, host, source):
             assert process.stdout is not None
             assert process.stdout.readline()
-        push = start(
-            "h0",
-            "push",
-            path,
-            "--config",
-            file,
-            "--from",
-            "h0",
-            "--keys",
-            secret / "h0",
-            "--json",
-        )
+        own = ("--config", file, "--from", "h0", "--keys", secret / "h0")
+        push = start("h0", "push", path, *own, "--json")
         out, said = push.communicate(timeout=60)
         assert push.returncode == 0, said
         assert states(json.loads(out)) == {"h1": "verified"}
