@@ -118,6 +118,49 @@ def test_a_lab_that_is_not_there_or_open_has_no_sessions_to_change(capsys) -> No
     assert "nowhere" in capsys.readouterr().err
 
 
+def test_the_next_key_of_links_is_drawn_and_then_used(
+    keyed: Fabric, home: Path, capsys
+) -> None:
+    folder = str(home / "secret" / "h1")
+    old = load_link_key(home / "secret" / "h1").text
+    assert run(["keys", "rotate", "--links", "--keys", folder, "--finish"]) == 2, (
+        "none is staged"
+    )
+    capsys.readouterr()
+    assert run(["keys", "rotate", "--links", "--node", "h1", "--keys", folder]) == 0
+    new = capsys.readouterr().out.splitlines()[0]
+    assert load_link_key(home / "secret" / "h1").text == old
+    assert run(["keys", "rotate", "--links", "--keys", folder, "--finish"]) == 0
+    assert capsys.readouterr().out.splitlines()[0] == new != old
+    assert load_link_key(home / "secret" / "h1").text == new
+
+
+def test_a_second_key_of_a_node_is_read_checked_and_nobody_else_s(
+    keyed: Fabric, home: Path
+) -> None:
+    def with_also(text: str) -> Fabric:
+        nodes = tuple(
+            msgspec.structs.replace(n, link_key_also=text) if n.name == "h1" else n
+            for n in keyed.nodes
+        )
+        return msgspec.structs.replace(keyed, nodes=nodes)
+
+    made = with_also(LinkKey(bytes([7]) * 32).text)
+    save_fabric(made, home / "both.toml")
+    assert load_fabric(home / "both.toml") == made
+    for wrong, field in (
+        ("fl1:x", "link_key_also"),
+        (keyed.by_name["h2"].link_key, "link_key"),
+    ):
+        with pytest.raises(ConfigError, match=field):
+            save_fabric(with_also(wrong), home / "wrong.toml")
+
+
+def test_a_lab_whose_key_is_to_be_replaced_is_up_and_has_time(home: Path, capsys) -> None:
+    assert run(["keys", "rotate", "--lab", "nowhere", "--node", "h1"]) == 3
+    assert "nowhere" in capsys.readouterr().err
+
+
 @pytest.fixture
 def loop(keyed: Fabric):
     sock = open_socket("127.0.0.1", 0, "test")
