@@ -287,24 +287,6 @@ def test_a_bfr_that_starts_again_has_keys_within_a_second(keyed: Place, tmp_path
     assert keyed.who_has("again.bin", path.read_bytes()) == keyed.receivers
 
 
-def test_who_is_revoked_gets_no_further_byte(keyed: Place, tmp_path: Path) -> None:
-    path = write(tmp_path, "revoked.bin", 12 * MB, 7)
-    push = keyed.start_push(path, "--rate", "48Mbps", "--patience", "500ms")
-    wait_for(lambda: keyed.sent("leaf1", "h3") > 50, "data under way")
-    done = keyed.site.run("keys", "rekey", "--lab", keyed.name, "--revoke", "h3")
-    assert done.returncode == 0, done.stderr
-    time.sleep(0.1)
-    got = keyed.status("h3")["links"]["leaf1"]["rx"]
-    code, out, _ = finish(push, 60)
-    assert code == 4
-    rows = {r["id"]: r["state"] for r in json.loads(out)["receivers"]}
-    assert {rows["h1"], rows["h2"]} == {"verified"}
-    assert rows["h3"] != "verified"
-    assert keyed.status("h3")["links"]["leaf1"]["rx"] == got
-    assert "age_s" not in keyed.status("leaf1")["link_keys"]["links"]["h3"]
-    keyed.restart("leaf1", "h3")
-
-
 def frames_to(lab: Place, node: str, seconds: float) -> list[bytes]:
     """What anybody sends to a node in some time, as its own interface hears it."""
     until, found = time.monotonic() + seconds, []
@@ -327,7 +309,7 @@ def frames_to(lab: Place, node: str, seconds: float) -> list[bytes]:
 def test_a_key_rotated_and_a_receiver_revoked_in_mid_push_cost_nobody_else_a_packet(
     keyed: Place, tmp_path: Path
 ) -> None:
-    path = write(tmp_path, "rotated.bin", 36 * MB, 9)
+    path = write(tmp_path, "rotated.bin", 26 * MB, 9)
     old = load_link_key(keyed.folder / "keys" / "leaf1")
     heard_before = {node: heard_at(keyed, node) for node in ("h1", "h2")}
     links_before = keyed.status("leaf1")["links"]
@@ -338,14 +320,14 @@ def test_a_key_rotated_and_a_receiver_revoked_in_mid_push_cost_nobody_else_a_pac
     before = {node: keyed.of_links(node) for node in ("h0", "h1", "h2")}
     push = keyed.start_push(path, "--rate", "48Mbps", "--patience", "500ms")
     wait_for(lambda: keyed.sent("leaf1", "h2") > 50, "data under way")
-    words = ("keys", "rotate", "--lab", keyed.name, "--node", "leaf1", "--overlap", "3s")
+    words = ("keys", "rotate", "--lab", keyed.name, "--node", "leaf1", "--overlap", "2s")
     rotation = keyed.site.start(*words)
-    time.sleep(1.0)
+    time.sleep(0.5)
     assert len(frames_to(keyed, "h3", 0.2)) > 10
     done = keyed.site.run("keys", "rekey", "--lab", keyed.name, "--revoke", "h3")
     assert done.returncode == 0, done.stderr
     time.sleep(0.1)
-    assert frames_to(keyed, "h3", 1.0) == []
+    assert frames_to(keyed, "h3", 0.6) == []
     assert push.poll() is None, "the push was to last longer"
     code, told, err = finish(rotation)
     assert code == 0, err

@@ -19,7 +19,7 @@ from fanfold.seals.link_keys import NEXT_LINK_KEY_FILE, make_link_key, use_next_
 from fanfold.topo.fabric import Fabric
 from fanfold.units import PS_PER_SECOND
 
-LEAST_OVERLAP_S = 3.0
+LEAST_OVERLAP_S = 2.0
 """Pushes and ranks have seen the new key by then."""
 
 
