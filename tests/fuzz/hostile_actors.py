@@ -1,6 +1,7 @@
 """`make hostile-actors`: each actor of docs/threats.md alone against a lab with keys.
 
-FANFOLD_ACTORS           which, by commas; all if not set: tests/live/hostile_actors.py
+FANFOLD_ACTORS           which, by commas; those joined by + at once; all if not set, one after
+                         the other: tests/live/hostile_actors.py
 FANFOLD_ACTOR_SECONDS    how long each, 600 if not set
 FANFOLD_HOSTILE_SEED     of what is sent, 1 if not set
 """

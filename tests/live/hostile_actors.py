@@ -44,11 +44,18 @@ LAB = ("--keys", "--link-keys")
 
 
 class ActorRun(HostileRun):
-    """One actor against a lab with keys, while it pushes and adds up."""
+    """Actors at once, named as "insider+flooder", against a lab while it pushes and adds up."""
 
-    def __init__(self, lab: LiveLab, folder: Path, seed: int, actor: str) -> None:
+    def __init__(self, lab: LiveLab, folder: Path, seed: int, actors: str) -> None:
         super().__init__(lab, folder, seed, ("--seal",))
-        self.act = ACTORS[actor]
+        self.acts = [ACTORS[actor] for actor in actors.split("+")]
+
+    def act(self, act: Callable[["ActorRun", float], None]) -> None:
+        """One of them to its end; what it cannot do is a fault of the run."""
+        try:
+            act(self, self.until)
+        except Exception as error:
+            self.faults.append(f"{act.__name__}: {type(error).__name__}: {error}")
 
     def run(self, seconds: float) -> dict[str, int]:
         self.capture()
@@ -57,13 +64,11 @@ class ActorRun(HostileRun):
         before = {n: dirty_kb(self.lab.pid(n)) for n in self.lab.nodes()}
         self.until = time.monotonic() + seconds
         workers = [threading.Thread(target=work) for work in (self.pushes, self.sums)]
+        workers += [threading.Thread(target=self.act, args=(act,)) for act in self.acts]
         for worker in workers:
             worker.start()
-        try:
-            self.act(self, self.until)
-        finally:
-            for worker in workers:
-                worker.join()
+        for worker in workers:
+            worker.join()
         assert self.faults == [], self.faults
         self.push()
         assert self.faults == [], self.faults
