@@ -72,6 +72,7 @@ def test_keys_that_exist_are_not_drawn_again(capsys):
 
 def test_a_push_without_keys_is_refused_by_name(home):
     assert seals_of(Signing(), "h0", None) is None
+    assert seals_of(Signing(place=Place(home, None)), "h0", None, has_links=True) is None
     with pytest.raises(ConfigError, match=r"--keys.*fanfold keys init"):
         seals_of(Signing(is_signed=True), "h0", None)
     with pytest.raises(ConfigError, match=r"--trusted.*none without --sign or --seal"):
