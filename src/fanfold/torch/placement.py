@@ -61,6 +61,12 @@ class FanfoldOptions(NamedTuple):
     numbers: str = ""
     check: str = ""
 
+    def __repr__(self) -> str:
+        """Options as they were given, but for the secret."""
+        shown = self._asdict() | ({"check": "..."} if self.check else {})
+        said = ", ".join(f"{key}={value!r}" for key, value in shown.items())
+        return f"FanfoldOptions({said})"
+
 
 def find_secret(own: FanfoldOptions | None, env: Mapping[str, str]) -> bytes:
     """The secret that sums are checked by; empty: they are not.

@@ -8,7 +8,12 @@ need_torch()
 from fanfold.errors import ConfigError  # noqa: E402
 from fanfold.group.rules import Rules  # noqa: E402
 from fanfold.torch.build import build_communicator  # noqa: E402
-from fanfold.torch.placement import FanfoldOptions, find_root, find_rules  # noqa: E402
+from fanfold.torch.placement import (  # noqa: E402
+    FanfoldOptions,
+    find_root,
+    find_rules,
+    find_secret,
+)
 
 MS = 10**9
 
@@ -21,6 +26,18 @@ def test_rules_are_those_of_the_options_then_of_the_environment():
     own = FanfoldOptions(stragglers="exclude", patience_ms=65535, root="h1")
     assert find_rules(own, env) == Rules("exclude", 65535 * MS)
     assert (find_root(own, env), find_root(None, env), find_root(None, {})) == ("h1", "h3", "")
+
+
+def test_the_secret_of_sums_is_long_enough_and_in_no_text():
+    secret = "known to ranks alone"
+    assert find_secret(None, {}) == b""
+    assert find_secret(None, {"FANFOLD_CHECK": secret}) == secret.encode()
+    own = FanfoldOptions(check=secret)
+    assert find_secret(own, {}) == secret.encode()
+    assert secret not in repr(own)
+    with pytest.raises(ConfigError, match="FANFOLD_CHECK: got 15 characters") as refused:
+        find_secret(None, {"FANFOLD_CHECK": secret[:15]})
+    assert secret[:15] not in str(refused.value)
 
 
 @pytest.mark.parametrize("patience", ["0", "65536", "-1", "1.5", "soon", "123456789012"])
@@ -54,4 +71,5 @@ def test_the_communicator_is_built_as_they_say(monkeypatch):
         "stragglers": "exclude",
         "patience_ps": 20 * MS,
         "numbers": "value",
+        "secret": b"",
     }
