@@ -20,8 +20,7 @@ from collections.abc import Callable
 from contextlib import ExitStack, closing
 from pathlib import Path
 
-from hostile_packets import HostilePackets
-from hostile_run import BURST, OUTSIDER, PORT, RATE, STRANGER, HostileRun, bound, dirty_kb, read
+from hostile_run import BURST, OUTSIDER, PORT, RATE, STRANGER, HostileRun, bound, dirty_kb
 from live_site import LiveLab, random_bytes
 
 from fanfold.core.link_keys import proven
@@ -32,7 +31,6 @@ from fanfold.live.key_watch import OwnKey
 from fanfold.live.link_driver import PUSH_PATIENCE_PS, drive_links, room_for_links
 from fanfold.live.ports import Limits, build_node_state, build_sock, open_flow_socket
 from fanfold.seals.link_keys import load_link_key, read_link_public
-from fanfold.wire.fold import Fold
 from fanfold.wire.handshake import BODY_BYTES, FIRST, Handshake
 from fanfold.wire.link import build_link, is_link
 
@@ -74,18 +72,6 @@ class ActorRun(HostileRun):
         assert self.faults == [], self.faults
         self.check(before)
         return self.seen
-
-    def maker(self) -> HostilePackets:
-        found = [one for one in map(read, self.captured) if one]
-        return HostilePackets(
-            self.seed,
-            bsl=self.fabric.bitstring_bits.bit_length() - 6,
-            own=self.fabric.by_name[OUTSIDER].bfr_id,
-            top=max(n.bfr_id for n in self.fabric.nodes),
-            groups=[p.message.group for p in found if isinstance(p.message, Fold)],
-            flows=[p.message.flow & ~1 for p in found if not isinstance(p.message, Fold)],
-            ports=[p.inner.sport for p in found[:8]],
-        )
 
 
 def off_path(run: ActorRun, until: float) -> None:

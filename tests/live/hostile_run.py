@@ -168,22 +168,26 @@ class HostileRun:
             path.unlink()
         assert self.captured, self.faults
 
-    def blast(self, sources: list[str], until: float) -> None:
-        """Mutated captures and made-up packets to all ports, from some addresses."""
+    def maker(self) -> HostilePackets:
+        """Of packets that know what was captured."""
         bits = self.fabric.bitstring_bits
         found = [one for one in map(read, self.captured) if one]
         groups = {p.message.group for p in found if isinstance(p.message, Fold)}
         flows = {p.message.flow & ~1 for p in found if not isinstance(p.message, Fold)}
         ids = self.fabric.by_name
-        maker = HostilePackets(
+        return HostilePackets(
             self.seed,
             bsl=bits.bit_length() - 6,
             own=ids[OUTSIDER].bfr_id,
             top=max(n.bfr_id for n in self.fabric.nodes),
             groups=[*groups, 0x5AFE0001 + self.seed % 1000 * 16],
-            flows=[*flows],
+            flows=[*flows] or [6],
             ports=[p.inner.sport for p in found[:8]],
         )
+
+    def blast(self, sources: list[str], until: float) -> None:
+        """Mutated captures and made-up packets to all ports, from some addresses."""
+        maker = self.maker()
         with ExitStack() as stack:
             socks = [bound(stack, address) for address in sources]
             looked, targets = 0.0, [(STRANGER, PORT)]

@@ -18,7 +18,7 @@ from fanfold.seals.keys import (
     load_keys,
     make_keys,
 )
-from fanfold.seals.link_keys import load_link_key, make_link_key
+from fanfold.seals.link_keys import LINK_KEY_FILE, load_link_key, make_link_key
 from fanfold.seals.trust import Seals, TrustRow, load_trust, save_trust
 from fanfold.topo.fabric import Fabric, KeyMode
 
@@ -77,7 +77,8 @@ def gate_of(fabric: Fabric, node: str, place: Place) -> Gate:
         ConfigError: what was named is not there, or faulty.
     """
     folder, trusted = place.of(node)
-    has_keys = place.folder is not None or (folder / KEY_FILE).exists()
+    is_of_links = (folder / LINK_KEY_FILE).exists()  # a folder may hold that key alone
+    has_keys = (folder / KEY_FILE).exists() or (place.folder is not None and not is_of_links)
     has_trust = place.trusted is not None or trusted.exists()
     keys = load_keys(folder) if has_keys else None
     trust = load_trust(trusted) if has_trust else None
