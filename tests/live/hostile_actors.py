@@ -38,6 +38,8 @@ UDP_AT = 14 + 20 + 8
 ALL_FRAMES = 3
 BITSTRING_BYTES = 32
 KEPT = 3000
+ALONE_S = 3.0
+"""Other actors have their sessions by then."""
 LAB = ("--keys", "--link-keys")
 
 
@@ -47,6 +49,7 @@ class ActorRun(HostileRun):
     def __init__(self, lab: LiveLab, folder: Path, seed: int, actors: str) -> None:
         super().__init__(lab, folder, seed, ("--seal",))
         self.acts = [ACTORS[actor] for actor in actors.split("+")]
+        self.may_lack_keys = flooder in self.acts
 
     def act(self, act: Callable[["ActorRun", float], None]) -> None:
         """One of them to its end; what it cannot do is a fault of the run."""
@@ -156,6 +159,7 @@ def packets_of(train: bytes) -> list[bytes]:
 
 
 def flooder(run: ActorRun, until: float) -> None:
+    time.sleep(ALONE_S)
     fabric, n = run.fabric, 0
     publics = {x.name: read_link_public(x.link_key, x.name) for x in fabric.nodes}
     pairs = [(a, b) for a in fabric.by_name for b in fabric.neighbours[a]]
