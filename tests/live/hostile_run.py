@@ -24,7 +24,7 @@ from random import Random
 
 import numpy as np
 from hostile_packets import HostilePackets
-from live_site import UP_S, LiveLab, finish, random_bytes
+from live_site import UP_S, Json, LiveLab, finish, random_bytes
 
 from fanfold.errors import WireError
 from fanfold.group.communicator import GroupError
@@ -98,7 +98,11 @@ class HostileRun:
         if code not in (0, 4):
             self.faults.append(f"push {n}: exit {code}: {err[-300:]}")
             return
-        result = json.loads(out)
+        self.judge(n, path, json.loads(out))
+        path.unlink()
+
+    def judge(self, n: int, path: Path, result: Json) -> None:
+        """What a push says of each receiver is so."""
         if result["seconds"] > PUSH_S:
             self.faults.append(f"push {n}: {result['seconds']} s")
         for row in result["receivers"]:
@@ -113,7 +117,6 @@ class HostileRun:
             got.unlink(missing_ok=True)
         states = [row["state"] for row in result["receivers"]]
         self.count("receivers verified", states.count("verified"))
-        path.unlink()
 
     def pushes(self) -> None:
         while time.monotonic() < self.until and not self.faults:
