@@ -70,6 +70,9 @@ def machines(tmp_path: Path) -> Iterator[Path]:
     remove_spaces(NAME)
     build_spaces(NAME, msgspec.structs.replace(made, mtu=PATH_MTU))
     try:
+        passes_on = "echo 1 > /proc/sys/net/ipv4/ip_forward"  # what is asked over TCP
+        space = f"ff.{NAME}.leaf1"
+        subprocess.run(["ip", "netns", "exec", space, "sh", "-c", passes_on], check=True)
         yield tmp_path
     finally:
         remove_spaces(NAME)
@@ -91,6 +94,7 @@ def test_several_machines_have_keys_by_a_fabric_file(site: Site, machines: Path)
             stderr=subprocess.PIPE,
             text=True,
         )
+        stack.enter_context(process)
         stack.callback(process.kill)
         return process
 
