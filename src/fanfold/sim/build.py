@@ -329,7 +329,7 @@ def set_scalars(
     q[r.N_HOSTS], q[r.N_SETS], q[r.N_ITEMS] = net.n_hosts, n_sets, program.n_items
     q[r.TRANSPORT] = TRANSPORTS[settings.transport]
     q[r.SWITCH_PS], q[r.ACK_BYTES] = settings.switch_ps, settings.ack_bytes
-    q[r.HEADER_BYTES] = settings.header_bytes
+    q[r.HEADER_BYTES], q[r.UNDERLAY] = settings.header_bytes, settings.underlay_bytes
     q[r.CUT_BYTES] = settings.header_bytes if settings.cut_through else 0
     q[r.LIMIT_BYTES] = settings.queue_bytes
     high, low = settings.pfc_pkts

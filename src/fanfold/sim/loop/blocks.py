@@ -15,7 +15,7 @@ from fanfold.kernels.absorb import (
 )
 from fanfold.kernels.frame import seal_inner
 from fanfold.kernels.jit import i64, kernel
-from fanfold.kernels.layout import BITS_AT, FOLD_BYTES, UNDERLAY_BYTES
+from fanfold.kernels.layout import BITS_AT, FOLD_BYTES
 from fanfold.kernels.octets import copy_octets, read_u32, write_bits, write_u16, write_u32
 from fanfold.kernels.state import I64, U8, Rows
 from fanfold.sim.loop.ports import take_pkt
@@ -29,6 +29,7 @@ from fanfold.sim.loop.rows import (
     PK_FOLD_WORD,
     REPAIR_BYTES,
     REPAIR_PKTS,
+    UNDERLAY,
     Ranks,
 )
 from fanfold.sim.loop.sum_rows import (
@@ -130,7 +131,7 @@ def fold_pkt(q: I64, pkts: Rows, sums: Rows, row: int, body: U8, size: int) -> i
     a, block = read_u32(body, fan + 4), read_u32(body, fan + 8)
     p = take_pkt(q, pkts)
     pkt = pkts[p]
-    pkt["kind"], pkt["bytes"] = PK_FOLD_WORD, size + UNDERLAY_BYTES
+    pkt["kind"], pkt["bytes"] = PK_FOLD_WORD, size + q[UNDERLAY]
     q[N_TOLD] += 1
     if body[fan + 1] == WHAT_ARRAY:
         q[N_TOLD] -= 1

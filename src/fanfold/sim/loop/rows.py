@@ -380,6 +380,7 @@ class World(NamedTuple):
     CUT_BYTES,
     ACK_BYTES,
     HEADER_BYTES,
+    UNDERLAY,
     TRIM,
     LIMIT_BYTES,
     PFC_HIGH,
@@ -428,7 +429,7 @@ class World(NamedTuple):
     SILENT_PS,
     FRR_AT,
     HEAD_FIELDS,
-) = range(78)
+) = range(79)
 
 # What the slow plane is told: kind, and two numbers.
 UPCALL_SENT = 0  # fan, job: its last packet left

@@ -6,7 +6,6 @@ from fanfold.kernels.layout import (
     FEEDBACK_BYTES,
     INNER_BYTES,
     ROW_BYTES,
-    UNDERLAY_BYTES,
 )
 from fanfold.sim.loop.ports import free_pkt
 from fanfold.sim.loop.rows import (
@@ -19,6 +18,7 @@ from fanfold.sim.loop.rows import (
     NOW,
     PK_ECHO,
     PK_FEEDBACK,
+    UNDERLAY,
     UPCALL_WORD,
     Row,
     Rows,
@@ -41,7 +41,7 @@ def word_pkt(q: I64, pkts: Rows, p: int, body: int, fan: int, block: int, size: 
     """Make a row a FEEDBACK packet of a fan; its bytes stand in row ``body`` already."""
     pkt = pkts[p]
     pkt["kind"], pkt["stream"], pkt["psn"], pkt["n"] = PK_FEEDBACK, fan, block, 1
-    pkt["bytes"], pkt["si"], pkt["labels"] = size + UNDERLAY_BYTES, size, 0
+    pkt["bytes"], pkt["si"], pkt["labels"] = size + q[UNDERLAY], size, 0
     pkt["head"] = q[CUT_BYTES] if q[CUT_BYTES] > 0 else pkt["bytes"]
     pkt["ttl"], pkt["stamp"], pkt["path"] = 64, q[NOW], body
     pkt["span_ps"], pkt["marked"], pkt["trimmed"], pkt["again"], pkt["poll"] = 0, 0, 0, 0, 0
