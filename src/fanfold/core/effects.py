@@ -59,6 +59,9 @@ class DropReason(StrEnum):
     LINK_REPLAYED = "link_replayed"
     LINK_FLOOD = "link_flood"
     BAD_HANDSHAKE = "bad_handshake"
+    WRONG_TENANT = "wrong_tenant"
+    TENANT_RATE = "tenant_rate"
+    TENANT_RECEIVERS = "tenant_receivers"
 
 
 class FoldEvent(StrEnum):

@@ -215,14 +215,14 @@ class _Walk:
         """Next node toward a host; empty where there is none, or at the host itself."""
         si, position = place(self._fabric.by_name[target].bfr_id, self._bsl)
         if node not in self._ports:
-            self._ports[node] = self._read(node, si)
+            self._ports[node] = self._read(node, target, si)
         port = self._ports[node].get(position, NULL_NBR)
         return self._fabric.port_nodes(node)[port].name if port > 0 else ""
 
-    def _read(self, node: str, si: int) -> dict[int, int]:
-        """Port of each bit position; all members are of one SI."""
+    def _read(self, node: str, target: str, si: int) -> dict[int, int]:
+        """Port of each bit position; all members are of one SI and one tenant."""
         bifts = build_bifts(self._routes, node)
-        wanted = bift_id(self._bsl, self._fabric.sub_domain, si)
+        wanted = bift_id(self._bsl, self._fabric.sub_domain_of(target), si)
         row = list(map(int, bifts.ids)).index(wanted)
         index = int(bifts.first[row]) + table_of(self._entropy, self._fabric.n_ecmp)
         return {i + 1: int(port) for i, port in enumerate(bifts.nbr_of[index])}

@@ -11,6 +11,7 @@ from fanfold.kernels.jit import i64, kernel
 from fanfold.kernels.layout import KIND_SPREAD
 from fanfold.kernels.octets import ZERO, read_u16, read_u32
 from fanfold.kernels.replicate import bit
+from fanfold.kernels.shares import group_of
 from fanfold.kernels.state import U8, U64, Ports, Rows
 from fanfold.kernels.tables import Bifts
 from fanfold.kernels.vat import NO_ROW, Vats, find_vat, is_from_root
@@ -37,7 +38,7 @@ def check_fold(
     Args:
         buf, at: the packet. fan: its FOLD header. n_words, bits: its BitString.
     """
-    what, group = i64(buf[fan + 1]), read_u32(buf, fan + 4)
+    what, group = i64(buf[fan + 1]), group_of(buf, at, fan)
     is_down = i64(buf[fan]) & 0xF == KIND_SPREAD
     if is_down and (what == WHAT_ARRAY or (port != 0 and node[0]["is_end"] != 0)):
         return DROP_NOT_MINE  # results and words for ranks go to the port of their group
@@ -89,7 +90,7 @@ def check_arm(
 
     A group that stands is armed by who armed it first, or by another of its ranks.
     """
-    armer, group = read_u16(buf, at + 10), read_u32(buf, fan + 4)
+    armer, group = read_u16(buf, at + 10), group_of(buf, at, fan)
     is_down = i64(buf[fan]) & 0xF == KIND_SPREAD
     is_own = armer == ports.bfr_id[port] and is_named(armer, bits, n_words)
     if at_host and not is_down and not is_own:

@@ -7,6 +7,7 @@ BitString, ``patch`` writes those BitStrings into the headers just before a send
 
 import numpy as np
 
+from fanfold.kernels.arm import arm
 from fanfold.kernels.codes import (
     CLASS_CONTROL,
     CLASS_DATA,
@@ -18,6 +19,7 @@ from fanfold.kernels.codes import (
     DROP_BAD_FEEDBACK,
     DROP_TTL_EXPIRED,
     DROP_WRONG_PORT,
+    DROP_WRONG_TENANT,
     DROP_ZERO_BITSTRING,
     OF_LINK,
 )
@@ -28,10 +30,8 @@ from fanfold.kernels.jit import i64, kernel
 from fanfold.kernels.layout import (
     BITS_AT,
     FLAG_POLL,
-    FLAG_REPAIR,
     HANDSHAKE,
     INNER_BYTES,
-    IP_BYTES,
     LINK_BYTES,
     LINK_WORD,
 )
@@ -45,17 +45,21 @@ from fanfold.kernels.octets import (
     write_bits,
 )
 from fanfold.kernels.replicate import replicate
+from fanfold.kernels.shares import (
+    admit,
+    charge,
+    check_tenant,
+    flow_index,
+    group_of,
+    is_same_tenant,
+    n_within,
+)
 from fanfold.kernels.slots import (
     NO_SLOT,
-    expect,
-    find_slot,
-    open_slot,
-    set_deadline,
 )
 from fanfold.kernels.spread import spread
 from fanfold.kernels.state import (
     I64,
-    MAX_FLOWS,
     MAX_PKTS,
     U8,
     U64,
@@ -82,99 +86,6 @@ _BUT_TTL = word_of(b"\xff\xff\xff\x00\xff\xff\xff\xff")
 _BUT_ID = word_of(b"\x00\x00\xff\xff\xff\xff\x00\x00")  # IPv4 identification, checksum
 _UDP_PORTS = word_of(b"\xff\xff\xff\xff\x00\x00\x00\x00")
 _BUT_PSN = word_of(bytes((0xFF, 0xFF & ~FLAG_POLL, 0xFF, 0, 0xFF, 0xFF, 0xFF, 0xFF)))
-
-
-@kernel
-def flow_index(counters: Counters, key: int, now_ps: int) -> int:
-    """Row of a flow's own counters; the row idle longest is given to a new flow."""
-    oldest = 0
-    for f in range(MAX_FLOWS):
-        if counters.flow_key[f] == key:
-            counters.flow_used[f] = now_ps
-            return f
-        if counters.flow_used[f] < counters.flow_used[oldest]:
-            oldest = f
-    counters.flow_key[oldest] = key
-    counters.flow_used[oldest] = now_ps
-    counters.flow_tx[oldest] = 0
-    return oldest
-
-
-@kernel
-def arm(
-    buf: U8,
-    at: int,
-    table: int,
-    port: int,
-    now_ps: int,
-    node: Rows,
-    bifts: Bifts,
-    fold: Fold,
-    bits: U64,
-    last: int,
-) -> int:
-    """Arm the slot of a DATA packet that passes down.
-
-    Args:
-        buf, at: the packet, as received. table: its BIFT. port: where it came from. bits: its
-            BitString. last: slot armed before it, NO_SLOT at first. fold: updated.
-        node: its ``next_ps`` is updated.
-
-    Returns:
-        The slot, or NO_SLOT when the table is full.
-    """
-    words = bifts.n_words[table]
-    ip = at + BITS_AT + 8 * words
-    fan = ip + INNER_BYTES
-    slot = arm_slot(
-        fold,
-        bifts.ids[table],
-        read_u16(buf, at + 10),
-        read_u32(buf, fan + 4),
-        read_u32(buf, fan + 8),
-        last,
-    )
-    if slot == NO_SLOT:
-        return NO_SLOT
-    row = fold.rows[slot]
-    row["port"] = port  # the newest DATA tell the way home: an older one may be dead
-    if row["armed_ps"] < 0:
-        row["n_words"], row["which"] = words, table
-        row["n_psn"] = min(max(i64(buf[fan + 2]), 1), 64)
-        row["bfir_addr"], row["flow_port"] = (
-            read_u32(buf, ip + 12),
-            read_u16(buf, ip + IP_BYTES),
-        )
-    if row["armed_ps"] < 0 or row["late"] != 0 or buf[fan + 1] & FLAG_REPAIR == 0:
-        # A repair joins a slot that waits already: it must not hold back what was heard.
-        set_deadline(row, node, i64(buf[fan + 13]) - i64(buf[at + TTL_AT]), now_ps)
-    expect(fold, slot, bits, words)
-    return slot
-
-
-@kernel
-def arm_slot(fold: Fold, bift_id: int, bfir_id: int, flow: int, block: int, last: int) -> int:
-    """Slot of a block and its set of receivers, opened where there is none yet.
-
-    A new one has ``armed_ps`` below zero: the caller fills in the rest. ``last`` is looked at
-    first. NO_SLOT when the table is full.
-    """
-    if last != NO_SLOT:
-        row = fold.rows[last]
-        if (
-            row["armed"] != 0
-            and row["block"] == block
-            and row["flow"] == flow
-            and row["bfir_id"] == bfir_id
-            and row["bift_id"] == bift_id
-        ):
-            return last
-    slot = find_slot(fold, bfir_id, flow, block, bift_id)
-    if slot == NO_SLOT:
-        slot = open_slot(fold, bfir_id, flow, block, bift_id)
-        if slot != NO_SLOT:
-            fold.rows[slot]["armed_ps"] = -1
-    return slot
 
 
 @kernel
@@ -216,8 +127,13 @@ def plan_pass(
         n_more = 0
         if plan.clean[k] != 0:
             most = min((n - at) // seg, MAX_PKTS - k) - 1
+            shares, bift_id = fold.store.shares, read_u32(buf, at) >> 12
+            if port > 0:
+                most = n_within(shares, bift_id, seg, most, now_ps)
             n_more = count_alike(buf, at, seg, plan.words[k], port, most)
             plan_alike(plan, k, n_more)
+            if port > 0:
+                charge(shares, bift_id, seg, n_more, now_ps)
         plan.run[k] = 1 + n_more
         at += seg * (1 + n_more)
         k += 1 + n_more
@@ -318,6 +234,10 @@ def plan_packet(
     table = check_bier(buf, at, size, bifts.ids, bifts.n_words)
     if table < 0:
         return set_aside(buf, at, size, k, port, table, drops, plan, slot)
+    refused = check_tenant(bifts, table, port)
+    if refused != 0:
+        drops[refused] += 1
+        return slot
     words = bifts.n_words[table]
     plan.words[k] = words
     bits = plan.scratch[0]
@@ -330,15 +250,19 @@ def plan_packet(
         drops[DROP_TTL_EXPIRED] += 1
         return slot
     fan = at + BITS_AT + 8 * words + INNER_BYTES
-    if kind == CLASS_FOLD and is_for_slots(buf, fan):
+    is_held = kind == CLASS_FOLD and is_for_slots(buf, fan)
+    if not is_held:
+        refused = check_source(buf, at, size, fan, table, kind, port, bifts, ports, vats, bits)
+    if refused == 0 and port > 0:
+        refused = admit(fold.store.shares, bifts.ids[table], bits, words, size, now_ps)
+    if is_held and refused == 0:
         return keep_here(plan, k, slot)
-    refused = check_source(buf, at, size, fan, table, kind, port, bifts, ports, vats, bits)
     if refused != 0:
         drops[refused] += 1
         return slot
     if kind < CLASS_CONTROL:
         key = (read_u16(buf, at + 10) << 32) | read_u32(buf, fan + 4)
-        plan.flow[k] = flow_index(counters, key, now_ps)
+        plan.flow[k] = flow_index(counters, fold.store.shares, bifts.ids[table], key, now_ps)
     folds = kind < CLASS_CONTROL and node[0]["folds"] != 0
     if folds and kind != CLASS_FEEDBACK:
         slot = arm(buf, at, table, port, now_ps, node, bifts, fold, bits, slot)
@@ -410,12 +334,15 @@ def check_source(
             return DROP_BAD_CHECKSUM
         if not is_feedback_sound(buf, fan, size - (fan - at)):
             return DROP_BAD_FEEDBACK
+        told = read_u32(buf, fan + 16) >> 12
+        if bifts.may.shape[0] > 0 and not is_same_tenant(bifts.ids[table], told):
+            return DROP_WRONG_TENANT
         known = heard_behind(buf, fan, size - (fan - at), bifts, port)
         return 0 if known else DROP_WRONG_PORT
     if kind != CLASS_FOLD:
         return check_bfir(bifts, table, port, read_u16(buf, at + 10))
     if is_host(bifts, ports, port):
-        group = read_u32(buf, fan + 4)
+        group = group_of(buf, at, fan)
         if not is_from_root(vats, group, bits, bifts.n_words[table], port):
             return DROP_WRONG_PORT
     return 0

@@ -18,6 +18,7 @@ from fanfold.kernels.jit import i64, kernel
 from fanfold.kernels.mend import is_mending, mend_again
 from fanfold.kernels.octets import ONE, ZERO, times
 from fanfold.kernels.replicate import bit
+from fanfold.kernels.shares import note_full, slots_from, slots_in
 from fanfold.kernels.silent import note_missed
 from fanfold.kernels.state import (
     A_BM,
@@ -66,10 +67,10 @@ def slot_home(bfir_id: int, flow: int, block: int, bift_id: int) -> int:
 def find_slot(fold: Fold, bfir_id: int, flow: int, block: int, bift_id: int) -> int:
     """Armed slot of a block and one set of receivers (BIFT-id), or NO_SLOT."""
     rows = fold.rows
-    mask = rows.shape[0] - 1
+    first, n = slots_from(fold, bift_id), slots_in(fold, bift_id)
     home = slot_home(bfir_id, flow, block, bift_id)
-    for i in range(PROBES):
-        at = (home + i) & mask
+    for i in range(PROBES if n > 0 else 0):
+        at = first + ((home + i) & (n - 1))
         row = rows[at]
         if (
             row["armed"] != 0
@@ -88,9 +89,11 @@ def open_slot(fold: Fold, bfir_id: int, flow: int, block: int, bift_id: int) -> 
 
     Where none is free, the oldest of those that are late gives way.
     """
-    at = find_place(fold, slot_home(bfir_id, flow, block, bift_id))
+    home = slot_home(bfir_id, flow, block, bift_id)
+    at = find_place(fold, home, slots_from(fold, bift_id), slots_in(fold, bift_id))
     if at == NO_SLOT:
         fold.events[FOLD_FULL] += 1
+        note_full(fold.store.shares, bift_id)
         return NO_SLOT
     row = fold.rows[at]
     row["armed"] = 1
@@ -109,13 +112,15 @@ def open_slot(fold: Fold, bfir_id: int, flow: int, block: int, bift_id: int) -> 
 
 
 @kernel
-def find_place(fold: Fold, home: int) -> int:
-    """A free place among those of a key, else that of the oldest late slot, else NO_SLOT."""
+def find_place(fold: Fold, home: int, first: int, n: int) -> int:
+    """A free place among those of a key, else that of the oldest late slot, else NO_SLOT.
+
+    ``first``, ``n``: slots that the key's tenant has.
+    """
     rows = fold.rows
-    mask = rows.shape[0] - 1
     oldest = NO_SLOT
-    for i in range(PROBES):
-        at = (home + i) & mask
+    for i in range(PROBES if n > 0 else 0):
+        at = first + ((home + i) & (n - 1))
         if rows[at]["armed"] == 0:
             return at
         if rows[at]["late"] != 0 and (

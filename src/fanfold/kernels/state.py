@@ -1,9 +1,10 @@
 """Rows and arrays that kernels work on, declared once; the drivers own them.
 
 Letters: W = words of a BitString, P = ports (0 is the node itself), S = slots, K = packets
-looked at in one pass, F = flows counted.
+looked at in one pass, F = flows counted, D = sub-domains.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -86,6 +87,25 @@ NODE_ROW = np.dtype(
         ("mend_lag_ps", np.int64),  # mean time from a repair of this BFR's to the word on it
     ]
 )
+SHARE_ROW = np.dtype(
+    [
+        ("first_slot", np.int64),
+        ("n_slots", np.int64),  # a power of two, 0: none
+        ("first_seg", np.int64),
+        ("n_segs", np.int64),
+        ("first_flow", np.int64),  # of MAX_FLOWS rows
+        ("receivers", np.int64),  # bits of a packet at most, 0: any number
+        ("byte_ps", np.int64),  # that a byte takes at the rate, 0: no rate
+        ("burst_ps", np.int64),  # how far ahead of its rate
+        ("free_ps", np.int64),  # when all that came in is paid for
+        ("n_pkts", np.int64),  # that came in
+        ("n_bytes", np.int64),
+        ("n_late", np.int64),  # beyond its rate
+        ("n_wide", np.int64),  # to too many receivers
+        ("n_full", np.int64),  # blocks that found no slot
+        ("n_evicted", np.int64),  # packets that made room in its segments
+    ]
+)
 SEG_ROW = np.dtype(
     [
         ("key", np.int64),  # BFIR-id << 32 | flow, -1 nobody's
@@ -93,6 +113,7 @@ SEG_ROW = np.dtype(
         ("n", np.int64),  # entries
         ("n_pkts", np.int64),
         ("used_at", np.int64),  # the store's count of entries when it was written to last
+        ("most", np.int64),  # bytes it has room for
     ]
 )
 KEPT_ROW = np.dtype(
@@ -117,10 +138,11 @@ class Store(NamedTuple):
     """DATA that a BFR keeps (store.py), and repairs from it that are to be sent.
 
     segs: (G,) of SEG_ROW; entries: (G, E) of KEPT_ROW; room: (G, B), (G, 0) where packets have
-    no bytes. most: (1,) bytes of a segment. held: (2,) bytes kept, entries ever made. events:
-    (N_STORE,). todo: (T, 3), where it is kept, its PSN, 1 where it asks for a word; todo_bits:
-    (T, W), to whom; n_todo: (1,). sets: (4, W), scratch. sick: (64 * W,), by bit:
-    until when the source alone repairs a receiver.
+    no bytes. most: (1,) bytes of the largest segment. held: (2,) bytes kept, entries ever
+    made. events: (N_STORE,). todo: (T, 3), where it is kept, its PSN, 1 where it asks for a
+    word; todo_bits: (T, W), to whom; n_todo: (1,). sets: (4, W), scratch. sick: (64 * W,), by
+    bit: until when the source alone repairs a receiver. shares: (D,) of SHARE_ROW, by
+    sub-domain what each tenant has of slots, segments and rate; (0,) where there are none.
     """
 
     segs: Rows
@@ -134,6 +156,7 @@ class Store(NamedTuple):
     n_todo: I64
     sets: U64
     sick: I64
+    shares: Rows
 
 
 class Fold(NamedTuple):
@@ -213,18 +236,30 @@ def build_node(
     return node
 
 
-def _no_segs(n: int) -> Rows:
-    rows = np.zeros(n, SEG_ROW)
-    rows["key"] = -1
+def build_shares(n: int = 0) -> Rows:
+    """Shares of no tenant; ``n``: sub-domains, 0 where all is everybody's."""
+    return np.zeros(n, SHARE_ROW)
+
+
+def _no_segs(most: list[int]) -> Rows:
+    rows = np.zeros(len(most), SEG_ROW)
+    rows["key"], rows["most"] = -1, most
     return rows
 
 
 def build_store(n_bytes: int, n_words: int, *, has_bytes: bool = True) -> Store:
     """Empty store of about ``n_bytes``, none below SEG_BYTES; memory is touched when used."""
-    n_segs = min(n_bytes // SEG_BYTES, MAX_SEGS)
-    most = n_bytes // n_segs & ~7 if n_segs else 0
+    return build_shared_store((n_bytes,), n_words, build_shares(), has_bytes=has_bytes)
+
+
+def build_shared_store(
+    sizes: Sequence[int], n_words: int, shares: Rows, *, has_bytes: bool = True
+) -> Store:
+    """Stores of several sizes side by side, each with segments of its own."""
+    mosts = [most for n_bytes in sizes for most in _segs_of(n_bytes)]
+    n_segs, most = len(mosts), max(mosts, default=0)
     return Store(
-        segs=_no_segs(n_segs),
+        segs=_no_segs(mosts),
         entries=np.zeros((n_segs, most // LEAST_PKT), KEPT_ROW),
         room=np.zeros((n_segs, most if has_bytes else 0), np.uint8),
         most=np.array([most], np.int64),
@@ -235,25 +270,43 @@ def build_store(n_bytes: int, n_words: int, *, has_bytes: bool = True) -> Store:
         n_todo=np.zeros(1, np.int64),
         sets=np.zeros((4, n_words), np.uint64),
         sick=np.full(64 * n_words, -1, np.int64),
+        shares=shares,
     )
+
+
+def n_segs_of(n_bytes: int) -> int:
+    """Segments of a store of about so many bytes."""
+    return len(_segs_of(n_bytes))
+
+
+def _segs_of(n_bytes: int) -> list[int]:
+    n_segs = min(n_bytes // SEG_BYTES, MAX_SEGS)
+    return [n_bytes // n_segs & ~7] * n_segs if n_segs else []
 
 
 def build_fold(n_slots: int, n_words: int, store_bytes: int = 0, *, n_sets: int = 1) -> Fold:
     """Empty slot table; ``n_slots`` is a power of two. Memory is touched when used."""
     assert n_slots & (n_slots - 1) == 0
+    store = build_store(store_bytes, n_words)
+    return build_shared_fold(n_slots, n_words, store, n_sets=n_sets)
+
+
+def build_shared_fold(n_slots: int, n_words: int, store: Store, *, n_sets: int) -> Fold:
+    """Empty slot table; ``n_slots``: of all shares of the store."""
     return Fold(
         rows=np.zeros(n_slots, SLOT_ROW),
         words=np.zeros((n_slots, SLOT_PLANES, n_words), np.uint64),
         events=np.zeros(N_FOLDS, np.int64),
         ready=np.zeros(n_slots + 1, np.int64),
-        store=build_store(store_bytes, n_words),
+        store=store,
         silent=np.zeros((n_sets, N_PLANES, n_words), np.uint64),
         turn=np.zeros(2, np.int64),
     )
 
 
-def build_counters(n_ports: int) -> Counters:
-    """Zero counters for ports 0..n_ports-1."""
+def build_counters(n_ports: int, n_shares: int = 1) -> Counters:
+    """Zero counters for ports 0..n_ports-1; MAX_FLOWS flows of each tenant."""
+    n_flows = n_shares * MAX_FLOWS
     shape = (n_ports, N_CLASSES, 2)
     return Counters(
         tx=np.zeros(shape, np.int64),
@@ -261,9 +314,9 @@ def build_counters(n_ports: int) -> Counters:
         drops=np.zeros(N_DROPS, np.int64),
         port_drops=np.zeros((n_ports, N_DROPS), np.int64),
         drops_noted=np.zeros(N_DROPS, np.int64),
-        flow_key=np.full(MAX_FLOWS, -1, np.int64),
-        flow_used=np.zeros(MAX_FLOWS, np.int64),
-        flow_tx=np.zeros((MAX_FLOWS, *shape), np.int64),
+        flow_key=np.full(n_flows, -1, np.int64),
+        flow_used=np.zeros(n_flows, np.int64),
+        flow_tx=np.zeros((n_flows, *shape), np.int64),
     )
 
 

@@ -1,7 +1,8 @@
 """Recent DATA of fans that pass a BFR, kept for a while: what it repairs from (mend.py).
 
 A store is G segments of B bytes. A segment belongs to one fan at a time, a fan has at most half
-of them; the one that was written to longest ago makes room, and all that is in it goes at once.
+of those of its tenant; the one that was written to longest ago makes room, and all that is in
+it goes at once.
 
 Letters: G = segments, E = entries of each, B = its bytes, T = repairs noted, W = words of a
 BitString.
@@ -21,6 +22,7 @@ from fanfold.kernels.jit import i64, kernel
 from fanfold.kernels.layout import BITS_AT, FLAG_SOURCE, INNER_BYTES
 from fanfold.kernels.octets import ZERO, copy_octets, read_u32
 from fanfold.kernels.replicate import bit
+from fanfold.kernels.shares import note_evicted, segs_from, segs_in
 from fanfold.kernels.state import U8, Counters, Fold, Plan, Store
 
 NOT_KEPT = -1
@@ -33,7 +35,7 @@ def has_store(store: Store) -> bool:
 
 
 @kernel
-def find_seg(store: Store, key: int, size: int) -> int:
+def find_seg(store: Store, key: int, bift_id: int, size: int) -> int:
     """Segment of a fan with room for one more entry of ``size`` bytes, made where need be.
 
     Args:
@@ -44,10 +46,11 @@ def find_seg(store: Store, key: int, size: int) -> int:
     """
     segs = store.segs
     n_own = 0
-    own, oldest = NOT_KEPT, 0
-    if size > store.most[0]:
+    first, n_segs = segs_from(store, bift_id), segs_in(store, bift_id)
+    own, oldest = NOT_KEPT, first
+    if n_segs == 0 or size > segs[first]["most"]:
         return NOT_KEPT
-    for g in range(segs.shape[0]):
+    for g in range(first, first + n_segs):
         row = segs[g]
         if row["used_at"] < segs[oldest]["used_at"]:
             oldest = g
@@ -58,8 +61,9 @@ def find_seg(store: Store, key: int, size: int) -> int:
         n_own += 1
         if own == NOT_KEPT or row["used_at"] < segs[own]["used_at"]:
             own = g
-    if n_own >= max(segs.shape[0] // 2, 1):
+    if n_own >= max(n_segs // 2, 1):
         oldest = own
+    note_evicted(store.shares, bift_id, segs[oldest]["n_pkts"])
     evict(store, oldest)
     segs[oldest]["key"] = key
     return oldest
@@ -69,7 +73,7 @@ def find_seg(store: Store, key: int, size: int) -> int:
 def has_room(store: Store, g: int, size: int) -> bool:
     """One more entry of ``size`` bytes fits into a segment."""
     row = store.segs[g]
-    return row["n"] < store.entries.shape[1] and row["used"] + size <= store.most[0]
+    return row["n"] < store.entries.shape[1] and row["used"] + size <= row["most"]
 
 
 @kernel
@@ -90,7 +94,7 @@ def keep(
     Returns:
         Segment * E + entry, or NOT_KEPT.
     """
-    g = find_seg(store, key, size)
+    g = find_seg(store, key, bift_id, size)
     if g == NOT_KEPT:
         return NOT_KEPT
     row = store.segs[g]
@@ -114,7 +118,8 @@ def find_kept(store: Store, key: int, bift_id: int, block: int, psn: int, n_word
     What does not add up is forgotten: receivers would drop it.
     """
     n_entries = store.entries.shape[1]
-    for g in range(store.segs.shape[0]):
+    first = segs_from(store, bift_id)
+    for g in range(first, first + segs_in(store, bift_id)):
         if store.segs[g]["key"] != key:
             continue
         for i in range(store.segs[g]["n"]):

@@ -30,6 +30,8 @@ class Bifts(NamedTuple):
     f_bm: (N, P + 2, W) F-BM by [table, BFR-NBR + 1]; all rows of one BFR-NBR share it.
     behind: (T, P + 1, W) BFERs that a shortest path leads to through each port, whatever the
         table; port 0 has the node itself. (0, 0, 0) where nobody is checked: a simulated node.
+    may: (T, P + 1) 1 where packets of a BIFT-id may come in by a port: not another tenant's by
+        that of a host. (0, 0) where nobody is checked: a fabric without tenants.
     """
 
     ids: NDArray[np.int64]
@@ -39,6 +41,7 @@ class Bifts(NamedTuple):
     nbr_of: NDArray[np.int64]
     f_bm: NDArray[np.uint64]
     behind: NDArray[np.uint64]
+    may: NDArray[np.uint8] = np.zeros((0, 0), np.uint8)
 
 
 def build_unchecked() -> NDArray[np.uint64]:

@@ -95,6 +95,12 @@ DO_SPREAD = 4
 """Fan the small packet of this row out to ``todo_bits``: (row, 0), size in column 3."""
 
 MAX_TODO = 512
+
+# Columns of ``shares``.
+SHARE_ROWS = 0
+SHARE_FIRST = 1
+SHARE_SLOTS = 2
+N_SHARE = 3
 NO_LIMIT = 1 << 31
 WAIT_PS = 1_000_000_000_000
 """A slot sends up what it has when its first array has waited for so long."""
@@ -113,7 +119,8 @@ class Vats(NamedTuple):
     (N_VAT_EVENTS,); todo: (T, 4), todo bits: (T, W), small: (T, bytes) packets without an
     array; n_todo: (1,); clock: (3,), no slot is due before the first, how long a slot waits,
     and rows that were ever in use; limits: (2,), rows that have slots at most, and slots of one
-    group at most.
+    group at most, of each tenant. shares: (D, 3) by sub-domain, rows, first slot and slots of a
+    tenant; (0, 3) where all is everybody's.
     """
 
     rows: Rows
@@ -130,6 +137,7 @@ class Vats(NamedTuple):
     n_todo: I64
     clock: I64
     limits: I64
+    shares: I64
 
 
 def build_vats(
@@ -140,6 +148,7 @@ def build_vats(
     *,
     most_with_slots: int = NO_LIMIT,
     most_of_group: int = NO_LIMIT,
+    shares: I64 | None = None,
 ) -> Vats:
     """No group yet; memory is touched only when used. ``packet_bytes``: of the largest."""
     return Vats(
@@ -157,6 +166,7 @@ def build_vats(
         n_todo=np.zeros(1, np.int64),
         clock=np.array([NEVER_PS, WAIT_PS, 0], np.int64),
         limits=np.array([most_with_slots, most_of_group], np.int64),
+        shares=np.zeros((0, N_SHARE), np.int64) if shares is None else shares,
     )
 
 

@@ -41,6 +41,7 @@ from fanfold.kernels.octets import (
     write_u16,
 )
 from fanfold.kernels.replicate import bit
+from fanfold.kernels.shares import group_of
 from fanfold.kernels.slots import NEVER_PS
 from fanfold.kernels.state import I64, U8, U64, Ports, Rows
 from fanfold.kernels.tables import Bifts
@@ -110,7 +111,7 @@ def take_fold(
     if what == WHAT_ARM:
         take_arm(buf, at, size, n_words, port, now_ps, node, bifts, ports, vats, drops, bits)
         return
-    vat = find_vat(vats, read_u32(buf, fan + 4), bits, n_words)
+    vat = find_vat(vats, group_of(buf, at, fan), bits, n_words)
     if vat == NO_ROW and is_down:
         spread_small(buf, at, size, n_words, came, node, vats, drops)  # as plain BIER
     elif vat == NO_ROW:
@@ -338,7 +339,7 @@ def take_arm(
 ) -> None:
     """Keep the BitString as the A-BM, and where it came from as the way to the root."""
     fan = at + fold_at(n_words)
-    group, n_slots = read_u32(buf, fan + 4), read_u16(buf, fan + 20)
+    group, n_slots = group_of(buf, at, fan), read_u16(buf, fan + 20)
     n_least = read_u16(buf, fan + 22)
     bift_id, came = read_u32(buf, at) >> 12, inlet_of(ports, port)
     is_down = i64(buf[fan]) & 0xF == KIND_SPREAD

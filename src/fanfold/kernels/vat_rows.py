@@ -7,12 +7,16 @@ own: rank 0 arms such a one again (docs/wire/fold.md section 4).
 
 from fanfold.kernels.jit import kernel
 from fanfold.kernels.octets import ZERO, copy_octets
+from fanfold.kernels.shares import is_same_tenant, room_of, sub_domain_of
 from fanfold.kernels.state import U64
 from fanfold.kernels.vat import (
     FLUSHED_BM,
     FREE,
     HEARD_BM,
     NO_ROW,
+    SHARE_FIRST,
+    SHARE_ROWS,
+    SHARE_SLOTS,
     VAT_ARMED,
     VAT_FULL,
     VAT_QUOTA,
@@ -56,7 +60,7 @@ def open_vat(
         if row["used"] != 0 and row["group"] == group and row["port"] == port:
             at = r
     if at == NO_ROW:
-        at = free_row(vats, now)
+        at = free_row(vats, bift_id, now)
         vats.clock[2] = max(vats.clock[2], at + 1)
     if at == NO_ROW:
         vats.events[VAT_FULL] += 1
@@ -120,16 +124,24 @@ def narrow_vat(vats: Vats, at: int, bits: U64, n_words: int) -> bool:
 
 
 @kernel
-def free_row(vats: Vats, now: int) -> int:
+def free_row(vats: Vats, bift_id: int, now: int) -> int:
     """A row nobody uses, else the one idle longest if that is long enough, else NO_ROW.
 
-    What was configured stays: no rank would arm it again.
+    What was configured stays: no rank would arm it again. A tenant has its number of rows.
     """
-    oldest = NO_ROW
+    oldest, n_own = NO_ROW, 0
+    most = room_of(vats.shares, sub_domain_of(bift_id), SHARE_ROWS, vats.rows.shape[0])
+    for r in range(vats.clock[2]):
+        if vats.rows[r]["used"] != 0 and is_same_tenant(vats.rows[r]["bift_id"], bift_id):
+            n_own += 1
     for r in range(vats.rows.shape[0]):
         row = vats.rows[r]
         if row["used"] == 0:
-            return r
+            if n_own < most:
+                return r
+            continue
+        if not is_same_tenant(row["bift_id"], bift_id):
+            continue
         is_older = oldest == NO_ROW or row["used_ps"] < vats.rows[oldest]["used_ps"]
         if row["is_laid"] == 0 and is_older:
             oldest = r
@@ -152,7 +164,7 @@ def take_slots(vats: Vats, at: int, n_slots: int, n_least: int, now: int) -> Non
         vats.events[VAT_QUOTA] += 1
         return
     while True:
-        n, first = find_slots(vats, row["group"], n_slots, n_least)
+        n, first = find_slots(vats, row["group"], row["bift_id"], n_slots, n_least)
         if n > 0:
             row["first_slot"], row["n_slots"] = first, n
             for i in range(first, first + n):
@@ -165,18 +177,22 @@ def take_slots(vats: Vats, at: int, n_slots: int, n_least: int, now: int) -> Non
 
 
 @kernel
-def find_slots(vats: Vats, group: int, n_slots: int, n_least: int) -> tuple[int, int]:
+def find_slots(
+    vats: Vats, group: int, bift_id: int, n_slots: int, n_least: int
+) -> tuple[int, int]:
     """So many free slots side by side, and the first of them; 0 where there are none."""
-    if not has_place(vats):
+    if not has_place(vats, bift_id):
         return 0, 0
-    n_free = 0
-    for s in range(vats.owner.shape[0]):
+    n_free, sub_domain = 0, sub_domain_of(bift_id)
+    begin = room_of(vats.shares, sub_domain, SHARE_FIRST, 0)
+    n_all = room_of(vats.shares, sub_domain, SHARE_SLOTS, vats.owner.shape[0])
+    for s in range(begin, begin + n_all):
         n_free += 1 if vats.owner[s] == 0 else 0
     own, n = slots_of(vats, group), n_slots
     while n > 0:
-        is_kept = n_least > 0 and n > n_least and n_free - n < vats.owner.shape[0] // KEPT_PART
+        is_kept = n_least > 0 and n > n_least and n_free - n < n_all // KEPT_PART
         if not is_kept and own + n <= vats.limits[1]:
-            first = find_run(vats, n)
+            first = find_run(vats, begin, begin + n_all, n)
             if first >= 0:
                 return n, first
         if n_least == 0 or n <= n_least:
@@ -186,10 +202,10 @@ def find_slots(vats: Vats, group: int, n_slots: int, n_least: int) -> tuple[int,
 
 
 @kernel
-def find_run(vats: Vats, n: int) -> int:
+def find_run(vats: Vats, begin: int, end: int, n: int) -> int:
     """First of n free slots side by side, or -1."""
     run = 0
-    for s in range(vats.owner.shape[0]):
+    for s in range(begin, end):
         run = run + 1 if vats.owner[s] == 0 else 0
         if run == n:
             return s - n + 1
@@ -198,11 +214,12 @@ def find_run(vats: Vats, n: int) -> int:
 
 @kernel
 def close_idle(vats: Vats, at: int, now: int) -> bool:
-    """Close the row idle longest, if that is long enough; never row ``at``."""
-    oldest = NO_ROW
+    """Close the tenant's row idle longest, if that is long enough; never row ``at``."""
+    oldest, bift_id = NO_ROW, vats.rows[at]["bift_id"]
     for r in range(vats.clock[2]):
         row = vats.rows[r]
         has_slots = r != at and row["used"] != 0 and row["n_slots"] > 0 and row["is_laid"] == 0
+        has_slots = has_slots and is_same_tenant(row["bift_id"], bift_id)
         if has_slots and (oldest == NO_ROW or row["used_ps"] < vats.rows[oldest]["used_ps"]):
             oldest = r
     if oldest == NO_ROW or vats.rows[oldest]["used_ps"] + IDLE_PS > now:
@@ -262,10 +279,11 @@ def slots_of(vats: Vats, group: int) -> int:
 
 
 @kernel
-def has_place(vats: Vats) -> bool:
-    """One row more may have slots."""
+def has_place(vats: Vats, bift_id: int) -> bool:
+    """One row more of a tenant may have slots."""
     total = 0
     for r in range(vats.clock[2]):
-        if vats.rows[r]["used"] != 0 and vats.rows[r]["n_slots"] > 0:
+        row = vats.rows[r]
+        if row["used"] != 0 and row["n_slots"] > 0 and is_same_tenant(row["bift_id"], bift_id):
             total += 1
     return total < vats.limits[0]

@@ -214,12 +214,14 @@ class Host:
         """Make this BFR a node of a virtual aggregation tree by configuration.
 
         group: its number. a_bm: BFR-ids expected here, none for a BFR that passes on. up: the
-        neighbour toward the root, empty at the root. slots: arrays joined at once. is_over:
+        neighbour toward the root, empty at the root. tenant: whose the ranks are. slots: arrays joined at once. is_over:
         forget the group instead. What the group had here before goes first: its next ranks
         count blocks from 0 again.
         """
         node, up = self.event_loop.node, str(request.get("up", ""))
-        n_closed = close_group(node.vats, int(request["group"]))
+        sub_domain = self._sub_domain(request)
+        group = int(request["group"]) | sub_domain << 32
+        n_closed = close_group(node.vats, group)
         if request.get("is_over"):
             return {"ok": n_closed > 0}
         if up and up not in self.fabric.neighbours[self.name]:
@@ -232,12 +234,12 @@ class Host:
         words = np.array(bitstring.to_words(bits, bsl), np.uint64)
         at = open_vat(
             node.vats,
-            int(request["group"]),
+            group,
             self.fabric.port_to(self.name, up) if up else 0,
             int(not up),
             words,
             len(words),
-            bitstring.bift_id(bsl, self.fabric.sub_domain, si),
+            bitstring.bift_id(bsl, sub_domain, si),
             int(request["slots"]),
             0,
             now_ps(),
@@ -246,6 +248,19 @@ class Host:
         if at >= 0:
             node.vats.rows[at]["is_laid"] = 1
         return {"ok": at >= 0, "slots": slots}
+
+    def _sub_domain(self, request: dict[str, Any]) -> int:
+        """Of the tenant that a group is of, or of its ranks; a group is of one."""
+        named = str(request.get("tenant", ""))
+        for one in self.fabric.tenants:
+            if one.name == named:
+                return one.sub_domain
+        ranks = [self.fabric.by_bfr_id.get(int(i)) for i in request.get("a_bm", ())]
+        found = {self.fabric.sub_domain_of(node.name) for node in ranks if node is not None}
+        if len(found) > 1 or named:
+            known = ", ".join(one.name for one in self.fabric.tenants) or "none"
+            raise ConfigError("tenant", named or request["a_bm"], f"ranks of one, of {known}")
+        return found.pop() if found else self.fabric.sub_domain
 
     def _capture(self, request: dict[str, Any]) -> dict[str, Any]:
         """Start writing packets to a file, or stop and say how many were lost."""

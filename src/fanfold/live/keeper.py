@@ -49,7 +49,9 @@ def fabric_digest(fabric: Fabric) -> int:
     """What neighbours must have alike, in 32 bits: nodes, links and the order of ports."""
     nodes = [(node.name, node.address, node.bfr_id) for node in fabric.nodes]
     links = [(link.a, link.b) for link in fabric.links]
-    text = msgspec.json.encode([nodes, links, fabric.ports, fabric.bitstring_bits])
+    tenants = [(one.sub_domain, one.hosts) for one in fabric.tenants]
+    parts = [nodes, links, fabric.ports, fabric.bitstring_bits, *([tenants] if tenants else ())]
+    text = msgspec.json.encode(parts)
     return int.from_bytes(blake2b(text, digest_size=4).digest(), "big")
 
 
@@ -256,7 +258,10 @@ class Keeper:
         bifts, bsl = self.event_loop.node.bifts, bsl_of_bits(self.fabric.bitstring_bits)
         si, position = place(bfr_id, bsl)
         known = bifts.ids.tolist()
-        wanted = bift_id(bsl, self.fabric.sub_domain, si)
+        bfer = self.fabric.by_bfr_id.get(bfr_id)
+        if bfer is None:
+            return 0
+        wanted = bift_id(bsl, self.fabric.sub_domain_of(bfer.name), si)
         if wanted not in known:
             return 0
         port = int(bifts.nbr_of[int(bifts.first[known.index(wanted)]), position - 1])

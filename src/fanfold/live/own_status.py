@@ -10,6 +10,7 @@ from fanfold.live import pump as p
 from fanfold.live import rings
 from fanfold.live import sock as s
 from fanfold.live.clock import unix_ns
+from fanfold.live.shares import uses_of
 from fanfold.live.status import ALIKE, Counts
 from fanfold.topo.fabric import Fabric
 
@@ -18,6 +19,7 @@ def status_of(fabric: Fabric, name: str, io: s.Sock, node: p.Node) -> dict[str, 
     """What this node counted since it started."""
     counters = node.counters
     names = [n.name for n in fabric.port_nodes(name)]
+    tenants = uses_of(fabric, node.fold, node.vats)
     return {
         "name": name,
         "pid": os.getpid(),
@@ -51,7 +53,10 @@ def status_of(fabric: Fabric, name: str, io: s.Sock, node: p.Node) -> dict[str, 
             for event, n in zip(FoldEvent, node.fold.events, strict=True)
             if n
         },
-        "cache": {"bytes": int(node.fold.store.held[0]), "room": node.fold.store.room.size}
+        "cache": {
+            "bytes": int(node.fold.store.held[0]),
+            "room": int(node.fold.store.segs["most"].sum()),
+        }
         | {
             str(event): int(n)
             for event, n in zip(StoreEvent, node.fold.store.events, strict=True)
@@ -71,7 +76,7 @@ def status_of(fabric: Fabric, name: str, io: s.Sock, node: p.Node) -> dict[str, 
             for f, key in enumerate(counters.flow_key)
             if key >= 0
         ],
-    }
+    } | ({"tenants": tenants} if tenants else {})
 
 
 def drops_of(io: s.Sock, node: p.Node) -> dict[str, int]:

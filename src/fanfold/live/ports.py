@@ -29,7 +29,6 @@ from fanfold.kernels.state import (
     build_node,
     build_plan,
 )
-from fanfold.kernels.vat import NO_LIMIT, Vats, build_vats
 from fanfold.kernels.vouch import FIRST_PORT
 from fanfold.live import pump as p
 from fanfold.live import sock as s
@@ -37,19 +36,16 @@ from fanfold.live.channels import build_room, build_rows
 from fanfold.live.clock import start_ps
 from fanfold.live.exits import QUEUE_BYTES
 from fanfold.live.link_table import build_links
+from fanfold.live.shares import build_arrays, build_bfr_arrays, build_bfr_fold
 from fanfold.live.syscalls import SO_TIMESTAMPNS, SOL_UDP, UDP_GRO, UDP_SEGMENT
 from fanfold.topo.bift import build_bifts
 from fanfold.topo.fabric import ArrayLimits, Fabric
 from fanfold.topo.fabric_routes import FabricRoutes
-from fanfold.units import parse_size
 from fanfold.wire.inner import address_of
 
 SOCKET_BYTES = 8 << 20
 """Receive buffer asked for; without root the kernel grants net.core.rmem_max at most."""
 SO_RCVBUFFORCE = 33
-N_SLOTS = 1024
-WAYS = 4
-"""Groups that a BFR knows for each one that has slots: the others it passes on."""
 FOLD_PS = 60_000_000_000
 """Shortest deadline of a slot just above the leaves; the lag a node sees comes on top."""
 TAP_BYTES = 64 << 20
@@ -268,7 +264,6 @@ def build_node_state(fabric: Fabric, name: str, limits: Limits) -> p.Node:
     ports = fabric.port_nodes(name)
     n_words = fabric.bitstring_bits // 64
     is_bfr = me.role == "bfr"
-    kept = parse_size(fabric.cache, "fabric.cache")
     depth = max(routes.hops(a.name, me.name) or 0 for a in fabric.nodes) + 1
     row = build_node(
         me.bfr_id,
@@ -280,7 +275,6 @@ def build_node_state(fabric: Fabric, name: str, limits: Limits) -> p.Node:
     )
     row[0]["is_end"] = int(not is_bfr)
     bifts = build_bifts(routes, name)
-    n_slots, n_sets = (N_SLOTS, len(bifts.ids)) if is_bfr else (1, 1)
     return p.Node(
         row=row,
         bifts=bifts,
@@ -288,22 +282,10 @@ def build_node_state(fabric: Fabric, name: str, limits: Limits) -> p.Node:
             addr=np.array([address_of(n.address) for n in ports], np.int64),
             bfr_id=np.array([n.bfr_id for n in ports], np.int64),
         ),
-        fold=build_fold(n_slots, n_words, kept if is_bfr else 0, n_sets=n_sets),
-        counters=build_counters(len(ports)),
+        fold=build_bfr_fold(fabric, len(bifts.ids)) if is_bfr else build_fold(1, n_words),
+        counters=build_counters(len(ports), 1 + len(fabric.tenants) if is_bfr else 1),
         plan=build_plan(len(ports), n_words),
         collect=build_collect(limits.blocks, limits.block_bytes, limits.follows, limits.chunks),
         impairments=build_impairments(len(ports), 2048, fabric.mtu + TRAILER_BYTES),
-        vats=build_array_slots(fabric, fabric.limits if is_bfr else ArrayLimits()),
-    )
-
-
-def build_array_slots(fabric: Fabric, limits: ArrayLimits) -> Vats:
-    """Room for arrays as limits have it; a host may be the root of groups and has its own."""
-    return build_vats(
-        WAYS * limits.array_groups,
-        limits.array_slots,
-        fabric.bitstring_bits // 64,
-        fabric.mtu - UNDERLAY_BYTES,
-        most_with_slots=limits.array_groups,
-        most_of_group=limits.group_slots or NO_LIMIT,
+        vats=build_bfr_arrays(fabric) if is_bfr else build_arrays(fabric, ArrayLimits()),
     )

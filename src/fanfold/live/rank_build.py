@@ -59,7 +59,7 @@ def build_rank(
     row[0]["least_ps"], row[0]["root_hops"] = PS_PER_SECOND, -1
     row[0]["cwnd"] = row[0]["epoch_end"] = min(FIRST_CWND, window)
     bsl = bitstring.bsl_of_bits(fabric.bitstring_bits)
-    bift_id = bitstring.bift_id(bsl, fabric.sub_domain, si)
+    bift_id = bitstring.bift_id(bsl, fabric.sub_domain_of(me.name), si)
     packet = head_of(bift_id, me, own, group, port)
     whole = packet + bitstring.to_bytes(bits, bsl) + bytes([root_level])
     return st.RankState(

@@ -82,7 +82,10 @@ class Swap:
         for bfr_id, ports in self._ports(table.rows).items():
             si, position = place(bfr_id, bsl)
             word, k = divmod(position - 1, WORD_BITS)
-            t = sets[bift_id(bsl, self._fabric.sub_domain, si)]
+            owner = self._fabric.by_bfr_id[bfr_id].name
+            t = sets.get(bift_id(bsl, self._fabric.sub_domain_of(owner), si), NULL_NBR)
+            if t == NULL_NBR:
+                continue  # of another tenant than this host
             first, n = int(self._bifts.first[t]), int(self._bifts.n_ecmp[t])
             for e in range(n if ports else 0):
                 nbr_of[first + e, position - 1] = ports[e % len(ports)]

@@ -56,6 +56,7 @@ class ReceiverRole:
         self.bsl = bitstring.bsl_of_bits(fabric.bitstring_bits)
         state = event_loop.node
         self.addr = address_of(node.address)
+        self.sub_domain = fabric.sub_domain_of(name)
         self.machine = PushReceiver(
             node.bfr_id,
             self.addr,
@@ -134,7 +135,7 @@ class ReceiverRole:
     def _send_report(self, port: int, to: "_To", report: Report) -> None:
         si, position = bitstring.place(to.bfir_id, self.bsl)
         header = BierHeader(
-            bift_id=bitstring.bift_id(self.bsl, self.fabric.sub_domain, si),
+            bift_id=bitstring.bift_id(self.bsl, self.sub_domain, si),
             ttl=TTL,
             entropy=to.entropy,
             proto=PROTO_IPV4,

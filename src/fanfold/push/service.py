@@ -247,7 +247,7 @@ class Push:
             self.event_loop.io,
             self.event_loop.node,
             bsl=bsl_of_bits(self.fabric.bitstring_bits),
-            sub_domain=self.fabric.sub_domain,
+            sub_domain=self.fabric.sub_domain_of(self.source),
             bfr_id=me.bfr_id,
             addr=address_of(me.address),
             flow_port=self.sock.getsockname()[1],

@@ -10,6 +10,7 @@ node itself. ``version`` numbers the tables that follow from weights and links t
     [[node]]   name, address, role, bfr_id, link_key, link_key_also
     [[link]]   between, a pair of node names; rate, delay, weight, plane, up, keys
     [limits]   what each BFR keeps of arrays: array_groups, array_slots, group_slots
+    [tenants.NAME]  sub_domain, hosts; slots, array_slots, cache, rate, receivers
 """
 
 import tomllib
@@ -77,8 +78,29 @@ class ArrayLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     group_slots: int = 0
 
 
+class Tenant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Hosts that share a fabric's links with others, and nothing else.
+
+    sub_domain: theirs alone (RFC 8279 section 2). What they have of each BFR is theirs too:
+    slots of words, a power of two; array_slots, 0: as ``limits``; cache, empty: as the
+    fabric's. rate: what may come in of theirs at a BFR, empty: any. receivers: of one push at
+    most, 0: any number.
+    """
+
+    name: str
+    sub_domain: int
+    hosts: tuple[str, ...]
+    slots: int = 1024
+    array_slots: int = 0
+    cache: str = ""
+    rate: str = ""
+    receivers: int = 0
+
+
 class Fabric(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
-    """Nodes and links of one sub-domain, in the order of the file.
+    """Nodes and links of one domain, in the order of the file.
+
+    sub_domain: of all BFERs that are no tenant's.
 
     cache: what each BFR keeps of DATA that passes, to repair from; text with a unit, "0" none.
     link_keys: of links that say nothing themselves: "off" no keys, "on" packets without are
@@ -98,6 +120,7 @@ class Fabric(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True)
     cache: str = "16MiB"
     link_keys: KeyMode = "off"
     limits: ArrayLimits = ArrayLimits()
+    tenants: tuple[Tenant, ...] = ()
 
     @cached_property
     def by_name(self) -> Mapping[str, Node]:
@@ -132,6 +155,31 @@ class Fabric(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True)
         for link in self.links:
             found[frozenset((link.a, link.b))] = link.keys or self.link_keys
         return MappingProxyType(found)
+
+    @cached_property
+    def tenant_of(self) -> Mapping[str, Tenant]:
+        """Tenants by host; who is no tenant's is not in it."""
+        return MappingProxyType({name: one for one in self.tenants for name in one.hosts})
+
+    def sub_domain_of(self, name: str) -> int:
+        """Sub-domain that a BFER is in."""
+        one = self.tenant_of.get(name)
+        return one.sub_domain if one is not None else self.sub_domain
+
+    def tenant_name(self, name: str) -> str:
+        """Tenant of a node, empty where it is none's."""
+        one = self.tenant_of.get(name)
+        return one.name if one is not None else ""
+
+    @cached_property
+    def sub_domains(self) -> Mapping[int, tuple[int, ...]]:
+        """BFR-ids by sub-domain, those of tenants in the order of the file."""
+        found: dict[int, list[int]] = {self.sub_domain: []}
+        for one in self.tenants:
+            found[one.sub_domain] = []
+        for bfr_id, node in self.by_bfr_id.items():
+            found[self.sub_domain_of(node.name)].append(bfr_id)
+        return MappingProxyType({key: tuple(ids) for key, ids in found.items()})
 
     def has_keys(self, name: str) -> bool:
         """Some link of a node has keys."""
@@ -173,12 +221,15 @@ class _File(msgspec.Struct, frozen=True):
     node: list[dict[str, Any]]
     link: list[dict[str, Any]] = []
     limits: dict[str, Any] = {}
+    tenants: dict[str, dict[str, Any]] = {}
 
 
-_NUMBERS = tuple(f for f in fields(Fabric) if f.name not in ("nodes", "links", "limits"))
+_LISTS = ("nodes", "links", "limits", "tenants")
+_NUMBERS = tuple(f for f in fields(Fabric) if f.name not in _LISTS)
 _RARE = ("ports", "version", "cache", "link_keys")
 """Written where they are not as usual."""
 _OF_A_LINK = fields(Link)[2:]
+_OF_A_TENANT = fields(Tenant)[1:]
 _EXPECTED = {
     str: "text in quotes",
     int: "a whole number",
@@ -190,6 +241,8 @@ _EXPECTED = {
     tuple[str, str]: "two names",
     dict[str, Any]: "one table, [fabric] or [limits]",
     list[dict[str, Any]]: "tables, each under its [[name]]",
+    dict[str, dict[str, Any]]: "tables, each under its [tenants.NAME]",
+    tuple[str, ...]: "names of hosts",
 }
 
 _values = partial(read_values, words=_EXPECTED.__getitem__)
@@ -216,7 +269,13 @@ def load_fabric(path: Path) -> Fabric:
         pair = _Between(**_values(fields(_Between), row, f"{path}: link[{i}]."))
         links.append(Link(*pair.between, *msgspec.structs.astuple(pair)[1:]))
     limits = ArrayLimits(**_values(fields(ArrayLimits), file.limits, f"{path}: limits."))
-    fabric = Fabric(nodes=tuple(nodes), links=tuple(links), limits=limits, **numbers)
+    tenants = tuple(
+        Tenant(name, **_values(_OF_A_TENANT, row, f"{path}: tenants.{name}."))
+        for name, row in file.tenants.items()
+    )
+    fabric = Fabric(
+        nodes=tuple(nodes), links=tuple(links), limits=limits, tenants=tenants, **numbers
+    )
     check_fabric(fabric, str(path))
     return fabric
 
@@ -228,6 +287,11 @@ def save_fabric(fabric: Fabric, path: Path) -> None:
     blocks = [_block("[fabric]", _values_of(fabric, _NUMBERS, usual))]
     if fabric.limits != ArrayLimits():
         blocks.append(_block("[limits]", msgspec.structs.asdict(fabric.limits)))
+    mean = {field.name: field.default for field in _OF_A_TENANT}
+    for one in fabric.tenants:
+        blocks.append(
+            _block(f"[tenants.{_key(one.name)}]", _values_of(one, _OF_A_TENANT, mean))
+        )
     bare = {"link_key": "", "link_key_also": ""}
     blocks += [_block("[[node]]", _values_of(n, fields(Node), bare)) for n in fabric.nodes]
     plain = {field.name: field.default for field in _OF_A_LINK}
@@ -249,5 +313,12 @@ def _block(head: str, rows: Mapping[str, Any]) -> str:
     return "\n".join([head, *(f"{key} = {_toml(value)}" for key, value in rows.items())])
 
 
-def _toml(value: str | int) -> str:
+def _key(name: str) -> str:
+    """A name as a TOML key: dots stand in quotes."""
+    return f'"{name}"' if "." in name else name
+
+
+def _toml(value: str | int | tuple[str, ...]) -> str:
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_toml, value))}]"
     return f'"{value}"' if isinstance(value, str) else str(value).lower()

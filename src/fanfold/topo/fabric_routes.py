@@ -5,7 +5,7 @@ Hosts never pass traffic on: a path may start or end at a host and holds none in
 
 import numpy as np
 
-from fanfold.kernels.bift import NO_WAY, cost_of, n_ways, port_of, way_at
+from fanfold.kernels.bift import NO_WAY, Birt, cost_of, n_ways, port_of, way_at
 from fanfold.kernels.tables import NULL_NBR
 from fanfold.topo.birt import build_birt
 from fanfold.topo.fabric import Fabric
@@ -27,6 +27,15 @@ class FabricRoutes:
             target_of[bfr_id - 1] = self._index[node.name]
         routes = build_routes(self.net, to_routers=True)
         self.birt = build_birt(self.net, routes, fabric.n_ecmp, target_of)
+
+    def birt_of(self, sub_domain: int) -> Birt:
+        """BIRTs that know the BFERs of one sub-domain only."""
+        if not self.fabric.tenants:
+            return self.birt
+        target_of = np.full_like(self.birt.target_of, NULL_NBR)
+        for bfr_id in self.fabric.sub_domains[sub_domain]:
+            target_of[bfr_id - 1] = self.birt.target_of[bfr_id - 1]
+        return self.birt._replace(target_of=target_of)
 
     def index(self, name: str) -> int:
         """Number of a node in the net."""

@@ -3,7 +3,6 @@
 Field names are those of the file after ``source``: "lab.toml: node[3].bfr_id", from node[0] on.
 """
 
-import re
 from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv4Network
 from typing import TYPE_CHECKING
@@ -11,7 +10,9 @@ from typing import TYPE_CHECKING
 from fanfold.errors import ConfigError
 from fanfold.ids import check_bfr_id
 from fanfold.seals.link_keys import read_link_public
-from fanfold.units import format_size, parse_duration, parse_rate, parse_size
+from fanfold.topo.field_rules import check_cache, check_name
+from fanfold.topo.tenant_rules import check_tenants
+from fanfold.units import parse_duration, parse_rate
 from fanfold.wire.bitstring import (
     ALLOWED_BITS,
     MAX_BSL,
@@ -30,11 +31,9 @@ MAX_VERSION = 2**31 - 1
 MAX_WEIGHT, MAX_PLANE = 255, 63
 MAX_GROUPS = 1 << 16
 MAX_SLOTS = 1 << 18
-LEAST_CACHE, MOST_CACHE = 1 << 20, 1 << 36
 MTU_RANGE = (576, 65535)
 """RFC 791 section 3.2: what every IPv4 host takes, and what its length field can say."""
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", re.ASCII)
 _NOT_OF_ONE = tuple(
     (IPv4Network(network), what)
     for network, what in (
@@ -47,7 +46,6 @@ _NOT_OF_ONE = tuple(
         ("240.0.0.0/4", "reserved (RFC 1112)"),
     )
 )
-_NAME_RULE = "a letter or digit, then up to 62 of letters, digits, '.', '_', '-'"
 
 
 def check_fabric(fabric: "Fabric", source: str) -> None:
@@ -56,10 +54,11 @@ def check_fabric(fabric: "Fabric", source: str) -> None:
     _check_nodes(fabric, source)
     _check_links(fabric, source)
     _check_reach(fabric, source)
+    check_tenants(fabric, source)
 
 
 def _check_numbers(fabric: "Fabric", source: str) -> None:
-    _check_name(fabric.name, f"{source}: fabric.name")
+    check_name(fabric.name, f"{source}: fabric.name")
     if fabric.bitstring_bits not in map(bitstring_bits, range(MIN_BSL, MAX_BSL + 1)):
         raise ConfigError(
             f"{source}: fabric.bitstring_bits", fabric.bitstring_bits, ALLOWED_BITS
@@ -78,10 +77,7 @@ def _check_numbers(fabric: "Fabric", source: str) -> None:
     for key, value, low, high in bounds:
         if not low <= value <= high:
             raise ConfigError(f"{source}: {key}", value, f"{low}..{high}")
-    n_bytes = parse_size(fabric.cache, f"{source}: fabric.cache")
-    if n_bytes != 0 and not LEAST_CACHE <= n_bytes <= MOST_CACHE:
-        allowed = f"0, or {format_size(LEAST_CACHE)} to {format_size(MOST_CACHE)}"
-        raise ConfigError(f"{source}: fabric.cache", fabric.cache, allowed)
+    check_cache(fabric.cache, f"{source}: fabric.cache")
 
 
 def _check_nodes(fabric: "Fabric", source: str) -> None:
@@ -91,7 +87,7 @@ def _check_nodes(fabric: "Fabric", source: str) -> None:
         raise ConfigError(f"{source}: node", "none", "at least one [[node]]")
     for index, node in enumerate(fabric.nodes):
         where = f"{source}: node[{index}]"
-        _check_name(node.name, f"{where}.name")
+        check_name(node.name, f"{where}.name")
         _check_address(node.address, f"{where}.address", is_far=is_far)
         _check_node_id(node, fabric.bitstring_bits, f"{where}.bfr_id")
         for key, value in _unique_values(node):
@@ -107,11 +103,6 @@ def _unique_values(node: "Node") -> Iterator[tuple[str, str | int]]:
     for key in (node.link_key, node.link_key_also):
         if key:
             yield "link_key", key
-
-
-def _check_name(name: str, field: str) -> None:
-    if not _NAME.fullmatch(name):
-        raise ConfigError(field, name, _NAME_RULE)
 
 
 def _check_address(address: str, field: str, *, is_far: bool) -> None:

@@ -18,6 +18,7 @@ Receivers = frozenset[str]
 Direction = tuple[str, str]
 Element = tuple[str, ...]
 """A node, (name,), or a direction of a link."""
+NO_ROW = -1
 Sent = tuple[Receivers, int, int, int]
 """Receivers, packets, bytes of all these packets on a link, entropy."""
 
@@ -150,7 +151,10 @@ class _Tables:
         tables: list[dict[str, int]] = [{} for _ in range(self._fabric.n_ecmp)]
         for bfer in self._fabric.by_bfr_id.values():
             si, bit_position = self._place(bfer.name)
-            row = row_of[bift_id(self._bsl, self._fabric.sub_domain, si)]
+            sub_domain = self._fabric.sub_domain_of(bfer.name)
+            row = row_of.get(bift_id(self._bsl, sub_domain, si), NO_ROW)
+            if row == NO_ROW:
+                continue  # of another tenant than this host
             for index, table in enumerate(tables, int(bifts.first[row])):
                 table[bfer.name] = int(bifts.nbr_of[index, bit_position - 1])
         return tables

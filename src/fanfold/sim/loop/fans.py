@@ -6,9 +6,9 @@ docs/wire/feedback.md. Replication, slots, merging and repairs are those of ``fa
 
 from typing import NamedTuple
 
+from fanfold.kernels.arm import arm_slot
 from fanfold.kernels.feedback import write_feedback
 from fanfold.kernels.fold_in import fold_in
-from fanfold.kernels.forward import arm_slot
 from fanfold.kernels.jit import i64, kernel
 from fanfold.kernels.layout import BITS_AT, FLAG_PARTIAL, INNER_BYTES, MAX_PSN
 from fanfold.kernels.octets import ZERO, read_u32

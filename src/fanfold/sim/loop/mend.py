@@ -44,6 +44,7 @@ def store_of(all_of: Store, r: int, n: int) -> Store:
         all_of.n_todo,
         all_of.sets,
         all_of.sick[r * n_sick : (r + 1) * n_sick],
+        all_of.shares,
     )
 
 

@@ -127,6 +127,7 @@ def vats_of(q: I64, sums: Sums, r: int) -> Vats:
         vats.n_todo,
         vats.clock[r],
         vats.limits,
+        vats.shares,
     )
 
 
