@@ -8,7 +8,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -76,6 +76,7 @@ def lab(
     rings: bool = True,
     fsync: bool = False,
     keys: bool = False,
+    tenants: Sequence[str] = (),
     keep: bool = False,
     on_progress: Tell | None = None,
 ) -> Iterator[RunningLab]:
@@ -89,6 +90,7 @@ def lab(
         rings: arrays between ranks and BFRs by shared memory.
         fsync: what hosts receive survives a power cut.
         keys: each host has keys of its own, and takes what another one signed only.
+        tenants: hosts apart from others, "red:h1-3" or "red:h1-3:rate=100Mbps,slots=256".
         keep: leave received files and the log when it ends.
         on_progress: hears what is done while it starts; the first time kernels are compiled.
 
@@ -113,6 +115,7 @@ def lab(
         "has_rings": rings,
         "fsync": fsync,
         "has_keys": keys,
+        "tenants": [*tenants],
     }
     with by_argument():
         _start(asked, on_progress)

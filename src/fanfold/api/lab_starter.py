@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fanfold.api.labs import pick_fabric, start_lab
+from fanfold.api.tenants import with_tenants
 from fanfold.errors import ConfigError, EnvironmentLack
 from fanfold.live.lab import Lab
 from fanfold.topo.fabric import load_fabric
@@ -24,6 +25,7 @@ def main(asked: dict[str, Any]) -> None:
     try:
         name, config = asked["name"], asked["config"]
         fabric = load_fabric(Path(config)) if config else pick_fabric(name, *asked["shape"])
+        fabric = with_tenants(fabric, asked.get("tenants", ()))
         flags = {word: asked[word] for word in ("has_rings", "fsync", "has_keys")}
         _print({"up": start_lab(Lab(name), fabric, **flags, say=say)})
     except ConfigError as error:

@@ -29,6 +29,7 @@ from fanfold.push.result import PushResult, require_complete
 from fanfold.push.sending import PATIENCE_PS
 from fanfold.push.service import OWN_NAME, Push, ToldWeights
 from fanfold.push.source import Wish
+from fanfold.topo.fabric import Fabric, whose
 from fanfold.topo.planes import AUTO, chosen_planes
 from fanfold.units import parse_duration, parse_rate
 
@@ -211,8 +212,7 @@ def run_push(site: Site, order: Order, watch: Watch = QUIET) -> PushResult:
 
 def _run_push(site: Site, order: Order, watch: Watch) -> PushResult:
     fabric = site.fabric
-    hosts = [n.name for n in fabric.nodes if n.role == "host"]
-    source, targets = ends_of(hosts, order.source, order.to)
+    source, targets = tenant_ends(fabric, order.source, order.to)
     chosen_planes(fabric, source, order.terms.planes)
     site.enter(source)
     links = {frozenset((link.a, link.b)) for link in fabric.links}
@@ -283,6 +283,28 @@ def ends_of(hosts: list[str], source: str, to: str) -> tuple[str, list[str]]:
     if len(targets) > 1 and sources[0] in targets:
         raise ConfigError("--to", to, f"hosts other than {sources[0]}, which sends")
     return sources[0], targets
+
+
+def tenant_ends(fabric: Fabric, source: str, to: str) -> tuple[str, list[str]]:
+    """The source and who receives: hosts of one tenant, ``all`` of its own.
+
+    Raises:
+        ConfigError: as ``ends_of``, a host of another tenant, or more than its own may have.
+    """
+    hosts = [n.name for n in fabric.nodes if n.role == "host"]
+    source, targets = ends_of(hosts, source, to)
+    own, peers = fabric.tenant_of.get(source), fabric.peers_of(source)
+    if to == "all":
+        targets = [name for name in targets if name in peers]
+    for name in targets:
+        if name not in peers:
+            got = f"{name} of {whose(fabric.tenant_name(name))}"
+            allowed = f"hosts of {whose(fabric.tenant_name(source))}: {', '.join(peers)}"
+            raise ConfigError("--to", got, allowed)
+    if own is not None and own.receivers and len(targets) > own.receivers:
+        allowed = f"at most {own.receivers}, of {whose(own.name)}"
+        raise ConfigError("--to", f"{len(targets)} receivers", allowed)
+    return source, targets
 
 
 def impairments_of(

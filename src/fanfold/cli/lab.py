@@ -19,6 +19,7 @@ from fanfold.push.gray import GrayLink
 from fanfold.push.notes import words_of
 from fanfold.topo.fabric import Fabric, load_fabric
 from fanfold.topo.fabric_rules import check_fabric
+from fanfold.units import format_size
 
 app = typer.Typer(help="Node processes of a fabric on this machine.", no_args_is_help=True)
 Name = Annotated[str, typer.Option("--name", "--lab", help="which lab")]
@@ -50,6 +51,12 @@ Cache = Annotated[
 ]
 Bgp = Annotated[
     bool, typer.Option(help="FRR at hosts and leaves of all planes, routes by weight; root")
+]
+Tenants = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--tenant", help="hosts apart from others, red:h1-3 or red:h1-3:rate=100Mbps,slots=256"
+    ),
 ]
 OF_ARRAYS = ("complete", "partial", "passed", "full", "quota", "unlike", "overlap")
 """Counters of arrays that a table has room for; --json has all."""
@@ -95,6 +102,7 @@ def up(
     keys: LabKeys = False,
     link_keys: LinkKeys = False,
     keylog: KeyLogFile = None,
+    tenant: Tenants = None,
     hello: Hello = HELLO,
     metrics: MetricsPort = 0,
     as_json: Json = False,
@@ -107,11 +115,12 @@ def up(
         )
     shape = {"--leaves": leaves, "--spines": spines, "--hosts": hosts, "--mtu": mtu}
     from fanfold.api import labs  # noqa: PLC0415 - who only looks at a lab needs no node
+    from fanfold.api.tenants import with_tenants  # noqa: PLC0415 - as above
     from fanfold.live.plane_lab import plan_for  # noqa: PLC0415 - as above
 
     pace = labs.parse_pace(hello)
     fabric = _fabric_of(name, _Source(config, topology), shape)
-    fabric = _bounded(fabric, limits, cache)
+    fabric = with_tenants(_bounded(fabric, limits, cache), tenant or ())
     flags = {"has_rings": rings, "fsync": fsync, "has_spaces": namespaces, "has_keys": keys}
     flags["has_link_keys"] = link_keys
     plan = plan_for(topology, fabric, has_spaces=namespaces) if bgp else None
@@ -332,7 +341,7 @@ def show(report: dict[str, Any]) -> None:
         lost = {to: link.get("lost", {}) for to, link in answer.get("links", {}).items()}
         for line in words_of(name, lost, answer.get("drops", {})):
             print(line)
-    print(f"log: {report['log']}")
+    print("\n".join((*tenant_lines(report["nodes"]), f"log: {report['log']}")))
 
 
 def plane_lines(planes: dict[str, Any] | None) -> list[str]:
@@ -347,6 +356,23 @@ def plane_lines(planes: dict[str, Any] | None) -> list[str]:
             alike.setdefault(":".join(map(str, weights.values())), []).append(to)
         said = [f"{words} to {', '.join(to)}" for words, to in alike.items()]
         lines.append(f"{host}: planes by weight {'; '.join(said) or 'none'}")
+    return lines
+
+
+def tenant_lines(nodes: dict[str, Any]) -> list[str]:
+    """What each tenant has in use at each BFR, and what was refused."""
+    lines = []
+    for name, entry in nodes.items():
+        for tenant, use in entry.get("status", {}).get("tenants", {}).items():
+            held, room = use["cache"]
+            parts = [
+                f"slots {use['slots'][0]} of {use['slots'][1]}",
+                f"cache {format_size(held)} of {format_size(room)}",
+                f"{use['packets']} packets, {format_size(use['bytes'])} in",
+                *(f"{word} {n}" for word, n in use["refused"].items()),
+            ]
+            whom = "no tenant" if tenant == "-" else f"tenant {tenant}"
+            lines.append(f"{name}: {whom}: {', '.join(parts)}")
     return lines
 
 

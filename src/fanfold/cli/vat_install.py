@@ -59,6 +59,7 @@ def install(place: Place, file: VatFile, group: int) -> tuple[LaidTree, ...]:
                     "a_bm": row.a_bm,
                     "up": row.up,
                     "slots": row.slots,
+                    "tenant": _tenant(place, tree),
                 }
                 for at, row in rows.items()
             }
@@ -74,8 +75,19 @@ def install(place: Place, file: VatFile, group: int) -> tuple[LaidTree, ...]:
 def remove(place: Place, trees: Sequence[LaidTree], group: int) -> None:
     """Undo what ``install`` made; nodes that do not answer have none of it any more."""
     for j, tree in enumerate(trees):
-        gone = {"do": "vat", "group": group + j, "is_over": True}
+        gone = {
+            "do": "vat",
+            "group": group + j,
+            "is_over": True,
+            "tenant": _tenant(place, tree),
+        }
         _ask(place, {row.at: gone for row in tree.rows})
+
+
+def _tenant(place: Place, tree: LaidTree) -> str:
+    """Whose ranks a tree has, empty where they are no tenant's."""
+    ranks = [bfr_id for row in tree.rows for bfr_id in row.a_bm]
+    return place.fabric.tenant_name(place.fabric.by_bfr_id[ranks[0]].name) if ranks else ""
 
 
 def _ask(place: Place, asked: dict[str, dict[str, Any]]) -> dict[str, Answer]:

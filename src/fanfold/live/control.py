@@ -36,6 +36,8 @@ OWNERS = frozenset({"status", "table", "vat"})
 STRANGER: Answer = {"error": "told to nodes of the fabric and to this node's user only"}
 
 Handler = Callable[[dict[str, Any]], Answer]
+Seen = Callable[[str, Answer], Answer]
+"""(address of who asks, answer): what of it concerns them."""
 
 
 class Commands:
@@ -93,6 +95,8 @@ class _Connection(socketserver.StreamRequestHandler):
             if is_own or is_known(self.connection, owner, server.known):
                 allowed = server.commands.allowed(is_local=server.is_local, is_own=is_own)
                 answer = server.commands.ask(line, allowed)
+                if not is_own:
+                    answer = server.seen(self.connection.getpeername()[0], answer)
             self.wfile.write(json.dumps(answer).encode() + b"\n")
         except OSError:
             return  # the other side left; nothing is lost but its answer
@@ -136,11 +140,17 @@ class Bounded(socketserver.ThreadingMixIn):
             self._places.release()
 
 
+def _as_it_is(address: str, answer: Answer) -> Answer:
+    del address
+    return answer
+
+
 class _UnixControl(Bounded, socketserver.UnixStreamServer):
     request_queue_size = 64
     is_local = True
     commands: Commands
     known: frozenset[str] = frozenset()
+    seen = staticmethod(_as_it_is)
 
 
 class _TcpControl(Bounded, socketserver.TCPServer):
@@ -149,6 +159,7 @@ class _TcpControl(Bounded, socketserver.TCPServer):
     is_local = False
     commands: Commands
     known: frozenset[str] = frozenset()
+    seen: Seen = staticmethod(_as_it_is)
 
 
 def open_local(path: Path, commands: Commands) -> Callable[[], None]:
@@ -168,14 +179,18 @@ def is_known(sock: socket.socket, owner: int | None, known: frozenset[str]) -> b
 
 
 def open_tcp(
-    address: str, port: int, commands: Commands, known: frozenset[str]
+    address: str,
+    port: int,
+    commands: Commands,
+    known: frozenset[str],
+    seen: Seen = _as_it_is,
 ) -> Callable[[], None]:
     """Serve ``status`` on TCP to callers with a known address; returns what closes it."""
     try:
         control_socket = _TcpControl((address, port), _Connection)
     except OSError as error:
         raise EnvironmentLack(f"TCP port {port} of {address}: {error.strerror}") from error
-    control_socket.known = known
+    control_socket.known, control_socket.seen = known, seen
     return _serve(control_socket, commands)
 
 

@@ -2,6 +2,7 @@
 
 import signal
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from fanfold.live.ports import (
     time_arrivals,
 )
 from fanfold.live.ring_socket import RingSocket
+from fanfold.live.shares import seen_by
 from fanfold.live.swap import Swap
 from fanfold.topo.fabric import Fabric
 from fanfold.wire import bitstring
@@ -105,7 +107,11 @@ class Host:
             open_local(control_socket, self.commands)
             if control_socket is not None
             else open_tcp(
-                node.address, fabric.port, self.commands, frozenset(fabric.by_address)
+                node.address,
+                fabric.port,
+                self.commands,
+                frozenset(fabric.by_address),
+                partial(seen_by, fabric),
             )
         )
 
@@ -214,9 +220,9 @@ class Host:
         """Make this BFR a node of a virtual aggregation tree by configuration.
 
         group: its number. a_bm: BFR-ids expected here, none for a BFR that passes on. up: the
-        neighbour toward the root, empty at the root. tenant: whose the ranks are. slots: arrays joined at once. is_over:
-        forget the group instead. What the group had here before goes first: its next ranks
-        count blocks from 0 again.
+        neighbour toward the root, empty at the root. tenant: whose the ranks are. slots:
+        arrays joined at once. is_over: forget the group instead. What the group had here before
+        goes first: its next ranks count blocks from 0 again.
         """
         node, up = self.event_loop.node, str(request.get("up", ""))
         sub_domain = self._sub_domain(request)

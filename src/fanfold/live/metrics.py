@@ -61,6 +61,21 @@ CATALOG: tuple[Kind, ...] = (
     Kind("cache_bytes", "gauge", "DATA kept to repair from."),
     Kind("cache_repairs", "counter", "Packets that somebody lacked and the cache had."),
     Kind("cache_packets", "counter", "What became of DATA that is kept.", ("event",)),
+    Kind(
+        "tenant_used",
+        "gauge",
+        "What a tenant has in use: slots, array_slots, cache bytes.",
+        ("tenant", "of"),
+    ),
+    Kind("tenant_room", "gauge", "What it may have.", ("tenant", "of")),
+    Kind("tenant_packets", "counter", "Packets of a tenant that came in.", ("tenant",)),
+    Kind("tenant_bytes", "counter", "Their bytes, without outer headers.", ("tenant",)),
+    Kind(
+        "tenant_refused",
+        "counter",
+        "What a tenant was refused beyond its quotas.",
+        ("tenant", "reason"),
+    ),
     Kind("neighbour_up", "gauge", "1 where the session with a neighbour is up.", ("to",)),
     Kind("neighbour_falls", "counter", "Times that a neighbour was lost.", ("to",)),
     Kind("links_down", "gauge", "Links of the fabric that the node's tables do without."),
@@ -116,29 +131,35 @@ def _rows(status: Status) -> dict[str, list[Row]]:
     last, cache = status["detection"], dict(status["cache"])
     held = cache.pop("bytes")
     cache.pop("room")
-    return _of_links(status["links"]) | {
-        "drops": _by_word(status["drops"]),
-        "backlog_drops": [((), status["backlog"])],
-        "slots_used": [((of,), used) for of, (used, _) in status["slots"].items()],
-        "slots_room": [((of,), room) for of, (_, room) in status["slots"].items()],
-        "folds": _by_word(status["folds"]),
-        "fold_ratio": [((), fold_ratio(status["folds"]))],
-        "arrays": _by_word(status["arrays"]),
-        "cache_bytes": [((), held)],
-        "cache_repairs": [((), cache.get("hit", 0))],
-        "cache_packets": _by_word(cache),
-        "neighbour_up": [
-            ((to,), float(row["state"] == "up")) for to, row in status["neighbours"].items()
-        ],
-        "neighbour_falls": [((to,), row["falls"]) for to, row in status["neighbours"].items()],
-        "links_down": [((), len(status["links_down"]))],
-        "table_version": [((), status["table"]["version"])],
-        "table_switches": [((), last["switches"])],
-        "detection_seconds": _if_known(last, "silent_ms", MS_A_SECOND),
-        "switch_seconds": _if_known(last, "switch_us", US_A_SECOND),
-        "lag_seconds": [((), last["lag_ms"] / MS_A_SECOND)],
-        "hellos": [(("tx",), last["sent"]), (("rx",), last["received"])],
-    }
+    return (
+        _of_links(status["links"])
+        | _of_tenants(status.get("tenants", {}))
+        | {
+            "drops": _by_word(status["drops"]),
+            "backlog_drops": [((), status["backlog"])],
+            "slots_used": [((of,), used) for of, (used, _) in status["slots"].items()],
+            "slots_room": [((of,), room) for of, (_, room) in status["slots"].items()],
+            "folds": _by_word(status["folds"]),
+            "fold_ratio": [((), fold_ratio(status["folds"]))],
+            "arrays": _by_word(status["arrays"]),
+            "cache_bytes": [((), held)],
+            "cache_repairs": [((), cache.get("hit", 0))],
+            "cache_packets": _by_word(cache),
+            "neighbour_up": [
+                ((to,), float(row["state"] == "up")) for to, row in status["neighbours"].items()
+            ],
+            "neighbour_falls": [
+                ((to,), row["falls"]) for to, row in status["neighbours"].items()
+            ],
+            "links_down": [((), len(status["links_down"]))],
+            "table_version": [((), status["table"]["version"])],
+            "table_switches": [((), last["switches"])],
+            "detection_seconds": _if_known(last, "silent_ms", MS_A_SECOND),
+            "switch_seconds": _if_known(last, "switch_us", US_A_SECOND),
+            "lag_seconds": [((), last["lag_ms"] / MS_A_SECOND)],
+            "hellos": [(("tx",), last["sent"]), (("rx",), last["received"])],
+        }
+    )
 
 
 def fold_ratio(folds: Mapping[str, int]) -> float:
@@ -157,6 +178,23 @@ def _of_links(links: Mapping[str, Any]) -> dict[str, list[Row]]:
         for way, counts in (("tx", link["lost"]), ("rx", link["drops"])):
             drops += [((to, way, word), n) for word, n in counts.items()]
     return {"link_packets": packets, "link_bytes": sizes, "link_drops": drops}
+
+
+def _of_tenants(tenants: Mapping[str, Any]) -> dict[str, list[Row]]:
+    used, room, refused = list[Row](), list[Row](), list[Row]()
+    for name, use in tenants.items():
+        for of in ("slots", "array_slots", "cache"):
+            used.append(((name, of), use[of][0]))
+            room.append(((name, of), use[of][1]))
+        refused += [((name, word), use[word]) for word in ("full", "evicted")]
+        refused += [((name, word), n) for word, n in use["refused"].items()]
+    return {
+        "tenant_used": used,
+        "tenant_room": room,
+        "tenant_packets": [((name,), use["packets"]) for name, use in tenants.items()],
+        "tenant_bytes": [((name,), use["bytes"]) for name, use in tenants.items()],
+        "tenant_refused": refused,
+    }
 
 
 def _by_word(counts: Mapping[str, int]) -> list[Row]:

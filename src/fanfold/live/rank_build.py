@@ -12,7 +12,7 @@ from fanfold.kernels.reduce import build_pow2
 from fanfold.live import rank_loop as loop
 from fanfold.live import rank_state as st
 from fanfold.live.channels import is_near
-from fanfold.topo.fabric import Fabric, Node
+from fanfold.topo.fabric import Fabric, Node, whose
 from fanfold.units import PS_PER_SECOND
 from fanfold.wire import bitstring
 from fanfold.wire.bier import BierHeader
@@ -137,9 +137,10 @@ def bits_of(fabric: Fabric, members: Sequence[str]) -> tuple[int, int]:
     """BitString and SI of a group.
 
     Raises:
-        ConfigError: unknown or repeated names, or members of several SIs.
+        ConfigError: unknown or repeated names, or members of several SIs or tenants.
     """
     bits, sis = 0, set()
+    check_tenants(fabric, members)
     for name in members:
         node = fabric.by_name.get(name)
         if node is None or not node.bfr_id:
@@ -154,3 +155,12 @@ def bits_of(fabric: Fabric, members: Sequence[str]) -> tuple[int, int]:
             f"different hosts of one set identifier, {fabric.bitstring_bits} BFR-ids in a row",
         )
     return bits, sis.pop()
+
+
+def check_tenants(fabric: Fabric, members: Sequence[str]) -> None:
+    """Raise ConfigError where members are of several tenants."""
+    first = fabric.tenant_name(members[0]) if members else ""
+    for name in members:
+        if fabric.tenant_name(name) != first:
+            others = f"hosts of {whose(first)}: {', '.join(fabric.peers_of(members[0]))}"
+            raise ConfigError("members", f"{name} of {whose(fabric.tenant_name(name))}", others)

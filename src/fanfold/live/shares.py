@@ -153,3 +153,19 @@ def _uses(fabric: Fabric, fold: Fold, vats: Vats) -> Iterator[tuple[str, dict[st
 
 def _part(rows: Any, first: int, n: int) -> Any:
     return rows[first : first + n]
+
+
+def seen_by(fabric: Fabric, address: str, status: dict[str, Any]) -> dict[str, Any]:
+    """What of a node's status concerns a host: flows, links and use of other tenants do not."""
+    asks = fabric.by_address.get(address)
+    if not fabric.tenants or asks is None or asks.role != "host" or "flows" not in status:
+        return status
+    own = fabric.peers_of(asks.name)
+    ids = {fabric.by_name[name].bfr_id for name in own}
+    is_seen = {n.name: n.role != "host" or n.name in own for n in fabric.nodes}
+    uses = {fabric.tenant_name(asks.name) or "-"}
+    return status | {
+        "flows": [row for row in status["flows"] if row["bfir_id"] in ids],
+        "links": {to: row for to, row in status["links"].items() if is_seen.get(to)},
+        "tenants": {k: use for k, use in status.get("tenants", {}).items() if k in uses},
+    }

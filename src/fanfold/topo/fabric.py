@@ -171,6 +171,12 @@ class Fabric(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True)
         one = self.tenant_of.get(name)
         return one.name if one is not None else ""
 
+    def peers_of(self, name: str) -> tuple[str, ...]:
+        """Hosts that a host may send to: those of its tenant, itself among them."""
+        hosts = [node.name for node in self.nodes if node.role == "host"]
+        own = self.tenant_name(name)
+        return tuple(host for host in hosts if self.tenant_name(host) == own)
+
     @cached_property
     def sub_domains(self) -> Mapping[int, tuple[int, ...]]:
         """BFR-ids by sub-domain, those of tenants in the order of the file."""
@@ -204,6 +210,11 @@ class Fabric(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True)
     def port_nodes(self, name: str) -> tuple[Node, ...]:
         """Nodes by port, the node itself first."""
         return tuple(self.by_name[n] for n in (name, *self.neighbours[name]))
+
+
+def whose(tenant: str) -> str:
+    """A tenant in words."""
+    return f"tenant {tenant}" if tenant else "no tenant"
 
 
 class _Between(msgspec.Struct, frozen=True):

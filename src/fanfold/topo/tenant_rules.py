@@ -1,4 +1,4 @@
-"""What makes tenants of a fabric sound: a sub-domain each, hosts of their own, quotas that fit."""
+"""What makes tenants of a fabric sound: a sub-domain each, own hosts, quotas that fit."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING

@@ -131,7 +131,7 @@ def test_fabric_without_bfers_has_no_table():
 
 def test_arrays_are_of_the_types_kernels_take():
     bifts = build_bifts(FabricRoutes(FIGURE_1), "A")
-    assert [a.dtype for a in bifts] == [np.int64] * 5 + [np.uint64] * 2
+    assert [a.dtype for a in bifts] == [np.int64] * 5 + [np.uint64] * 2 + [np.uint8]
     assert all(a.flags.c_contiguous for a in bifts)
 
 
