@@ -37,15 +37,19 @@ class Aim(NamedTuple):
     group: int = 0
     told: int = -1
     addr: int = 0x7F510001
+    stride: int = STRIDE
 
 
 def packets(aim: Aim) -> Iterator[tuple[str, bytes]]:
     """Every kind by name: DATA, repairs, words, questions, arrays, and what is foreign."""
-    data = Data(aim.flow | 1, aim.block, n_psn=4, psn=0, stride=STRIDE, first_ttl=64)
-    repair = Data(aim.flow | 1, aim.block, 4, 0, STRIDE, 64, REPAIR, 1)
-    yield "data", _down(aim, data, bytes(STRIDE))
-    yield "repair", _down(aim, repair, bytes(STRIDE))
-    yield "manifest", _down(aim, Data(aim.flow & ~1, 0, 4, 0, STRIDE, 64), bytes(STRIDE))
+    data = Data(aim.flow | 1, aim.block, n_psn=4, psn=0, stride=aim.stride, first_ttl=64)
+    repair = Data(aim.flow | 1, aim.block, 4, 0, aim.stride, 64, REPAIR, 1)
+    yield "data", _down(aim, data, bytes(aim.stride))
+    yield "repair", _down(aim, repair, bytes(aim.stride))
+    yield (
+        "manifest",
+        _down(aim, Data(aim.flow & ~1, 0, 4, 0, aim.stride, 64), bytes(aim.stride)),
+    )
     yield "ask", _down(aim, Ask(flow=aim.flow & ~1, cursor=0, nonce=7))
     yield "close", _down(aim, Close(flow=aim.flow & ~1, reason=2))
     yield "report", _down(aim, Report(ReportState.DONE, aim.bfir_id, aim.flow & ~1, nonce=7))
@@ -54,7 +58,7 @@ def packets(aim: Aim) -> Iterator[tuple[str, bytes]]:
             fold = Fold(kind, what, aim.group, aim.block, n_slots=8, root_level=0)
             yield f"{kind.name} {FoldWhat(what).name}", _down(aim, fold, GROUP_PORT)
     yield from words(aim)
-    foreign = bytearray(_down(aim, data, bytes(STRIDE)))
+    foreign = bytearray(_down(aim, data, bytes(aim.stride)))
     foreign[9] = foreign[9] & 0xC0 | 2  # MPLS after the BIER header: nothing of ours
     yield "foreign", bytes(foreign)
 

@@ -37,6 +37,7 @@ DEAR = (
 )
 KEYS = ("keys ", "lab up --keys", "lab up --link-keys")
 OF_PLANES = ("lab up --topology superpod",)
+OF_TENANTS = ("lab up --tenant",)
 IN_ORDER = ("lab up --leaves", "push ", "lab status", "lab down")
 BY_HAND = ("bfr ", "receive --config", "push model.safetensors --config")
 CHEAP = ("compare --topology fat-tree:k=8", "compare examples/", "explain ", "workload ")
@@ -80,7 +81,7 @@ def typed(site: Site, command: str, timeout_s: float = 120.0) -> str:
 
 
 def test_every_command_is_run_somewhere() -> None:
-    kinds = (*TORCH, *PARTS, *DEAR, *KEYS, *OF_PLANES, *IN_ORDER, *BY_HAND, *CHEAP)
+    kinds = (*TORCH, *PARTS, *DEAR, *KEYS, *OF_PLANES, *OF_TENANTS, *IN_ORDER, *BY_HAND, *CHEAP)
     found = commands_of(README)
     assert len(found) > 25
     assert [c for c in found if "torchrun" not in c and not is_one_of(c, kinds)] == []
@@ -107,6 +108,15 @@ def test_planes_of_the_page(site: Site, here: Path) -> None:
     finally:
         site.run("lab", "down", "--purge")
     assert "plane" in told[-1]
+
+
+def test_tenants_of_the_page(site: Site, here: Path) -> None:
+    try:
+        told = [typed(site, c) for c in block_with(OF_TENANTS[0], "docs/pushing.md")]
+    finally:
+        site.run("lab", "down", "--purge")
+    assert "verified at 2 of 2 receivers" in told[1]
+    assert "tenant blue: slots" in told[2]
 
 
 def test_keys_of_the_page(site: Site, here: Path) -> None:

@@ -232,12 +232,9 @@ def plan_packet(
     drops = counters.drops
     plan.kind[k], plan.flow[k], plan.clean[k] = CLASS_OPAQUE, NO_FLOW, 0
     table = check_bier(buf, at, size, bifts.ids, bifts.n_words)
+    table = check_tenant(bifts, table, port)
     if table < 0:
         return set_aside(buf, at, size, k, port, table, drops, plan, slot)
-    refused = check_tenant(bifts, table, port)
-    if refused != 0:
-        drops[refused] += 1
-        return slot
     words = bifts.n_words[table]
     plan.words[k] = words
     bits = plan.scratch[0]
@@ -250,16 +247,14 @@ def plan_packet(
         drops[DROP_TTL_EXPIRED] += 1
         return slot
     fan = at + BITS_AT + 8 * words + INNER_BYTES
-    is_held = kind == CLASS_FOLD and is_for_slots(buf, fan)
-    if not is_held:
-        refused = check_source(buf, at, size, fan, table, kind, port, bifts, ports, vats, bits)
+    refused = check_source(buf, at, size, fan, table, kind, port, bifts, ports, vats, bits)
     if refused == 0 and port > 0:
         refused = admit(fold.store.shares, bifts.ids[table], bits, words, size, now_ps)
-    if is_held and refused == 0:
-        return keep_here(plan, k, slot)
     if refused != 0:
         drops[refused] += 1
         return slot
+    if kind == CLASS_FOLD and is_for_slots(buf, fan):
+        return keep_here(plan, k, slot)
     if kind < CLASS_CONTROL:
         key = (read_u16(buf, at + 10) << 32) | read_u32(buf, fan + 4)
         plan.flow[k] = flow_index(counters, fold.store.shares, bifts.ids[table], key, now_ps)
@@ -326,8 +321,8 @@ def check_source(
     bits: U64,
 ) -> int:
     """0 where a packet may come in by ``port`` and is sound so far, else a drop code."""
-    if kind == CLASS_OPAQUE:
-        return 0
+    if kind == CLASS_OPAQUE or (kind == CLASS_FOLD and is_for_slots(buf, fan)):
+        return 0  # nobody's word, or looked at where it is taken in
     if kind == CLASS_FEEDBACK:
         n_words = bifts.n_words[table]
         if not is_inner_sound(buf, at, size, n_words):

@@ -106,10 +106,10 @@ def flow_index(counters: Counters, shares: Rows, bift_id: int, key: int, now_ps:
 
 @kernel
 def check_tenant(bifts: Bifts, table: int, port: int) -> int:
-    """0 where a packet of this table may come in by a port, else the drop code."""
-    if bifts.may.shape[0] == 0 or bifts.may[table, port] != 0:
-        return 0
-    return DROP_WRONG_TENANT
+    """The table where packets of it may come in by a port, else -(2 + drop code)."""
+    if table < 0 or bifts.may.shape[0] == 0 or bifts.may[table, port] != 0:
+        return table
+    return -2 - DROP_WRONG_TENANT
 
 
 @kernel

@@ -53,15 +53,7 @@ def status_of(fabric: Fabric, name: str, io: s.Sock, node: p.Node) -> dict[str, 
             for event, n in zip(FoldEvent, node.fold.events, strict=True)
             if n
         },
-        "cache": {
-            "bytes": int(node.fold.store.held[0]),
-            "room": int(node.fold.store.segs["most"].sum()),
-        }
-        | {
-            str(event): int(n)
-            for event, n in zip(StoreEvent, node.fold.store.events, strict=True)
-            if n
-        },
+        "cache": _cache_of(node),
         "arrays": {
             str(event): int(n) for event, n in zip(VatEvent, node.vats.events, strict=True) if n
         },
@@ -77,6 +69,13 @@ def status_of(fabric: Fabric, name: str, io: s.Sock, node: p.Node) -> dict[str, 
             if key >= 0
         ],
     } | ({"tenants": tenants} if tenants else {})
+
+
+def _cache_of(node: p.Node) -> dict[str, int]:
+    store = node.fold.store
+    events = zip(StoreEvent, store.events, strict=True)
+    held = {"bytes": int(store.held[0]), "room": int(store.segs["most"].sum())}
+    return held | {str(event): int(n) for event, n in events if n}
 
 
 def drops_of(io: s.Sock, node: p.Node) -> dict[str, int]:

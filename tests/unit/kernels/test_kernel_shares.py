@@ -20,7 +20,7 @@ from fanfold.live.shares import BURST_BYTES, shares_of, uses_of
 from fanfold.topo.lab_fabric import leaf_spine
 
 RED, BLUE, NONE, UNKNOWN = 1, 2, 0, 77
-QUOTAS = "rate=80Mbps,slots=64,cache=1MiB,receivers=2,array_slots=32"
+QUOTAS = "rate=8Mbps,slots=64,cache=1MiB,receivers=2,array_slots=32"
 FABRIC = with_tenants(leaf_spine(1, 0, 8), [f"red:h1-3:{QUOTAS}", "blue:h4-6:cache=2MiB"])
 IDS = {node.name: node.bfr_id for node in FABRIC.nodes if node.bfr_id}
 FLOW, GROUP = 0x100, 0xABCD
@@ -164,8 +164,9 @@ def test_a_word_counts_in_slots_of_its_own_tenant_only(leaf):
     assert rows["queue"].max() == 255
 
 
-def data(block, flow=FLOW, to="h2", source="h1", sub_domain=RED):
-    return dict(packets(Aim(sub_domain, IDS[source], bit(to), flow, block)))["data"]
+def data(block, flow=FLOW, to="h2", source="h1", sub_domain=RED, stride=STRIDE):
+    aim = Aim(sub_domain, IDS[source], bit(to), flow, block, stride=stride)
+    return dict(packets(aim))["data"]
 
 
 def test_slots_of_a_tenant_run_out_for_itself_alone(leaf):
@@ -189,10 +190,11 @@ def test_a_tenant_evicts_its_own_packets_only(leaf):
     before, held = leaf.of_others(RED), leaf.uses()["blue"]["cache"][0]
     room = leaf.uses()["red"]["cache"][1]
     assert room == 1 << 20
-    n = 2 * room // len(data(0))
+    n = 2 * room // 4096
     for block in range(0, n, 8):
-        leaf.now += 10 * MS
-        leaf.give("h1", *(data(block + i, FLOW + 2 * (block % 3)) for i in range(8)))
+        leaf.now += 100 * MS
+        many = [data(block + i, FLOW + 2 * (block % 3), stride=4096) for i in range(8)]
+        leaf.give("h1", *many)
     red = leaf.uses()["red"]
     assert red["evicted"] > 0
     assert 0 < red["cache"][0] <= room
@@ -237,20 +239,19 @@ def test_rows_of_groups_are_counted_by_tenant():
 def test_the_rate_lets_a_burst_in_and_then_so_many_bytes_a_second(leaf):
     packet = data(0)
     rate = next(s.rate_bps for s in shares_of(FABRIC) if s.name == "red")
-    assert rate == 80_000_000
+    assert rate == 8_000_000
     leaf.now = LATER
     n_in = 0
-    for i in range(400):  # a second of four times the rate, 128 packets a time
-        leaf.now = LATER + i * 1000 * MS // 400
+    for i in range(200):  # a second of almost four times the rate, 128 packets a time
+        leaf.now = LATER + i * 5 * MS
         before = leaf.uses()["red"]["packets"]
-        for _ in range(4):
-            leaf.give("h1", *[packet] * 128)
+        leaf.give("h1", *[packet] * 128)
         n_in += leaf.uses()["red"]["packets"] - before
     seen = n_in * len(packet)
     assert seen == leaf.uses()["red"]["bytes"]
     assert 0.98 * (rate // 8 + BURST_BYTES) < seen <= rate // 8 + BURST_BYTES + len(packet)
-    assert leaf.drops() == {"tenant_rate": 400 * 512 - n_in}
-    assert leaf.uses()["red"]["refused"] == {"tenant_rate": 400 * 512 - n_in}
+    assert leaf.drops() == {"tenant_rate": 200 * 128 - n_in}
+    assert leaf.uses()["red"]["refused"] == {"tenant_rate": 200 * 128 - n_in}
     assert leaf.give("h4", data(0, FLOW, "h5", "h4", BLUE)) == {"h5"}
 
 

@@ -40,6 +40,18 @@ STATUS: dict[str, Any] = {
         "h1": {"state": "up", "falls": 0, "since_s": 9.0},
     },
     "links_down": ["leaf1-spine1"],
+    "tenants": {
+        "red": {
+            "slots": [5, 64],
+            "array_slots": [0, 32],
+            "cache": [700, 4096],
+            "packets": 9,
+            "bytes": 900,
+            "full": 1,
+            "evicted": 2,
+            "refused": {"tenant_rate": 3},
+        }
+    },
     "table": {"version": 3},
     "detection": {
         "sent": 11,
@@ -86,6 +98,11 @@ def test_what_is_scraped_is_what_a_status_says() -> None:
     assert value("fanfold_slots_room", of="arrays") == 1024
     assert value("fanfold_fold_ratio") == 8
     assert value("fanfold_cache_repairs_total") == 8
+    assert value("fanfold_tenant_used", tenant="red", of="cache") == 700
+    assert value("fanfold_tenant_room", tenant="red", of="slots") == 64
+    assert value("fanfold_tenant_packets_total", tenant="red") == 9
+    assert value("fanfold_tenant_bytes_total", tenant="red") == 900
+    assert value("fanfold_tenant_refused_total", tenant="red", reason="tenant_rate") == 3
     assert value("fanfold_neighbour_up", to="spine1") == 0
     assert value("fanfold_neighbour_up", to="h1") == 1
     assert value("fanfold_neighbour_falls_total", to="spine1") == 2
