@@ -231,8 +231,7 @@ def plan_packet(
     """
     drops = counters.drops
     plan.kind[k], plan.flow[k], plan.clean[k] = CLASS_OPAQUE, NO_FLOW, 0
-    table = check_bier(buf, at, size, bifts.ids, bifts.n_words)
-    table = check_tenant(bifts, table, port)
+    table = check_tenant(bifts, check_bier(buf, at, size, bifts.ids, bifts.n_words), port)
     if table < 0:
         return set_aside(buf, at, size, k, port, table, drops, plan, slot)
     words = bifts.n_words[table]
