@@ -61,7 +61,7 @@ RESULT_KEYS = {
     "warnings",
     "cpu_seconds",
 }
-RECEIVER_KEYS = {"id", "state", "blake3", "seconds", "error", "split", "kept"}
+RECEIVER_KEYS = {"id", "state", "blake3", "seconds", "error", "split", "kept", "receipt"}
 LINK_KEYS = {
     "from",
     "to",

@@ -25,6 +25,7 @@ from fanfold.live.plane_sight import plan_of
 from fanfold.live.plane_watch import PlaneWatch
 from fanfold.live.warm import is_compiled, warm
 from fanfold.push.author import require_known
+from fanfold.push.receipts import Receipts, require_folder
 from fanfold.push.result import PushResult, require_complete
 from fanfold.push.sending import PATIENCE_PS
 from fanfold.push.service import OWN_NAME, Push, ToldWeights
@@ -79,7 +80,7 @@ class Order(NamedTuple):
     """What is to be pushed where, as it stands on the command line.
 
     losses, impairs, seed: what befalls links of a lab meanwhile. capture: file, bytes of each
-    packet that are kept.
+    packet that are kept. receipts: a folder for those of its receivers.
     """
 
     path: Path
@@ -92,6 +93,7 @@ class Order(NamedTuple):
     capture: tuple[Path | None, int | None] = (None, None)
     wish: Wish = OWN_NAME
     signing: Signing = Signing()
+    receipts: Path | None = None
 
 
 class Watch:
@@ -145,6 +147,7 @@ def push(
     seal: bool = False,
     keys: str | Path | None = None,
     trusted: str | Path | None = None,
+    receipts: str | Path | None = None,
     on_progress: Callable[[str, int, int], None] | None = None,
 ) -> PushResult:
     """Send a file or a folder to many hosts with one copy on each link.
@@ -161,6 +164,7 @@ def push(
         planes: of the source, "auto" or "1,2". take_over: from a push of it that is alive.
         sign: receivers can prove who sent it. seal: and nobody on the way can read it. keys:
             folder of those of the source. trusted: file with those of receivers.
+        receipts: folder for what receivers sign that they have it; only of a signed push.
         on_progress: called with receiver, blocks that it has, and blocks in all; while the
             file is read, the receiver is "hash".
 
@@ -183,7 +187,10 @@ def push(
         terms = terms_of(rate, patience, planes=planes)._replace(takes_over=take_over)
         watch = QUIET if on_progress is None else _Progress(on_progress)
         signing = Signing(sign, seal, place_of(keys, trusted))
-        order = Order(Path(path), source, names, terms, wish=wish, signing=signing)
+        kept = Path(receipts) if receipts is not None else None
+        order = Order(
+            Path(path), source, names, terms, wish=wish, signing=signing, receipts=kept
+        )
         result = run_push(site, order, watch)
     return _whole(result)
 
@@ -233,6 +240,9 @@ def _run_push(site: Site, order: Order, watch: Watch) -> PushResult:
     link_key = link_key_of(fabric, source, own, file)
     job = Push(fabric, source, targets, order.path, cap, watch.progress, ask, wish)
     job.link_key = link_key
+    if order.receipts is not None:
+        require_folder(order.receipts, is_signed=wish.seals is not None)
+        job.receipts = Receipts(order.receipts)
     _tell_terms(job, order)
     job.on_silence, job.tell = watch.silent, watch.warn
     for line in job.warnings:

@@ -22,6 +22,14 @@ Trusted = Annotated[
 ]
 Sign = Annotated[bool, typer.Option("--sign", help="receivers can prove who sent it")]
 Seal = Annotated[bool, typer.Option("--seal", help="sign, and nobody on the way can read it")]
+Receipts = Annotated[
+    Path | None,
+    typer.Option(
+        "--receipts",
+        help="a folder for what receivers sign that they have it",
+        show_default=False,
+    ),
+]
 
 
 def _use_key_log(path: Path | None) -> Path | None:

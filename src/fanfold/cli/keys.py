@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from fanfold.cli.console import print_json, say
-from fanfold.errors import ConfigError
+from fanfold.errors import CheckFailed, ConfigError
 from fanfold.seals.keys import (
     KEY_FILE,
     NEXT_FILE,
@@ -189,6 +189,34 @@ def rekey(
     n = rekey_lab(lab, revoke)
     what = f"{revoke} is revoked at" if revoke else "new keys for the links of"
     say(f"lab {lab}: {what} {n} nodes")
+
+
+@app.command("verify-receipt")
+def verify_receipt(
+    files: Annotated[list[Path], typer.Argument(help="receipts that `push --receipts` kept")],
+    node: Node = "",
+    keys: Keys = None,
+    trusted: Annotated[
+        Path | None,
+        typer.Option(help="trust file  [default: in the folder]", show_default=False),
+    ] = None,
+    of: Annotated[
+        Path | None,
+        typer.Option("--of", help="the push that they are to be of: what its --json printed"),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Check receipts without a network: whose they are, and that nothing was changed."""
+    from fanfold.api.receipts import check_receipts  # noqa: PLC0415 - others read none
+
+    rows = check_receipts(files, trusted or folder_of(node, keys) / TRUST_FILE, of)
+    if as_json:
+        print_json(rows)
+    for row in () if as_json else rows:
+        say(f"{row['file']}: {row['said']}")
+    wrong = [row for row in rows if not row["is_good"]]
+    if wrong:
+        raise CheckFailed(f"{len(wrong)} of {len(rows)} receipts prove nothing")
 
 
 def folder_of(node: str, keys: Path | None) -> Path:

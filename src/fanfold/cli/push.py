@@ -15,7 +15,7 @@ from fanfold.api.site import Site
 from fanfold.cli.bars import Words
 from fanfold.cli.console import error_screen, print_json, tell_error, tell_warning
 from fanfold.cli.end import Told
-from fanfold.cli.key_flags import KeyFolder, KeyLogFile, Seal, Sign, Trusted
+from fanfold.cli.key_flags import KeyFolder, KeyLogFile, Receipts, Seal, Sign, Trusted
 from fanfold.cli.seed import checked_seed
 from fanfold.cli.tables import show_push
 from fanfold.cli.telling import Say, telling
@@ -123,6 +123,7 @@ def push(
     keys: KeyFolder = None,
     trusted: Trusted = None,
     keylog: KeyLogFile = None,
+    receipts: Receipts = None,
     loss: Loss = None,
     impair: Impair = None,
     seed: Annotated[
@@ -142,7 +143,17 @@ def push(
     terms = terms._replace(takes_over=take_over, avoids_gray=avoid_gray)
     capture, signing = (pcap, snaplen), Signing(sign, seal, Place(keys, trusted))
     order = Order(
-        path, source, to, terms, loss or (), impair or (), seed, capture, wish, signing
+        path,
+        source,
+        to,
+        terms,
+        loss or (),
+        impair or (),
+        seed,
+        capture,
+        wish,
+        signing,
+        receipts,
     )
     result = run_shown(site, order, is_shown=not as_json)
     finish(result, as_json)

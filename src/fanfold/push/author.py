@@ -47,6 +47,7 @@ class Author:
         self, seals: Seals, ids: Mapping[str, int], flow: int, nonce: int, bfir_id: int
     ) -> None:
         self._seals, self._ids, self._keys = seals, ids, seals.keys
+        self.keys, self.trust = seals.keys, seals.trust
         self.flow, self.nonce, self.bfir_id = flow, nonce, bfir_id
         require_known(seals.trust, ids)
         self._receivers: dict[int, list[PublicKey]] = {

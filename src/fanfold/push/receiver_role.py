@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
+import msgspec
+
 from fanfold.kernels.codes import CLASS_CONTROL, CLASS_FEEDBACK, DROP_FOREIGN_PORT
 from fanfold.kernels.collect import EVENT_UNKNOWN, collect_pass
 from fanfold.kernels.layout import UNDERLAY_BYTES
@@ -13,18 +15,19 @@ from fanfold.live.event_loop import EventLoop
 from fanfold.live.turns import TurnWorker
 from fanfold.push.epochs import Epochs
 from fanfold.push.gate import Gate
+from fanfold.push.receipts import Desk
 from fanfold.push.receiving import PushReceiver
 from fanfold.push.session import Outside, Session
 from fanfold.push.store import Store
 from fanfold.topo.fabric import Fabric
 from fanfold.topo.way_back import WaysBack
 from fanfold.wire import bitstring
-from fanfold.wire.ask import Ask
+from fanfold.wire.ask import WHAT_RECEIPT, Ask
 from fanfold.wire.bier import PROTO_IPV4, BierHeader
 from fanfold.wire.close import Close
 from fanfold.wire.inner import address_of
 from fanfold.wire.packet import Packet, build
-from fanfold.wire.report import Report
+from fanfold.wire.report import Report, ReportState
 
 TTL = 64
 
@@ -57,6 +60,8 @@ class ReceiverRole:
         state = event_loop.node
         self.addr = address_of(node.address)
         self.sub_domain = fabric.sub_domain_of(name)
+        gate = gate or Gate(node.bfr_id)
+        self.desk = Desk(name, node.bfr_id, gate, self._name_of)
         self.machine = PushReceiver(
             node.bfr_id,
             self.addr,
@@ -82,12 +87,32 @@ class ReceiverRole:
     def on_packet(self, now: int, packet: Packet, port: int) -> None:
         """ASK and CLOSE; other kinds are not for a receiver."""
         match packet.message:
+            case Ask() if packet.message.what == WHAT_RECEIPT and self._is_done(packet):
+                self._give_receipt(now, packet, port)
             case Ask():
                 self.machine.on_ask(now, packet, packet.message, port, self._reply)
             case Close():
                 self.machine.on_close(packet, packet.message)
             case _:
                 return
+
+    def _is_done(self, packet: Packet) -> bool:
+        session = self._session_of(packet)
+        return session is not None and session.state == ReportState.DONE
+
+    def _session_of(self, packet: Packet) -> Session | None:
+        flow = getattr(packet.message, "flow", 0)
+        return self.machine.sessions.get((packet.header.bfir_id, flow))
+
+    def _give_receipt(self, now: int, packet: Packet, port: int) -> None:
+        """DONE once more, with a receipt where the push was signed and this node has keys."""
+        session = self._session_of(packet)
+        assert session is not None
+        session.heard_ps = now
+        bare = self.machine.report_of(now, session)
+        report = msgspec.structs.replace(bare, body=self.desk.body(session))
+        gate = self.machine.outside.gate
+        self._reply(port, packet, gate.vouched(report, session.bfir_id, session.grant))
 
     def on_events(self, now: int) -> None:
         """Blocks that are whole, and flows not followed yet."""

@@ -20,6 +20,8 @@ class ReceiverResult(msgspec.Struct, frozen=True):
     split: bool
     kept: int = 0
     """Blocks that it had before this push, and was not sent."""
+    receipt: str = ""
+    """File of its receipt, where receipts were asked for."""
 
 
 class LinkResult(msgspec.Struct, frozen=True):

@@ -42,6 +42,7 @@ from fanfold.push.peer import ENDED, State, found_newer, rival_of
 from fanfold.push.plane_fans import ONE_PLANE, Planes
 from fanfold.push.planes import ENTROPY_MASK, PushPlanes
 from fanfold.push.proof import Proof
+from fanfold.push.receipts import Receipts
 from fanfold.push.result import PushResult, ReceiverResult
 from fanfold.push.sender_role import SenderRole, drive
 from fanfold.push.sending import PATIENCE_PS, PushSender
@@ -80,6 +81,9 @@ class Push:
         cap_bps: rate asked for by hand, 0 = none. ask: for the counters of nodes.
         wish: how it is to arrive.
     """
+
+    receipts: Receipts | None = None
+    """Where receipts go, of a push that is signed."""
 
     def __init__(
         self,
@@ -174,12 +178,16 @@ class Push:
                 raise
             end_ps, machine = now_ps(), role.machine
             is_aborted = not machine.is_done()
+            if self.receipts is not None and not self.is_stopped:
+                self.receipts.collect(self, role)
             role.send_close(CloseReason.ABORTED if is_aborted else CloseReason.DONE)
             machine.give_up_silent(end_ps)
             self._tick(NEVER_TICK, machine)
             cpu_s = _cpu_s() - cpu
             counted = self._counted()
             result = self._result(role, end_ps, counted, cpu_s)
+            if self.receipts is not None:
+                result = self.receipts.into(result)
             is_interrupted = self.is_stopped and is_aborted
             notes = notes_of(self.fabric, counted.before, counted.after, result.drops)
             gray = gray_of(self.fabric, self._settling(machine, counted))

@@ -24,6 +24,7 @@ SIGNATURE_BYTES = 64
 MAC_BYTES = 16
 TAG_BYTES = 16
 """What a sealed block is longer than an open one."""
+NONCE_BYTES = 12
 WRAP_BYTES = KEY_BYTES + KEY_BYTES + TAG_BYTES
 """A wrapped content key: HPKE's enc, then the key and its tag."""
 
@@ -143,6 +144,26 @@ class BlockCipher:
     def hide(self, digest: bytes) -> bytes:
         """A digest as a REPORT carries it: who has not the key learns not what was sent."""
         return hmac.digest(self._digest_key, digest, "sha256")
+
+
+def seal_once(key: bytes, nonce: bytes, plain: bytes) -> bytes:
+    """AES-256-GCM of a short message; a nonce of NONCE_BYTES is drawn for each."""
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415 - see above
+
+    return AESGCM(key).encrypt(nonce, plain, None)
+
+
+def open_once(key: bytes, nonce: bytes, sealed: bytes) -> bytes:
+    """What was sealed; empty where it is not as it was."""
+    from cryptography.exceptions import InvalidTag  # noqa: PLC0415 - see above
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415
+
+    if len(nonce) != NONCE_BYTES:
+        return b""
+    try:
+        return AESGCM(key).decrypt(nonce, sealed, None)
+    except InvalidTag:
+        return b""
 
 
 def nonce_of(flow: int, block: int) -> bytes:

@@ -3,7 +3,7 @@
     bits       field      meaning
     0-3        version    always 1
     4-7        kind       always 3
-    8-15       what       0 status
+    8-15       what       0 status, 1 receipt
     16-31      reserved   ignored, sent as 0
     32-63      flow       flow of the push, even
     64-95      cursor     which slice of the have-map the REPORT should carry
@@ -23,6 +23,7 @@ from fanfold.wire.width import pack, within
 HEADER = "ask"
 FIXED_BYTES = 16
 WHAT_STATUS = 0
+WHAT_RECEIPT = 1
 
 _LAYOUT = Struct("!BBHIII")
 
@@ -51,7 +52,7 @@ def decode(buf: bytes) -> Ask:
     require(HEADER, buf, Kind.ASK, FIXED_BYTES)
     require_end(HEADER, buf, FIXED_BYTES)
     _, what, _, flow, cursor, nonce = _LAYOUT.unpack(buf)
-    if what != WHAT_STATUS:
+    if what not in (WHAT_STATUS, WHAT_RECEIPT):
         raise WireError(HEADER, WireReason.BAD_FIELD, f"what {what}")
     if flow & 1:
         raise WireError(HEADER, WireReason.BAD_FIELD, f"odd flow {flow}")
@@ -66,5 +67,5 @@ def encode(ask: Ask) -> bytes:
     """
     if ask.flow & 1:
         raise MisuseError(f"{HEADER}.flow: got {ask.flow}, allowed: even")
-    what = within(HEADER, "what", ask.what, WHAT_STATUS, WHAT_STATUS)
+    what = within(HEADER, "what", ask.what, WHAT_STATUS, WHAT_RECEIPT)
     return pack(HEADER, _LAYOUT, first_byte(Kind.ASK), what, 0, ask.flow, ask.cursor, ask.nonce)

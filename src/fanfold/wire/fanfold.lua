@@ -42,7 +42,7 @@ local errors = {
   [9] = "refused",
 }
 local reasons = { [0] = "done", [1] = "aborted", [2] = "gone" }
-local asks = { [0] = "status" }
+local asks = { [0] = "status", [1] = "receipt" }
 
 local b = {
   bift_id = ProtoField.uint32("fanfold_bier.bift_id", "BIFT-id", base.HEX),

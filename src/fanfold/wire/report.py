@@ -18,7 +18,8 @@
 
 error: 0 none, 1 disk_full, 2 collision, 3 permission, 4 bad_path, 5 bad_manifest, 6 io,
 7 closed, 8 too_large, 9 refused. body: in READY the slice of the have-map, most significant bit
-first; in FAILED and CHECKING UTF-8 text of at most 512 bytes; else empty. cursor: in CHECKING
+first; in FAILED and CHECKING UTF-8 text of at most 512 bytes; in DONE a receipt where it was
+asked for, at most 4,096 bytes; else empty. cursor: in CHECKING
 and FINISHING steps of work on the disk, more each time as long as it goes on. mac: envelope.md
 section 3. digest in FAILED: who has the name of the push now, envelope.md section 6.
 """
@@ -36,6 +37,7 @@ HEADER = "report"
 FIXED_BYTES = 80
 DIGEST_BYTES = 32
 MAX_TEXT_BYTES = 512
+MAX_RECEIPT_BYTES = 4096
 NO_DIGEST = bytes(DIGEST_BYTES)
 MAC_BYTES = 16
 NO_MAC = bytes(MAC_BYTES)
@@ -52,6 +54,13 @@ class ReportState(IntEnum):
     DONE = 3
     FAILED = 4
     FINISHING = 5
+
+
+_MOST_BODY: dict[int, int] = {
+    ReportState.READY: 1 << 16,
+    ReportState.DONE: MAX_RECEIPT_BYTES,
+}
+"""Bytes, of those that are no text; what is not here has none."""
 
 
 class ReportError(IntEnum):
@@ -167,9 +176,8 @@ def _flaw(state: int, bfr_id: int, error: int, body: bytes) -> str:
         return f"error {error}"
     if state in {ReportState.FAILED, ReportState.CHECKING}:
         return _text_flaw(body)
-    if state != ReportState.READY and body:
-        return f"body of {len(body)} bytes in state {state}"
-    return ""
+    most = _MOST_BODY.get(state, 0)
+    return f"body of {len(body)} bytes in state {state}" if len(body) > most else ""
 
 
 def _text_flaw(body: bytes) -> str:

@@ -174,7 +174,7 @@ def test_failure_text_ends_at_512_bytes() -> None:
         (inner.encode, msgspec.structs.replace(INNER, sport=1 << 16)),
         (inner.encode, msgspec.structs.replace(INNER, payload=bytes(65508))),
         (ask.encode, ask.Ask(flow=1, cursor=0, nonce=0)),
-        (ask.encode, ask.Ask(flow=2, cursor=0, nonce=0, what=1)),
+        (ask.encode, ask.Ask(flow=2, cursor=0, nonce=0, what=2)),
         (close.encode, close.Close(flow=2, reason=3)),
         (fold.encode, msgspec.structs.replace(FOLD, kind=5)),
         (fold.encode, msgspec.structs.replace(FOLD, what=2)),
@@ -190,7 +190,7 @@ def test_failure_text_ends_at_512_bytes() -> None:
         (report.encode, msgspec.structs.replace(REPORT, state=6)),
         (report.encode, msgspec.structs.replace(REPORT, error=-1)),
         (report.encode, msgspec.structs.replace(REPORT, digest=b"")),
-        (report.encode, msgspec.structs.replace(REPORT, body=b"x")),
+        (report.encode, msgspec.structs.replace(REPORT, body=b"x" * 4097)),
         (report.encode, msgspec.structs.replace(REPORT, state=4, body=b"x" * 513)),
     ],
 )
