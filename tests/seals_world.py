@@ -49,6 +49,7 @@ class Signed:
         epoch: int = 0,
         takes_over: bool = False,
         bfir_id: int = BFIR,
+        only_through: str = "",
     ) -> None:
         path = folder / "source" / name
         path.parent.mkdir(exist_ok=True)
@@ -57,7 +58,7 @@ class Signed:
         seals = Seals(keys, trust, is_sealed)
         self.data = data
         self.manifest, reader = build_manifest(
-            path, STRIDE, N_PSN, wish=Wish(wish_name, seals=seals)
+            path, STRIDE, N_PSN, wish=Wish(wish_name, seals=seals, only_through=only_through)
         )
         self.author = Author(seals, {"h1": 1}, flow, nonce, bfir_id)
         encoded = manifests.encode(self.manifest)

@@ -21,6 +21,7 @@ from fanfold.seals.keys import (
 from fanfold.seals.link_keys import LINK_KEY_FILE, load_link_key, make_link_key
 from fanfold.seals.trust import Seals, TrustRow, load_trust, save_trust
 from fanfold.topo.fabric import Fabric, KeyMode
+from fanfold.topo.labels import OPERATOR, operators_of, proven_labels, sign_labels
 
 
 class Place(NamedTuple):
@@ -85,7 +86,9 @@ def gate_of(fabric: Fabric, node: str, place: Place) -> Gate:
     by_id = {bfr_id: one.name for bfr_id, one in fabric.by_bfr_id.items()}
     placed = Placed(folder / PLACED_FILE if trust is not None else None)
     own = fabric.by_name[node].bfr_id
-    return Gate(own, keys, trust, lambda bfr_id: by_id.get(bfr_id, f"BFR-id {bfr_id}"), placed)
+    gate = Gate(own, keys, trust, lambda i: by_id.get(i, f"BFR-id {i}"), placed)
+    gate.labels = proven_labels(fabric, fabric.by_name[node], operators_of(trust or {}))
+    return gate
 
 
 def describe_gate(node: str, gate: Gate) -> str:
@@ -145,8 +148,8 @@ def make_lab_links(lab: Lab, fabric: Fabric, *, is_required: bool) -> Fabric:
     return make_link_keys(fabric, lab.folder / "keys", mode)
 
 
-def make_lab_keys(lab: Lab, fabric: Fabric) -> None:
-    """Draw keys for each host of a lab; each trusts all."""
+def make_lab_keys(lab: Lab, fabric: Fabric) -> Fabric:
+    """Draw keys for each host of a lab, each trusts all; one for who signs its labels."""
     rows = []
     for node in fabric.nodes:
         if node.role != "host":
@@ -154,4 +157,10 @@ def make_lab_keys(lab: Lab, fabric: Fabric) -> None:
         folder = lab_keys(lab, node.name)
         keys = load_keys(folder) if (folder / KEY_FILE).exists() else make_keys(folder)
         rows.append(TrustRow(node.name, keys.public.text))
+    if any(node.labels for node in fabric.nodes):
+        folder = lab.folder / "keys" / OPERATOR
+        keys = load_keys(folder) if (folder / KEY_FILE).exists() else make_keys(folder)
+        rows.append(TrustRow(OPERATOR, keys.public.text, is_sender=False))
+        fabric = sign_labels(fabric, keys)
     save_trust(lab.folder / "keys" / TRUST_FILE, rows)
+    return fabric

@@ -77,7 +77,7 @@ def start_lab(
         metrics_port=metrics_port,
     )
     if has_keys:
-        make_lab_keys(lab, fabric)
+        fabric = make_lab_keys(lab, fabric)
     fabric = make_lab_links(lab, fabric, is_required=has_link_keys)
     if plan is None and not has_spaces:
         return lab.up(fabric, partial(supervise, make_host), say)

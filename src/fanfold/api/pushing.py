@@ -17,6 +17,7 @@ from fanfold.api.captures import (
 )
 from fanfold.api.keys import Signing, lab_keys, link_key_of, place_of, seals_of
 from fanfold.api.site import Site
+from fanfold.api.ways import require_way
 from fanfold.errors import CheckFailed, ConfigError
 from fanfold.ids import expand_nodes
 from fanfold.impair import LinkImpairment, parse_impairment, parse_loss
@@ -24,7 +25,6 @@ from fanfold.live.lab import FABRIC_FILE, Lab
 from fanfold.live.plane_sight import plan_of
 from fanfold.live.plane_watch import PlaneWatch
 from fanfold.live.warm import is_compiled, warm
-from fanfold.push.author import require_known
 from fanfold.push.receipts import Receipts, require_folder
 from fanfold.push.result import PushResult, require_complete
 from fanfold.push.sending import PATIENCE_PS
@@ -148,6 +148,7 @@ def push(
     keys: str | Path | None = None,
     trusted: str | Path | None = None,
     receipts: str | Path | None = None,
+    only_through: str = "",
     on_progress: Callable[[str, int, int], None] | None = None,
 ) -> PushResult:
     """Send a file or a folder to many hosts with one copy on each link.
@@ -163,10 +164,9 @@ def push(
         patience: how long the silent are waited for when all others have ended.
         planes: of the source, "auto" or "1,2". take_over: from a push of it that is alive.
         sign: receivers can prove who sent it. seal: and nobody on the way can read it. keys:
-            folder of those of the source. trusted: file with those of receivers.
-        receipts: folder for what receivers sign that they have it; only of a signed push.
-        on_progress: called with receiver, blocks that it has, and blocks in all; while the
-            file is read, the receiver is "hash".
+            folder of those of the source. trusted: file with those of receivers. receipts:
+            folder for theirs. only_through: label of all nodes on its way, "region=eu".
+        on_progress: called with receiver, blocks that it has, and blocks in all; first "hash".
 
     Returns:
         What the push knows of itself: receivers, links predicted and counted, repairs.
@@ -180,19 +180,18 @@ def push(
     ...     [receiver.state for receiver in result.receivers]
     ['verified', 'verified']
     """
-    names = to if isinstance(to, str) else ",".join(to)
     with by_argument():
         site = Site(Lab(lab), Path(config) if config is not None else None)
-        wish = Wish(name, delete, tuple(map(Path, follow)), strict)
+        wish = Wish(name, delete, tuple(map(Path, follow)), strict, only_through=only_through)
         terms = terms_of(rate, patience, planes=planes)._replace(takes_over=take_over)
-        watch = QUIET if on_progress is None else _Progress(on_progress)
         signing = Signing(sign, seal, place_of(keys, trusted))
-        kept = Path(receipts) if receipts is not None else None
-        order = Order(
-            Path(path), source, names, terms, wish=wish, signing=signing, receipts=kept
-        )
-        result = run_push(site, order, watch)
-    return _whole(result)
+        order = Order(Path(path), source, _named(to), terms, wish=wish, signing=signing)
+        order = order._replace(receipts=place_of(receipts, None).folder)
+        return _whole(run_push(site, order, _Progress(on_progress) if on_progress else QUIET))
+
+
+def _named(to: str | Iterable[str]) -> str:
+    return to if isinstance(to, str) else ",".join(to)
 
 
 def _whole(result: PushResult) -> PushResult:
@@ -233,8 +232,7 @@ def _run_push(site: Site, order: Order, watch: Watch) -> PushResult:
     lab = site.lab if site.config is None else None
     seals = seals_of(order.signing, source, lab, has_links=fabric.has_keys(source))
     wish = order.wish._replace(seals=seals)
-    if wish.seals is not None:
-        require_known(wish.seals.trust, targets)
+    require_way(fabric, source, targets, wish)
     own = lab_keys(lab, source) if lab is not None else order.signing.place.folder
     file = lab.folder / FABRIC_FILE if lab is not None else site.config
     link_key = link_key_of(fabric, source, own, file)

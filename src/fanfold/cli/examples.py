@@ -21,6 +21,18 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     ),
     "keys rekey": ("keys rekey --lab lab", "keys rekey --lab lab --revoke h3"),
     "keys rotate": ("keys rotate --node h0", "keys rotate --node h0 --finish"),
+    "keys label": (
+        "keys label rack.toml --out rack-signed.toml",
+        "keys label rack.toml --keys secrets/operator --out rack-signed.toml",
+    ),
+    "keys check-labels": (
+        "keys check-labels rack-signed.toml ff1:KEY",
+        "keys check-labels rack-signed.toml operator.pub",
+    ),
+    "keys verify-receipt": (
+        "keys verify-receipt receipts/model.safetensors-0000002a-h1.json --node h0",
+        "keys verify-receipt h1.json h2.json --trusted trusted.toml --of push.json",
+    ),
     "bfr": ("bfr --config rack.toml --node leaf1", "bfr --config rack.toml --node spine1"),
     "clean": ("clean incoming --older 7", "clean --lab lab --dry-run"),
     "lab up": ("lab up --hosts 8", "lab up --config rack.toml --name rack"),

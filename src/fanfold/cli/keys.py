@@ -25,6 +25,8 @@ from fanfold.seals.link_keys import (
 from fanfold.seals.trust import TrustRow, add_trust, load_trust
 from fanfold.units import PS_PER_SECOND, parse_duration
 
+OPERATOR = "operator"
+"""Whose keys sign labels; topo/labels.py."""
 app = typer.Typer(
     help="Keys of nodes: who signs pushes, and whom receivers trust.", no_args_is_help=True
 )
@@ -189,6 +191,37 @@ def rekey(
     n = rekey_lab(lab, revoke)
     what = f"{revoke} is revoked at" if revoke else "new keys for the links of"
     say(f"lab {lab}: {what} {n} nodes")
+
+
+@app.command()
+def label(
+    config: Annotated[Path, typer.Argument(help="fabric TOML whose nodes have labels")],
+    out: Annotated[Path, typer.Option(help="fabric TOML with the labels signed")],
+    node: Node = OPERATOR,
+    keys: Keys = None,
+) -> None:
+    """Sign the labels of nodes as the operator of a fabric."""
+    from fanfold.topo.fabric import load_fabric, save_fabric  # noqa: PLC0415 - as above
+    from fanfold.topo.labels import sign_labels  # noqa: PLC0415 - as above
+
+    fabric = sign_labels(load_fabric(config), load_keys(folder_of(node, keys)))
+    save_fabric(fabric, out)
+    n = sum(bool(one.labels) for one in fabric.nodes)
+    say(f"{out}: labels of {n} nodes, signed")
+
+
+@app.command("check-labels")
+def check_labels(
+    config: Annotated[Path, typer.Argument(help="fabric TOML")],
+    key: Annotated[str, typer.Argument(help="the operator's public key, or a file of it")],
+) -> None:
+    """See that all labels of a fabric are signed by its operator."""
+    from fanfold.seals.keys import read_public  # noqa: PLC0415 - as above
+    from fanfold.topo import labels  # noqa: PLC0415 - as above
+    from fanfold.topo.fabric import load_fabric  # noqa: PLC0415 - as above
+
+    n = labels.check_labels(load_fabric(config), [read_public(_text_of(key), "KEY")])
+    say(f"{config}: labels of {n} nodes, signed by {key if len(key) < 100 else 'KEY'}")
 
 
 @app.command("verify-receipt")

@@ -92,6 +92,12 @@ Snaplen = Annotated[
     ),
 ]
 
+OnlyThrough = Annotated[
+    str,
+    typer.Option(
+        "--only-through", help="a label that all nodes on its way have, such as region=eu"
+    ),
+]
 BEYOND_LABS = (
     (("lab",), "whose nodes are in no lab"),
     (("avoid_gray",), "whose tables fanfold may change"),
@@ -124,6 +130,7 @@ def push(
     trusted: Trusted = None,
     keylog: KeyLogFile = None,
     receipts: Receipts = None,
+    only_through: OnlyThrough = "",
     loss: Loss = None,
     impair: Impair = None,
     seed: Annotated[
@@ -138,7 +145,7 @@ def push(
         for names, allowed in BEYOND_LABS:
             refuse(ctx, names, f"none beside --config, {allowed}")
     site = Site(Lab(lab), config, tell_warning)
-    wish = Wish(as_name, delete, tuple(follow or ()), strict)
+    wish = Wish(as_name, delete, tuple(follow or ()), strict, only_through=only_through)
     terms = terms_of(rate, patience, repair, planes)
     terms = terms._replace(takes_over=take_over, avoids_gray=avoid_gray)
     capture, signing = (pcap, snaplen), Signing(sign, seal, Place(keys, trusted))

@@ -22,6 +22,7 @@ from fanfold.seals.keys import KeyPair, PublicKey
 from fanfold.seals.pairs import PairContext, PairKeys
 from fanfold.seals.primitives import TAG_BYTES, BlockCipher, is_signed, unwrap_key
 from fanfold.seals.trust import Trust, Trusted, is_below
+from fanfold.topo.labels import Pairs, parse_rule
 from fanfold.wire.close import Close
 from fanfold.wire.report import Report, ReportError
 
@@ -72,6 +73,8 @@ class Gate:
         self._bfr_id, self.keys, self.trust, self._node_of = bfr_id, keys, trust, node_of
         self._pairs = PairKeys(keys, is_sender=False) if keys is not None else None
         self._placed = placed or Placed()
+        self.labels: Pairs = ()
+        """Of this node, as an operator signed them."""
 
     @property
     def is_open(self) -> bool:
@@ -106,6 +109,7 @@ class Gate:
         if (manifest.chunk_bytes < full_bytes) != (grant.cipher is not None):
             text = f"chunk_bytes {manifest.chunk_bytes} in packets of {full_bytes}"
             raise StoreError(ReportError.BAD_MANIFEST, text)
+        self._judge_way(manifest)
         trusted = grant.trusted
         if trusted is None or grant.signer is None:
             return
@@ -117,6 +121,15 @@ class Gate:
             text = f"{manifest.total_bytes} bytes, its key may write {trusted.max_bytes}"
             raise RefusedError(DROP_NOT_TRUSTED, text)
         self.require_newest(grant, manifest)
+
+    def _judge_way(self, manifest: Manifest) -> None:
+        """Look at where the bytes may go: a rule that its own labels break ends a push here."""
+        if not manifest.only_through:
+            return
+        broken = parse_rule(manifest.only_through, "only_through").breach(self.labels)
+        if broken:
+            text = f"its bytes may go to {manifest.only_through} only, and here is {broken}"
+            raise RefusedError(DROP_NOT_TRUSTED, text)
 
     def require_newest(self, grant: Grant, manifest: Manifest) -> None:
         """See that nothing that was signed as late stands where a push would put its own.

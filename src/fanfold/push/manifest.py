@@ -36,6 +36,7 @@ PLAIN_PATH = re.compile(r"(?:[A-Za-z0-9_-][A-Za-z0-9_.-]*/){0,60}[A-Za-z0-9_-][A
 PLAIN_LINES = re.compile(r"(?:[A-Za-z0-9_-][A-Za-z0-9_.-]*[/\n])*")
 """Many such paths at once, of any depth, each with a line feed behind it."""
 AT_ONCE = 4096
+RULE = re.compile(r"[A-Za-z0-9_-]{1,63}=[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 DOTS = frozenset({b".", b".."})
 
 MAX_MANIFEST_BYTES = 1 << 28  # chunks of 700 GB in packets of 1.5 KB, of 4 TB in jumbo ones
@@ -74,6 +75,8 @@ class Manifest(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
     is_exact: what the folder held before and is not in here goes with the old folder.
     times: mtime of each entry, then of each folder, nanoseconds since 1970, 8 bytes each,
         big-endian with a sign.
+    only_through: a label, KEY=VALUE, that every node on its way has; empty: any node. Where it
+        is empty it is not there.
     """
 
     version: int
@@ -88,11 +91,14 @@ class Manifest(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
     folders: Annotated[tuple[Folder, ...], msgspec.Meta(max_length=MAX_ENTRIES)]
     chunks: bytes
     times: bytes
+    only_through: str = ""
 
 
 def encode(manifest: Manifest) -> bytes:
     """Encode to the canonical bytes."""
-    return MAGIC + msgspec.msgpack.encode(manifest)
+    if manifest.only_through:
+        return MAGIC + msgspec.msgpack.encode(manifest)
+    return MAGIC + msgspec.msgpack.encode(msgspec.structs.astuple(manifest)[:-1])
 
 
 def decode(data: bytes) -> Manifest:
@@ -188,6 +194,8 @@ def _are_safe_names(path: str) -> bool:
 
 def _check_numbers(m: Manifest) -> None:
     _require(is_safe_name(m.name), "name", m.name[:MAX_NAME_BYTES])
+    is_rule = not m.only_through or RULE.fullmatch(m.only_through)
+    _require(bool(is_rule), "only_through", m.only_through[:MAX_NAME_BYTES])
     _require(m.stride >= 1, "stride", m.stride)
     _require(m.n_psn >= 1, "n_psn", m.n_psn)
     full_bytes = m.stride * m.n_psn

@@ -61,7 +61,7 @@ class ReceiverRole:
         self.addr = address_of(node.address)
         self.sub_domain = fabric.sub_domain_of(name)
         gate = gate or Gate(node.bfr_id)
-        self.desk = Desk(name, node.bfr_id, gate, self._name_of)
+        self.desk = Desk(name, node.bfr_id, gate, self._name_of, gate.labels)
         self.machine = PushReceiver(
             node.bfr_id,
             self.addr,

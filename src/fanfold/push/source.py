@@ -52,6 +52,7 @@ class Wish(NamedTuple):
     is_exact: what a directory of that name holds there already, and has no twin here, goes.
     follow: folders that symbolic links may end in, beside the directory itself.
     is_strict: models with flaws are refused. seals: what it is signed with, None: it is open.
+    only_through: a label that every node on its way has, KEY=VALUE.
     """
 
     as_name: str = ""
@@ -59,6 +60,7 @@ class Wish(NamedTuple):
     follow: tuple[Path, ...] = ()
     is_strict: bool = False
     seals: Seals | None = None
+    only_through: str = ""
 
     @property
     def tag_bytes(self) -> int:
@@ -114,6 +116,7 @@ def build_manifest(
             folders=tuple(Folder(f.path, f.mode) for f in folders),
             chunks=chunks,
             times=pack_times(times),
+            only_through=wish.only_through,
         )
         _refuse_large(path, manifest)
     except BaseException:

@@ -71,7 +71,7 @@ def _known(fabric: Fabric, name: str) -> list[int]:
     """Sub-domains whose tables a node has."""
     if fabric.by_name[name].role == "host":
         return [fabric.sub_domain_of(name)]
-    return list(fabric.sub_domains)
+    return [sd for sd in fabric.sub_domains if fabric.keeps_rule(name, sd)]
 
 
 def _sets(fabric: Fabric, sub_domain: int, bsl: int) -> list[int]:
@@ -80,12 +80,17 @@ def _sets(fabric: Fabric, sub_domain: int, bsl: int) -> list[int]:
 
 
 def _may(fabric: Fabric, name: str, sub_domains: list[int]) -> NDArray[np.uint8]:
-    """Which sub-domain may come in by which port: by a host's, its own only."""
+    """Which sub-domain may come in by which port: a host's own, and where its rule lets it."""
     ends = fabric.port_nodes(name)
     if not fabric.tenants:
         return np.zeros((0, 0), np.uint8)
     rows = [
-        [end.role != "host" or fabric.sub_domain_of(end.name) == sub_domain for end in ends]
+        [
+            fabric.sub_domain_of(end.name) == sub_domain
+            if end.role == "host"
+            else fabric.keeps_rule(end.name, sub_domain)
+            for end in ends
+        ]
         for sub_domain in sub_domains
     ]
     return np.array(rows, np.uint8).reshape(len(sub_domains), len(ends))

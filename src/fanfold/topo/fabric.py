@@ -7,10 +7,10 @@ node itself. ``version`` numbers the tables that follow from weights and links t
 
     [fabric]   name, sub_domain, bitstring_bits, mtu, port, n_ecmp, ports, version, cache,
                link_keys
-    [[node]]   name, address, role, bfr_id, link_key, link_key_also
+    [[node]]   name, address, role, bfr_id, link_key, link_key_also, labels, label_seal
     [[link]]   between, a pair of node names; rate, delay, weight, plane, up, keys
     [limits]   what each BFR keeps of arrays: array_groups, array_slots, group_slots
-    [tenants.NAME]  sub_domain, hosts; slots, array_slots, cache, rate, receivers
+    [tenants.NAME]  sub_domain, hosts; slots, array_slots, cache, rate, receivers, only_through
 """
 
 import tomllib
@@ -37,7 +37,8 @@ class Node(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One BFR: a name, an IPv4 address (its BFR-prefix) and, for a BFER, a BFR-id.
 
     link_key: its public key, for links that have keys; link_key_also: another one that counts
-    as well, while one takes the other's place.
+    as well, while one takes the other's place. labels: what an operator says of it, signed by
+    ``label_seal`` (topo/labels.py).
     """
 
     name: str
@@ -46,6 +47,8 @@ class Node(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     bfr_id: int = 0
     link_key: str = ""
     link_key_also: str = ""
+    labels: dict[str, str] = {}
+    label_seal: str = ""
 
 
 class Link(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -84,7 +87,7 @@ class Tenant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sub_domain: theirs alone (RFC 8279 section 2). What they have of each BFR is theirs too:
     slots of words, a power of two; array_slots, 0: as ``limits``; cache, empty: as the
     fabric's. rate: what may come in of theirs at a BFR, empty: any. receivers: of one push at
-    most, 0: any number.
+    most, 0: any number. only_through: a label, KEY=VALUE, that every node on its ways has.
     """
 
     name: str
@@ -95,6 +98,7 @@ class Tenant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cache: str = ""
     rate: str = ""
     receivers: int = 0
+    only_through: str = ""
 
 
 class Fabric(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
@@ -170,6 +174,16 @@ class Fabric(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True)
         """Tenant of a node, empty where it is none's."""
         one = self.tenant_of.get(name)
         return one.name if one is not None else ""
+
+    def rule_of(self, sub_domain: int) -> str:
+        """Label that every node on the ways of a sub-domain has, KEY=VALUE; empty: any."""
+        rules = {one.sub_domain: one.only_through for one in self.tenants}
+        return rules.get(sub_domain, "")
+
+    def keeps_rule(self, name: str, sub_domain: int) -> bool:
+        """Whether packets of a sub-domain may pass a node, by its labels in the file."""
+        key, _, value = self.rule_of(sub_domain).partition("=")
+        return not key or self.by_name[name].labels.get(key) == value
 
     def peers_of(self, name: str) -> tuple[str, ...]:
         """Hosts that a host may send to: those of its tenant, itself among them."""
@@ -254,6 +268,7 @@ _EXPECTED = {
     list[dict[str, Any]]: "tables, each under its [[name]]",
     dict[str, dict[str, Any]]: "tables, each under its [tenants.NAME]",
     tuple[str, ...]: "names of hosts",
+    dict[str, str]: 'pairs in braces, such as { region = "eu" }',
 }
 
 _values = partial(read_values, words=_EXPECTED.__getitem__)
@@ -303,7 +318,7 @@ def save_fabric(fabric: Fabric, path: Path) -> None:
         blocks.append(
             _block(f"[tenants.{_key(one.name)}]", _values_of(one, _OF_A_TENANT, mean))
         )
-    bare = {"link_key": "", "link_key_also": ""}
+    bare = {"link_key": "", "link_key_also": "", "labels": {}, "label_seal": ""}
     blocks += [_block("[[node]]", _values_of(n, fields(Node), bare)) for n in fabric.nodes]
     plain = {field.name: field.default for field in _OF_A_LINK}
     for link in fabric.links:
@@ -329,7 +344,9 @@ def _key(name: str) -> str:
     return f'"{name}"' if "." in name else name
 
 
-def _toml(value: str | int | tuple[str, ...]) -> str:
+def _toml(value: str | int | tuple[str, ...] | dict[str, str]) -> str:
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{key} = {_toml(text)}" for key, text in value.items()) + " }"
     if isinstance(value, tuple):
         return f"[{', '.join(map(_toml, value))}]"
     return f'"{value}"' if isinstance(value, str) else str(value).lower()

@@ -3,6 +3,7 @@
 Hosts never pass traffic on: a path may start or end at a host and holds none in between.
 """
 
+import msgspec
 import numpy as np
 
 from fanfold.kernels.bift import NO_WAY, Birt, cost_of, n_ways, port_of, way_at
@@ -27,15 +28,28 @@ class FabricRoutes:
             target_of[bfr_id - 1] = self._index[node.name]
         routes = build_routes(self.net, to_routers=True)
         self.birt = build_birt(self.net, routes, fabric.n_ecmp, target_of)
+        self._birts: dict[int, Birt] = {}
 
     def birt_of(self, sub_domain: int) -> Birt:
         """BIRTs that know the BFERs of one sub-domain only."""
         if not self.fabric.tenants:
             return self.birt
-        target_of = np.full_like(self.birt.target_of, NULL_NBR)
+        birt = self._birts.get(sub_domain)
+        if birt is None:
+            birt = self._birts[sub_domain] = self._build_birt_of(sub_domain)
+        return birt
+
+    def _build_birt_of(self, sub_domain: int) -> Birt:
+        if self.fabric.rule_of(sub_domain):
+            kept = FabricRoutes(confined(self.fabric, sub_domain)).birt
+            return self._masked(kept, sub_domain)
+        return self._masked(self.birt, sub_domain)
+
+    def _masked(self, birt: Birt, sub_domain: int) -> Birt:
+        target_of = np.full_like(birt.target_of, NULL_NBR)
         for bfr_id in self.fabric.sub_domains[sub_domain]:
-            target_of[bfr_id - 1] = self.birt.target_of[bfr_id - 1]
-        return self.birt._replace(target_of=target_of)
+            target_of[bfr_id - 1] = birt.target_of[bfr_id - 1]
+        return birt._replace(target_of=target_of)
 
     def index(self, name: str) -> int:
         """Number of a node in the net."""
@@ -61,3 +75,17 @@ class FabricRoutes:
 
     def _name_at(self, node: str, port: int) -> str:
         return self.fabric.port_nodes(node)[port].name
+
+
+def confined(fabric: Fabric, sub_domain: int) -> Fabric:
+    """The fabric as a sub-domain with a rule may use it: links of nodes that break it are down.
+
+    It has no tenants: its tables are those of all BFERs.
+    """
+    links = tuple(
+        link
+        if all(fabric.keeps_rule(end, sub_domain) for end in (link.a, link.b))
+        else msgspec.structs.replace(link, up=False)
+        for link in fabric.links
+    )
+    return msgspec.structs.replace(fabric, links=links, tenants=())

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from fanfold.errors import ConfigError
 from fanfold.ids import check_bfr_id
 from fanfold.seals.link_keys import read_link_public
-from fanfold.topo.field_rules import check_cache, check_name
+from fanfold.topo.field_rules import check_cache, check_labels, check_name
 from fanfold.topo.tenant_rules import check_tenants
 from fanfold.units import parse_duration, parse_rate
 from fanfold.wire.bitstring import (
@@ -90,6 +90,7 @@ def _check_nodes(fabric: "Fabric", source: str) -> None:
         check_name(node.name, f"{where}.name")
         _check_address(node.address, f"{where}.address", is_far=is_far)
         _check_node_id(node, fabric.bitstring_bits, f"{where}.bfr_id")
+        check_labels(node.labels, f"{where}.labels")
         for key, value in _unique_values(node):
             if (first := seen.setdefault((key, value), index)) != index:
                 raise ConfigError(f"{where}.{key}", value, f"one that node[{first}] has not")

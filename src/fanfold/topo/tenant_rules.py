@@ -38,6 +38,7 @@ def check_tenants(fabric: "Fabric", source: str) -> None:
             raise ConfigError(f"{where}.sub_domain", one.sub_domain, allowed)
         _check_quotas(one, where)
         _check_hosts(fabric, one, where, owner)
+        _check_rule(fabric, one, where)
 
 
 def _bounds(one: "Tenant") -> Iterator[tuple[str, int, int, int]]:
@@ -54,6 +55,20 @@ def _check_quotas(one: "Tenant", where: str) -> None:
         check_cache(one.cache, f"{where}.cache")
     if one.rate and parse_rate(one.rate, f"{where}.rate") < LEAST_RATE:
         raise ConfigError(f"{where}.rate", one.rate, "1Mbps and above")
+
+
+def _check_rule(fabric: "Fabric", one: "Tenant", where: str) -> None:
+    """A tenant whose packets keep to nodes of a label has hosts there only."""
+    if not one.only_through:
+        return
+    key, _, value = one.only_through.partition("=")
+    if not key or not value:
+        raise ConfigError(f"{where}.only_through", one.only_through, "KEY=VALUE")
+    for i, name in enumerate(one.hosts):
+        found = fabric.by_name[name].labels.get(key)
+        if found != value:
+            got = f"{name} with {f'{key}={found}' if found else f'no {key}'}"
+            raise ConfigError(f"{where}.hosts[{i}]", got, f"hosts of {one.only_through}")
 
 
 def _check_hosts(fabric: "Fabric", one: "Tenant", where: str, owner: dict[str, str]) -> None:

@@ -251,7 +251,8 @@ def test_unknown_key_suggests_the_nearest(path):
         == "did you mean bfr_id?"
     )
     far = refusal(path, GOOD.replace("bfr_id = 2", "colour = 2"))[1]
-    assert far.allowed == "name, address, role, bfr_id, link_key, link_key_also"
+    names = "name, address, role, bfr_id, link_key, link_key_also, labels, label_seal"
+    assert far.allowed == names
 
 
 def test_duplicates_name_the_first_holder(path):
