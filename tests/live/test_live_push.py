@@ -61,7 +61,10 @@ RESULT_KEYS = {
     "warnings",
     "cpu_seconds",
 }
-RECEIVER_KEYS = {"id", "state", "blake3", "seconds", "error", "split", "kept", "receipt"}
+RECEIVER_KEYS = {
+    *("id", "state", "blake3", "seconds", "error", "split", "kept"),
+    *("receipt", "attested"),
+}
 LINK_KEYS = {
     "from",
     "to",

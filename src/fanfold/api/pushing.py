@@ -25,6 +25,7 @@ from fanfold.live.lab import FABRIC_FILE, Lab
 from fanfold.live.plane_sight import plan_of
 from fanfold.live.plane_watch import PlaneWatch
 from fanfold.live.warm import is_compiled, warm
+from fanfold.push.attesting import AllowList, Verifier
 from fanfold.push.receipts import Receipts, require_folder
 from fanfold.push.result import PushResult, require_complete
 from fanfold.push.sending import PATIENCE_PS
@@ -81,6 +82,7 @@ class Order(NamedTuple):
 
     losses, impairs, seed: what befalls links of a lab meanwhile. capture: file, bytes of each
     packet that are kept. receipts: a folder for those of its receivers.
+    attest: who judges their statements, or a list of software.
     """
 
     path: Path
@@ -94,6 +96,7 @@ class Order(NamedTuple):
     wish: Wish = OWN_NAME
     signing: Signing = Signing()
     receipts: Path | None = None
+    attest: Path | Verifier | None = None
 
 
 class Watch:
@@ -149,6 +152,7 @@ def push(
     trusted: str | Path | None = None,
     receipts: str | Path | None = None,
     only_through: str = "",
+    attest: str | Path | Verifier | None = None,
     on_progress: Callable[[str, int, int], None] | None = None,
 ) -> PushResult:
     """Send a file or a folder to many hosts with one copy on each link.
@@ -166,6 +170,7 @@ def push(
         sign: receivers can prove who sent it. seal: and nobody on the way can read it. keys:
             folder of those of the source. trusted: file with those of receivers. receipts:
             folder for theirs. only_through: label of all nodes on its way, "region=eu".
+            attest: judges statements of receivers, or a list of software.
         on_progress: called with receiver, blocks that it has, and blocks in all; first "hash".
 
     Returns:
@@ -186,7 +191,8 @@ def push(
         terms = terms_of(rate, patience, planes=planes)._replace(takes_over=take_over)
         signing = Signing(sign, seal, place_of(keys, trusted))
         order = Order(Path(path), source, _named(to), terms, wish=wish, signing=signing)
-        order = order._replace(receipts=place_of(receipts, None).folder)
+        judge = Path(attest) if isinstance(attest, str) else attest
+        order = order._replace(receipts=place_of(receipts, None).folder, attest=judge)
         return _whole(run_push(site, order, _Progress(on_progress) if on_progress else QUIET))
 
 
@@ -236,11 +242,10 @@ def _run_push(site: Site, order: Order, watch: Watch) -> PushResult:
     own = lab_keys(lab, source) if lab is not None else order.signing.place.folder
     file = lab.folder / FABRIC_FILE if lab is not None else site.config
     link_key = link_key_of(fabric, source, own, file)
+    receipts = _receipts_of(order, is_signed=wish.seals is not None)
     job = Push(fabric, source, targets, order.path, cap, watch.progress, ask, wish)
     job.link_key = link_key
-    if order.receipts is not None:
-        require_folder(order.receipts, is_signed=wish.seals is not None)
-        job.receipts = Receipts(order.receipts)
+    job.receipts = receipts
     _tell_terms(job, order)
     job.on_silence, job.tell = watch.silent, watch.warn
     for line in job.warnings:
@@ -259,6 +264,23 @@ def _run_push(site: Site, order: Order, watch: Watch) -> PushResult:
         if impairments:
             site.impair([], 0)
         end_capture(site, pcap, raw)
+
+
+def _receipts_of(order: Order, *, is_signed: bool) -> Receipts | None:
+    """Where receipts go, and who judges them.
+
+    Raises:
+        ConfigError: the push is not signed, or there is no such folder or list.
+    """
+    for flag, given in (("--receipts", order.receipts), ("--attest", order.attest)):
+        if given is not None and not is_signed:
+            allowed = "none without --sign or --seal: receivers sign by their keys"
+            raise ConfigError(flag, str(given), allowed)
+    if order.receipts is not None:
+        require_folder(order.receipts)
+    attest = order.attest
+    verifier = AllowList(attest) if isinstance(attest, Path) else attest
+    return Receipts(order.receipts, verifier) if order.receipts or verifier else None
 
 
 def _tell_terms(job: Push, order: Order) -> None:

@@ -29,6 +29,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         "keys check-labels rack-signed.toml ff1:KEY",
         "keys check-labels rack-signed.toml operator.pub",
     ),
+    "keys software": ("keys software", "keys software --help"),
     "keys verify-receipt": (
         "keys verify-receipt receipts/model.safetensors-0000002a-h1.json --node h0",
         "keys verify-receipt h1.json h2.json --trusted trusted.toml --of push.json",

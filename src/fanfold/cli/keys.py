@@ -224,6 +224,14 @@ def check_labels(
     say(f"{config}: labels of {n} nodes, signed by {key if len(key) < 100 else 'KEY'}")
 
 
+@app.command()
+def software() -> None:
+    """Print the digest of the program that runs here, for lists of `push --attest`."""
+    from fanfold.push.attesting import software_digest  # noqa: PLC0415 - as above
+
+    say(software_digest().hex())
+
+
 @app.command("verify-receipt")
 def verify_receipt(
     files: Annotated[list[Path], typer.Argument(help="receipts that `push --receipts` kept")],

@@ -92,6 +92,12 @@ Snaplen = Annotated[
     ),
 ]
 
+Attest = Annotated[
+    Path | None,
+    typer.Option(
+        "--attest", help="a list of software that receivers are to run", show_default=False
+    ),
+]
 OnlyThrough = Annotated[
     str,
     typer.Option(
@@ -131,6 +137,7 @@ def push(
     keylog: KeyLogFile = None,
     receipts: Receipts = None,
     only_through: OnlyThrough = "",
+    attest: Attest = None,
     loss: Loss = None,
     impair: Impair = None,
     seed: Annotated[
@@ -161,6 +168,7 @@ def push(
         wish,
         signing,
         receipts,
+        attest,
     )
     result = run_shown(site, order, is_shown=not as_json)
     finish(result, as_json)

@@ -15,6 +15,7 @@ from fanfold.errors import ConfigError
 from fanfold.kernels.codes import DROP_BAD_MAC, DROP_NOT_BELIEVED
 from fanfold.live.chance import draw_octets
 from fanfold.live.clock import now_ps, unix_ns
+from fanfold.push.attesting import NOT_ATTESTED, Verifier, challenge_of
 from fanfold.push.author import Author
 from fanfold.push.gate import Gate
 from fanfold.push.manifest import whole_digest
@@ -69,7 +70,7 @@ class Desk:
         gate: Gate,
         name_of: Callable[[int], str],
         labels: Labels = (),
-        software: bytes = b"",
+        software: Callable[[], bytes] = bytes,
         quote: Callable[[bytes], bytes] = lambda challenge: b"",
     ) -> None:
         self._node, self._bfr_id, self._gate, self._name_of = node, bfr_id, gate, name_of
@@ -100,9 +101,8 @@ class Desk:
                 session.flow,
                 session.nonce,
             )
-            challenge = facts.flow.to_bytes(4) + facts.nonce.to_bytes(4) + facts.digest
-            quote = self.quote(challenge)
-            bare = Given(unix_ns(), self.labels, self.software, quote, bytes(64))
+            quote = self.quote(challenge_of(facts.flow, facts.nonce, facts.digest))
+            bare = Given(unix_ns(), self.labels, self.software(), quote, bytes(64))
             plain = give(keys, facts, self._node, self._bfr_id, bare)
             context = PairContext(session.flow, session.nonce, session.bfir_id, self._bfr_id)
             self._given[key] = sealed_for(self._pairs, signer, context, plain)
@@ -219,11 +219,16 @@ class ReceiptRole:
 
 
 class Receipts:
-    """The receipts of one push, in a folder."""
+    """The receipts of one push.
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    Args:
+        folder: where they are kept, None: nowhere. verifier: judges what they state.
+    """
+
+    def __init__(self, folder: Path | None, verifier: Verifier | None = None) -> None:
+        self._folder, self._verifier = folder, verifier
         self._files: dict[str, Path] = {}
+        self._verdicts: dict[str, str] = {}
         self._lacking: dict[str, str] = {}
 
     def collect(self, job: "Push", role: SenderRole) -> None:
@@ -247,13 +252,20 @@ class Receipts:
         asking = ReceiptRole(role, author, facts, names)
         asking.run()
         for bfr_id, receipt in asking.found.items():
-            self._files[names[bfr_id]] = keep(self._folder, receipt)
+            if self._folder is not None:
+                self._files[names[bfr_id]] = keep(self._folder, receipt)
+            if self._verifier is not None:
+                self._verdicts[names[bfr_id]] = self._verifier.judge(receipt).text
         self._lacking = {names[i]: why for i, why in asking.lacking().items()}
 
     def into(self, result: PushResult) -> PushResult:
         """A push's result with the files of its receipts, and notes on those that lack."""
         rows = [
-            msgspec.structs.replace(row, receipt=str(self._files.get(row.id, "")))
+            msgspec.structs.replace(
+                row,
+                receipt=str(self._files.get(row.id, "")),
+                attested=self._verdicts.get(row.id, NOT_ATTESTED),
+            )
             for row in result.receivers
         ]
         notes = [f"{name}: receipt: {why}" for name, why in self._lacking.items()]
@@ -262,15 +274,12 @@ class Receipts:
         )
 
 
-def require_folder(folder: Path, *, is_signed: bool) -> None:
+def require_folder(folder: Path) -> None:
     """Make the folder of receipts.
 
     Raises:
-        ConfigError: it cannot be made, or the push is not signed.
+        ConfigError: it cannot be made.
     """
-    if not is_signed:
-        allowed = "none without --sign or --seal: receivers sign by their keys"
-        raise ConfigError("--receipts", str(folder), allowed)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

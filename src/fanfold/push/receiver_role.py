@@ -13,6 +13,7 @@ from fanfold.kernels.state import U8
 from fanfold.live import sock as s
 from fanfold.live.event_loop import EventLoop
 from fanfold.live.turns import TurnWorker
+from fanfold.push.attesting import software_digest
 from fanfold.push.epochs import Epochs
 from fanfold.push.gate import Gate
 from fanfold.push.receipts import Desk
@@ -61,7 +62,7 @@ class ReceiverRole:
         self.addr = address_of(node.address)
         self.sub_domain = fabric.sub_domain_of(name)
         gate = gate or Gate(node.bfr_id)
-        self.desk = Desk(name, node.bfr_id, gate, self._name_of, gate.labels)
+        self.desk = Desk(name, node.bfr_id, gate, self._name_of, gate.labels, software_digest)
         self.machine = PushReceiver(
             node.bfr_id,
             self.addr,

@@ -22,6 +22,8 @@ class ReceiverResult(msgspec.Struct, frozen=True):
     """Blocks that it had before this push, and was not sent."""
     receipt: str = ""
     """File of its receipt, where receipts were asked for."""
+    attested: str = "not attested"
+    """What a verifier made of its statement, where there was one."""
 
 
 class LinkResult(msgspec.Struct, frozen=True):

@@ -9,17 +9,31 @@ from seals_world import NAMES, OTHER, RECEIVER, SENDER, Signed, gate_of, trusted
 from test_push_receiving import FLOW, NONCE
 from test_push_seals import World
 
+from fanfold.api.pushing import Order, _receipts_of
 from fanfold.api.receipts import check_receipts
 from fanfold.errors import ConfigError
+from fanfold.push.attesting import AllowList, Verdict, challenge_of, software_digest
 from fanfold.push.gate import Gate
 from fanfold.push.manifest import whole_digest
-from fanfold.push.receipts import Desk, ReceiptRole, keep, opened_of, require_folder, sealed_for
+from fanfold.push.peer import Peer, State
+from fanfold.push.receipts import (
+    Desk,
+    ReceiptRole,
+    Receipts,
+    keep,
+    opened_of,
+    require_folder,
+    sealed_for,
+)
+from fanfold.push.result import PushResult, ReceiverResult
 from fanfold.seals.pairs import PairContext, PairKeys
 from fanfold.seals.receipts import Facts, ReceiptError, decode, encode, read_given, verify
 from fanfold.seals.trust import TrustRow, save_trust
+from fanfold.topo.fabric import Node
 from fanfold.wire.packet import Packet
 from fanfold.wire.report import Report, ReportState
 
+SOFTWARE = bytes(range(32))
 LABELS = (("owner", "x"), ("region", "eu"))
 CONTEXT = PairContext(FLOW, NONCE, BFIR, 1)
 TRUST = {"h1": (trusted("h1", RECEIVER),), "h2": (trusted("h2", OTHER),)}
@@ -35,7 +49,7 @@ class Ended:
         self.session = self.world.finish(session, self.push.stream)
         assert self.session.state == ReportState.DONE
         self.gate = self.world.receiver.machine.outside.gate
-        self.desk = Desk("h1", 1, self.gate, NAMES.__getitem__, LABELS, bytes(range(32)))
+        self.desk = Desk("h1", 1, self.gate, NAMES.__getitem__, LABELS, lambda: SOFTWARE)
         manifest = self.push.manifest
         what = manifest.name, manifest.total_bytes, whole_digest(manifest), FLOW, NONCE
         self.facts = Facts("h0", BFIR, SENDER.public, *what)
@@ -81,7 +95,7 @@ def test_a_receipt_says_what_when_from_whom_and_where(ended):
     assert (one.name, one.n_bytes) == ("a.bin", len(ended.push.data))
     assert one.digest == whole_digest(ended.push.manifest).hex()
     assert (one.flow, one.nonce, one.labels) == (FLOW, NONCE, LABELS)
-    assert one.software == bytes(range(32)).hex()
+    assert one.software == SOFTWARE.hex()
     assert one.at_ns > 1_700_000_000 * 10**9
     verify(decode(encode(one)), TRUST)
 
@@ -223,10 +237,96 @@ def test_replayed_files_are_named(files):
         check_receipts([path], trust, push)
 
 
-def test_receipts_are_of_signed_pushes(tmp_path):
-    with pytest.raises(ConfigError, match="--receipts"):
-        require_folder(tmp_path / "r", is_signed=False)
-    require_folder(tmp_path / "r" / "s", is_signed=True)
+def test_receipts_need_a_folder_and_keys(tmp_path):
+    require_folder(tmp_path / "r" / "s")
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match="a folder that can be made"):
-        require_folder(tmp_path / "file" / "s", is_signed=True)
+        require_folder(tmp_path / "file" / "s")
+    for more in ({"receipts": tmp_path}, {"attest": tmp_path / "list"}):
+        with pytest.raises(ConfigError, match="none without --sign or --seal"):
+            _receipts_of(Order(tmp_path, **more), is_signed=False)
+    assert _receipts_of(Order(tmp_path), is_signed=True) is None
+
+
+# Attestation.
+
+
+def result_of(tmp_path, ended, verifier):
+    """What a push's result says of its receiver."""
+    receipts = Receipts(tmp_path, verifier)
+    job = type("Job", (), {})()
+    job.author, job.source, job.manifest = ended.push.author, "h0", ended.push.manifest
+    job.flow, job.nonce, job.fabric = FLOW, NONCE, type("F", (), {})()
+    job.author.trust, job.fabric.by_bfr_id = TRUST, {1: Node("h1", "127.0.0.1", "host", 1)}
+    role = Loop()
+    role.machine = type("M", (), {"peers": {0: Peer(0)}})()
+    role.machine.peers[0].state = State.VERIFIED
+    body = ended.desk.body(ended.session)
+    role.role = None
+    role.step = lambda until: hear(role.role, ended.report(body))
+    receipts.collect(job, role)
+    row = ReceiverResult("h1", "verified", "", 0.0, "", False)
+    bare = PushResult(*["", "h0", FLOW, 0, 0, 0.0, 0.0, 0, [row], []], {}, {}, 0, {}, [], [], 0)
+    return receipts.into(bare)
+
+
+def listed(tmp_path, *lines):
+    (tmp_path / "list").write_text("\n".join(lines))
+    return AllowList(tmp_path / "list")
+
+
+def test_without_a_verifier_nobody_is_attested(tmp_path, ended):
+    (row,) = result_of(tmp_path, ended, None).receivers
+    assert row.attested == "not attested"
+    assert row.receipt == str(tmp_path / f"a.bin-{FLOW:08x}-h1.json")
+    assert ReceiverResult("h1", "verified", "", 0.0, "", False).attested == "not attested"
+
+
+def test_a_list_of_software_attests_who_runs_it_and_nobody_else(tmp_path, ended):
+    known = listed(tmp_path, "# ours", f"{SOFTWARE.hex()}  # 0.1.0", "")
+    (row,) = result_of(tmp_path, ended, known).receivers
+    assert row.attested == "attested: software 0001020304050607.. is in list"
+    (row,) = result_of(tmp_path, ended, listed(tmp_path, "00" * 32)).receivers
+    assert row.attested == "not attested: software 0001020304050607.. is not in list"
+    ended.desk.software = bytes
+    ended.desk._given.clear()
+    (row,) = result_of(tmp_path, ended, known).receivers
+    assert row.attested == "not attested: it told no software"
+
+
+def test_a_verifier_of_ones_own_reads_the_quote_over_this_push(tmp_path, ended):
+    ended.desk.quote = lambda challenge: b"quote of " + challenge
+
+    class Quoted:
+        def judge(self, receipt):
+            challenge = challenge_of(receipt.flow, receipt.nonce, bytes.fromhex(receipt.digest))
+            is_good = bytes.fromhex(receipt.quote) == b"quote of " + challenge
+            return Verdict(is_good, "a quote" if is_good else "no quote")
+
+    (row,) = result_of(tmp_path, ended, Quoted()).receivers
+    assert row.attested == "attested: a quote"
+    ended.desk.quote = lambda challenge: b"quote of " + bytes(32)
+    ended.desk._given.clear()
+    (row,) = result_of(tmp_path, ended, Quoted()).receivers
+    assert row.attested == "not attested: no quote"
+
+
+def test_a_list_that_is_none_is_refused_by_its_line(tmp_path):
+    with pytest.raises(ConfigError, match="line 2: got 'abc', allowed: 64 digits"):
+        listed(tmp_path, "# x", "abc")
+    with pytest.raises(ConfigError, match="--attest"):
+        AllowList(tmp_path / "none")
+
+
+def test_software_is_all_files_of_the_program():
+    assert len(software_digest()) == 32
+    assert software_digest() == software_digest()
+
+
+def test_who_gave_no_receipt_is_named(tmp_path, ended):
+    ended.desk.body = lambda session: b""
+    receipts = Receipts(tmp_path)
+    receipts._lacking = {"h1": "gave none"}
+    row = ReceiverResult("h1", "verified", "", 0.0, "", False)
+    bare = PushResult(*["", "h0", FLOW, 0, 0, 0.0, 0.0, 0, [row], []], {}, {}, 0, {}, [], [], 0)
+    assert receipts.into(bare).warnings == ["h1: receipt: gave none"]

@@ -1,4 +1,4 @@
-"""Where the bytes of a push may go: the rule of a signed manifest, and a receiver's own labels."""
+"""Where the bytes of a push may go: a signed manifest's rule, and a receiver's own labels."""
 
 import msgspec
 import pytest
