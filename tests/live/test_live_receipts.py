@@ -100,8 +100,8 @@ def test_without_a_verifier_no_result_says_attested(lab: Labelled, model: Path) 
     [
         (
             ("--from", "h2", "--sign", "--only-through", "region=eu"),
-            "--only-through: got 'spine2 has region=us', allowed: region=eu at all nodes between"
-            " h2 and its receivers",
+            "--only-through: got 'spine2 has region=us', allowed: region=eu at all nodes "
+            "between h2 and its receivers",
         ),
         (
             ("--only-through", "region=eu"),

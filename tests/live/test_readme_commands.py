@@ -38,6 +38,7 @@ DEAR = (
 KEYS = ("keys ", "lab up --keys", "lab up --link-keys")
 OF_PLANES = ("lab up --topology superpod",)
 OF_TENANTS = ("lab up --tenant",)
+OF_LABELS = ("lab up --config labelled.toml",)
 IN_ORDER = ("lab up --leaves", "push ", "lab status", "lab down")
 BY_HAND = ("bfr ", "receive --config", "push model.safetensors --config")
 CHEAP = ("compare --topology fat-tree:k=8", "compare examples/", "explain ", "workload ")
@@ -81,7 +82,18 @@ def typed(site: Site, command: str, timeout_s: float = 120.0) -> str:
 
 
 def test_every_command_is_run_somewhere() -> None:
-    kinds = (*TORCH, *PARTS, *DEAR, *KEYS, *OF_PLANES, *OF_TENANTS, *IN_ORDER, *BY_HAND, *CHEAP)
+    kinds = (
+        *TORCH,
+        *PARTS,
+        *DEAR,
+        *KEYS,
+        *OF_PLANES,
+        *OF_TENANTS,
+        *OF_LABELS,
+        *IN_ORDER,
+        *BY_HAND,
+        *CHEAP,
+    )
     found = commands_of(README)
     assert len(found) > 25
     assert [c for c in found if "torchrun" not in c and not is_one_of(c, kinds)] == []
@@ -121,7 +133,7 @@ def test_tenants_of_the_page(site: Site, here: Path) -> None:
 
 def test_keys_of_the_page(site: Site, here: Path) -> None:
     public: dict[str, str] = {}
-    for command in block_with("fanfold keys init", "docs/pushing.md"):
+    for command in block_with("fanfold keys init --node h0", "docs/pushing.md"):
         words = command.split()
         if words[1:3] == ["keys", "init"]:
             public[words[-1]] = typed(site, command).split()[0]
@@ -133,6 +145,29 @@ def test_keys_of_the_page(site: Site, here: Path) -> None:
     finally:
         site.run("lab", "down", "--purge")
         shutil.rmtree(site.state / "keys")  # other pushes of this site have none
+
+
+def test_labels_and_receipts_of_the_page(site: Site, here: Path) -> None:
+    text = re.sub(
+        r'(role = "\w+")', r'\1\nlabels = { region = "eu" }', toml_of("docs/pushing.md")
+    )
+    text = text.replace('"10.0.0.', f'"127.93.{1 + os.getpid() % 250}.')
+    (here / "rack.toml").write_text(text)
+    (here / "labelled.toml").write_text(text)
+    public = ""
+    try:
+        for command in block_with("fanfold keys label", "docs/pushing.md"):
+            said = typed(site, command.replace("ff1:...", public))
+            public = public or said.split()[0]
+        for command in block_with(OF_LABELS[0], "docs/pushing.md"):
+            said = typed(site, command)
+            if "lab up" in command:
+                shutil.copy(site.state / "labs/lab/keys/trusted.toml", here / "trusted.toml")
+            elif "verify-receipt" in command:
+                assert "h1 (region=eu) has 'model.safetensors', " in said
+    finally:
+        site.run("lab", "down", "--purge")
+        shutil.rmtree(site.state / "keys")
 
 
 def toml_of(page: str) -> str:

@@ -96,7 +96,7 @@ class Order(NamedTuple):
     wish: Wish = OWN_NAME
     signing: Signing = Signing()
     receipts: Path | None = None
-    attest: Path | Verifier | None = None
+    attest: str | Path | Verifier | None = None
 
 
 class Watch:
@@ -159,26 +159,24 @@ def push(
 
     Args:
         path: file, or folder that arrives whole. source: host that sends.
-        to: "all", names such as "h1,h3-5", or a list of names.
-        lab: lab of this machine. config: fabric file of several machines, in place of a lab.
-        name: at the receivers, a path below their folder; its own name where empty.
-        delete: files of that folder at a receiver that ``path`` has not, go.
+        to: "all", names such as "h1,h3-5", or a list of them. lab: of this machine. config:
+            fabric file of several machines, in place of a lab.
+        name: of it below receivers' folders. delete: files there that ``path`` has not, go.
         follow: folders beside ``path`` that symbolic links may lead to. strict: refuse broken
             safetensors and indexes. rate: "auto", or a cap such as "5Gbps".
         patience: how long the silent are waited for when all others have ended.
         planes: of the source, "auto" or "1,2". take_over: from a push of it that is alive.
         sign: receivers can prove who sent it. seal: and nobody on the way can read it. keys:
             folder of those of the source. trusted: file with those of receivers. receipts:
-            folder for theirs. only_through: label of all nodes on its way, "region=eu".
-            attest: judges statements of receivers, or a list of software.
+            folder for theirs. attest: judges their statements. only_through: "region=eu".
         on_progress: called with receiver, blocks that it has, and blocks in all; first "hash".
 
     Returns:
         What the push knows of itself: receivers, links predicted and counted, repairs.
 
     Raises:
-        ConfigError: an argument or file is wrong. EnvironmentLack: no such lab, or the machine
-            lacks something. PushFailed: not everybody has everything.
+        ConfigError: a wrong argument or file. EnvironmentLack: no such lab, or what the machine
+            lacks. PushFailed: not everybody has everything.
 
     >>> with fanfold.lab(leaves=1, spines=0, hosts=2) as lab:  # doctest: +SKIP
     ...     result = fanfold.push("model.safetensors", lab=lab.name)
@@ -191,8 +189,7 @@ def push(
         terms = terms_of(rate, patience, planes=planes)._replace(takes_over=take_over)
         signing = Signing(sign, seal, place_of(keys, trusted))
         order = Order(Path(path), source, _named(to), terms, wish=wish, signing=signing)
-        judge = Path(attest) if isinstance(attest, str) else attest
-        order = order._replace(receipts=place_of(receipts, None).folder, attest=judge)
+        order = order._replace(receipts=place_of(receipts, None).folder, attest=attest)
         return _whole(run_push(site, order, _Progress(on_progress) if on_progress else QUIET))
 
 
@@ -279,7 +276,7 @@ def _receipts_of(order: Order, *, is_signed: bool) -> Receipts | None:
     if order.receipts is not None:
         require_folder(order.receipts)
     attest = order.attest
-    verifier = AllowList(attest) if isinstance(attest, Path) else attest
+    verifier = AllowList(Path(attest)) if isinstance(attest, str | Path) else attest
     return Receipts(order.receipts, verifier) if order.receipts or verifier else None
 
 

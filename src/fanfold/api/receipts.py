@@ -27,7 +27,8 @@ def check_receipts(
     """What each file proves: ``file``, ``is_good``, ``said`` and, of good ones, ``receipt``.
 
     Args:
-        trusted: whose keys are whose. of: JSON of the push that all are to be of.
+        files: or folders of them. trusted: whose keys are whose. of: JSON of the push that all
+            are to be of.
 
     Raises:
         ConfigError: a file that cannot be read, or is no result of a push.
@@ -35,7 +36,7 @@ def check_receipts(
     trust, push = load_trust(trusted), _push_of(of) if of is not None else None
     good: list[Receipt] = []
     rows = []
-    for file in files:
+    for file in _files_of(files):
         try:
             receipt = _check(_read(file), trust, push, good)
         except ReceiptError as error:
@@ -45,6 +46,17 @@ def check_receipts(
         told = {"receipt": _plain(receipt)}
         rows.append({"file": str(file), "is_good": True, "said": words_of(receipt)} | told)
     return rows
+
+
+def _files_of(given: Sequence[Path]) -> list[Path]:
+    """Files, and those of folders."""
+    found = []
+    for path in given:
+        inside = sorted(path.glob("*.json")) if path.is_dir() else [path]
+        if not inside:
+            raise ConfigError(str(path), "no receipts", "a folder of `push --receipts`")
+        found += inside
+    return found
 
 
 def words_of(receipt: Receipt) -> str:

@@ -234,7 +234,9 @@ def software() -> None:
 
 @app.command("verify-receipt")
 def verify_receipt(
-    files: Annotated[list[Path], typer.Argument(help="receipts that `push --receipts` kept")],
+    files: Annotated[
+        list[Path], typer.Argument(help="receipts of `push --receipts`, or its folder")
+    ],
     node: Node = "",
     keys: Keys = None,
     trusted: Annotated[
