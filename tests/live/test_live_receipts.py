@@ -34,7 +34,7 @@ class Labelled(LiveLab):
         plain = leaf_spine(2, 2, 4, prefix=200 + os.getpid() % 50)
         regions = {"spine2": "us"}
         nodes = tuple(
-            msgspec.structs.replace(n, labels={"region": regions.get(n.name, "eu")})
+            msgspec.structs.replace(n, labels=(("region", regions.get(n.name, "eu")),))
             for n in plain.nodes
         )
         fabric = msgspec.structs.replace(plain, nodes=nodes)

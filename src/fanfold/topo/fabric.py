@@ -37,8 +37,8 @@ class Node(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One BFR: a name, an IPv4 address (its BFR-prefix) and, for a BFER, a BFR-id.
 
     link_key: its public key, for links that have keys; link_key_also: another one that counts
-    as well, while one takes the other's place. labels: what an operator says of it, signed by
-    ``label_seal`` (topo/labels.py).
+    as well, while one takes the other's place. labels: what an operator says of it, pairs,
+    sorted, signed by ``label_seal`` (topo/labels.py).
     """
 
     name: str
@@ -47,7 +47,7 @@ class Node(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     bfr_id: int = 0
     link_key: str = ""
     link_key_also: str = ""
-    labels: dict[str, str] = {}
+    labels: tuple[tuple[str, str], ...] = ()
     label_seal: str = ""
 
 
@@ -183,7 +183,7 @@ class Fabric(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True)
     def keeps_rule(self, name: str, sub_domain: int) -> bool:
         """Whether packets of a sub-domain may pass a node, by its labels in the file."""
         key, _, value = self.rule_of(sub_domain).partition("=")
-        return not key or self.by_name[name].labels.get(key) == value
+        return not key or (key, value) in self.by_name[name].labels
 
     def peers_of(self, name: str) -> tuple[str, ...]:
         """Hosts that a host may send to: those of its tenant, itself among them."""
@@ -241,6 +241,16 @@ class _Between(msgspec.Struct, frozen=True):
     keys: LinkMode = ""
 
 
+class _Node(msgspec.Struct, frozen=True):
+    name: str
+    address: str
+    role: Role
+    bfr_id: int = 0
+    link_key: str = ""
+    labels: dict[str, str] = {}
+    label_seal: str = ""
+
+
 class _File(msgspec.Struct, frozen=True):
     fabric: dict[str, Any]
     node: list[dict[str, Any]]
@@ -290,7 +300,9 @@ def load_fabric(path: Path) -> Fabric:
     numbers = _values(_NUMBERS, file.fabric, f"{path}: fabric.")
     nodes, links = [], []
     for i, row in enumerate(file.node):
-        nodes.append(Node(**_values(fields(Node), row, f"{path}: node[{i}].")))
+        one = _values(fields(_Node), row, f"{path}: node[{i}].")
+        one["labels"] = tuple(sorted(one.get("labels", {}).items()))
+        nodes.append(Node(**one))
     for i, row in enumerate(file.link):
         pair = _Between(**_values(fields(_Between), row, f"{path}: link[{i}]."))
         links.append(Link(*pair.between, *msgspec.structs.astuple(pair)[1:]))
@@ -318,7 +330,7 @@ def save_fabric(fabric: Fabric, path: Path) -> None:
         blocks.append(
             _block(f"[tenants.{_key(one.name)}]", _values_of(one, _OF_A_TENANT, mean))
         )
-    bare = {"link_key": "", "link_key_also": "", "labels": {}, "label_seal": ""}
+    bare = {"link_key": "", "link_key_also": "", "labels": (), "label_seal": ""}
     blocks += [_block("[[node]]", _values_of(n, fields(Node), bare)) for n in fabric.nodes]
     plain = {field.name: field.default for field in _OF_A_LINK}
     for link in fabric.links:
@@ -344,9 +356,9 @@ def _key(name: str) -> str:
     return f'"{name}"' if "." in name else name
 
 
-def _toml(value: str | int | tuple[str, ...] | dict[str, str]) -> str:
-    if isinstance(value, dict):
-        return "{ " + ", ".join(f"{key} = {_toml(text)}" for key, text in value.items()) + " }"
+def _toml(value: str | int | tuple[Any, ...]) -> str:
     if isinstance(value, tuple):
+        if value and isinstance(value[0], tuple):
+            return "{ " + ", ".join(f"{key} = {_toml(text)}" for key, text in value) + " }"
         return f"[{', '.join(map(_toml, value))}]"
     return f'"{value}"' if isinstance(value, str) else str(value).lower()

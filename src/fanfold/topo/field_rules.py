@@ -18,9 +18,9 @@ def check_name(name: str, field: str) -> None:
         raise ConfigError(field, name, _NAME_RULE)
 
 
-def check_labels(labels: dict[str, str], field: str) -> None:
+def check_labels(labels: tuple[tuple[str, str], ...], field: str) -> None:
     """Raise ConfigError where labels hold what a rule could not ask for."""
-    for key, value in labels.items():
+    for key, value in labels:
         check_name(value, f"{field}.{key}")
         if not _NAME.fullmatch(key) or "." in key:
             raise ConfigError(field, key, "keys of letters, digits, '_', '-'")

@@ -56,14 +56,9 @@ def parse_rule(text: str, field: str) -> Rule:
     return Rule(*found.groups())
 
 
-def labels_of(node: Node) -> Pairs:
-    """A node's labels, sorted."""
-    return tuple(sorted(node.labels.items()))
-
-
 def labels_message(fabric: Fabric, node: Node) -> bytes:
     """What an operator signs of one node."""
-    what = fabric.name, node.name, node.address, node.role, node.bfr_id, labels_of(node)
+    what = fabric.name, node.name, node.address, node.role, node.bfr_id, node.labels
     return MESSAGE_LABEL + msgspec.msgpack.encode(what)
 
 
@@ -87,7 +82,7 @@ def proven_labels(fabric: Fabric, node: Node, operators: Iterable[PublicKey]) ->
     signature = _signature(node.label_seal)
     message = labels_message(fabric, node)
     if signature and any(is_signed(key.signing, signature, message) for key in operators):
-        return labels_of(node)
+        return node.labels
     return ()
 
 
@@ -118,7 +113,7 @@ def first_breach(
         node = fabric.by_name[name]
         broken = rule.breach(proven_labels(fabric, node, keys))
         if broken:
-            is_said = node.labels and not rule.breach(labels_of(node))
+            is_said = node.labels and not rule.breach(node.labels)
             return f"{name} has {'labels that nobody signed' if is_said else broken}"
     return ""
 

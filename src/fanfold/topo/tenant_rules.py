@@ -65,7 +65,7 @@ def _check_rule(fabric: "Fabric", one: "Tenant", where: str) -> None:
     if not key or not value:
         raise ConfigError(f"{where}.only_through", one.only_through, "KEY=VALUE")
     for i, name in enumerate(one.hosts):
-        found = fabric.by_name[name].labels.get(key)
+        found = dict(fabric.by_name[name].labels).get(key)
         if found != value:
             got = f"{name} with {f'{key}={found}' if found else f'no {key}'}"
             raise ConfigError(f"{where}.hosts[{i}]", got, f"hosts of {one.only_through}")

@@ -37,7 +37,7 @@ def labelled(fabric=PLAIN, **regions):
     """All nodes in the EU, but for those named."""
     nodes = tuple(
         msgspec.structs.replace(
-            node, labels={"region": regions.get(node.name, "eu"), "owner": "x"}
+            node, labels=(("owner", "x"), ("region", regions.get(node.name, "eu")))
         )
         for node in fabric.nodes
     )
@@ -58,7 +58,7 @@ def test_labels_and_their_signatures_stand_in_the_file(tmp_path):
     path = tmp_path / "f.toml"
     save_fabric(SIGNED, path)
     assert load_fabric(path) == SIGNED
-    assert 'labels = { region = "eu", owner = "x" }' in path.read_text()
+    assert 'labels = { owner = "x", region = "eu" }' in path.read_text()
     assert check_labels(load_fabric(path), [SENDER.public]) == len(PLAIN.nodes)
     save_fabric(PLAIN, path)
     assert "label" not in path.read_text()
@@ -67,9 +67,9 @@ def test_labels_and_their_signatures_stand_in_the_file(tmp_path):
 @pytest.mark.parametrize(
     "change",
     [
-        {"labels": {"region": "eu"}},
-        {"labels": {"region": "eu", "owner": "y"}},
-        {"labels": {}},
+        {"labels": (("region", "eu"),)},
+        {"labels": (("owner", "y"), ("region", "eu"))},
+        {"labels": ()},
         {"address": "127.81.0.99"},
         {"label_seal": ""},
         {"label_seal": "AAAA"},
@@ -111,7 +111,8 @@ def test_a_rule_is_one_pair(text):
     ],
 )
 def test_labels_hold_what_a_rule_can_ask_for(labels, said):
-    nodes = (msgspec.structs.replace(PLAIN.nodes[0], labels=labels), *PLAIN.nodes[1:])
+    first = msgspec.structs.replace(PLAIN.nodes[0], labels=tuple(labels.items()))
+    nodes = (first, *PLAIN.nodes[1:])
     with pytest.raises(ConfigError, match=r"node\[0\]") as error:
         check_fabric(msgspec.structs.replace(PLAIN, nodes=nodes), "f")
     assert said in str(error.value)

@@ -16,6 +16,7 @@ from fanfold.topo.routes import FAR, build_routes
 
 MACHINERY = {
     *("__init__", "fabric", "fabric_rules", "fabric_routes", "lab_fabric", "planes"),
+    *("field_rules", "labels", "tenant_rules"),
     *("birt", "bift", "byte_time", "predict"),
     *("net", "net_catalog", "net_rules", "nets", "sketch", "routes", "search", "limits"),
     *("cost_map", "fan_weights", "lab_addresses", "path_weights", "plane_plan", "plane_rib"),
