@@ -76,19 +76,18 @@ def start_lab(
         pace=pace,
         metrics_port=metrics_port,
     )
+    if plan is not None or has_spaces:
+        require_root()
+        fabric = off_loopback(fabric)  # before anything is signed: an address is part of it
     if has_keys:
         fabric = make_lab_keys(lab, fabric)
     fabric = make_lab_links(lab, fabric, is_required=has_link_keys)
     if plan is None and not has_spaces:
         return lab.up(fabric, partial(supervise, make_host), say)
-    require_root()
     require_lines(fabric)
     if plan is not None:
         plan = msgspec.structs.replace(plan, mtu=fabric.line_mtu())
-        return up_with_planes(
-            lab, off_loopback(fabric), plan, partial(supervise, make_host), say
-        )
-    fabric = off_loopback(fabric)
+        return up_with_planes(lab, fabric, plan, partial(supervise, make_host), say)
     prepare = partial(build_spaces, lab.name, fabric)
     return lab.up(fabric, partial(supervise, make_host), say, prepare)
 

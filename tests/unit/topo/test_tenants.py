@@ -1,5 +1,7 @@
 """Tenants of a fabric file: what is read and refused, and whose tables each node has."""
 
+from types import SimpleNamespace
+
 import msgspec
 import numpy as np
 import pytest
@@ -7,6 +9,7 @@ import pytest
 from fanfold.api.pushing import tenant_ends
 from fanfold.api.tenants import with_tenants
 from fanfold.errors import ConfigError
+from fanfold.live.host import Host
 from fanfold.live.keeper import fabric_digest
 from fanfold.live.ports import Limits, build_node_state
 from fanfold.live.rank_build import bits_of
@@ -191,3 +194,20 @@ def test_tenant_words():
     assert SHARED.tenants[0] == Tenant(
         "red", 1, ("h0", "h4", "h5"), 64, rate="10Mbps", receivers=1
     )
+
+
+def test_a_tree_that_is_laid_is_of_one_tenant():
+    """A BFR is told whose ranks it has by their BFR-ids, one that passes on by name."""
+    node = SimpleNamespace(fabric=SHARED)
+    ids = {one.name: one.bfr_id for one in SHARED.nodes}
+
+    def asked(**request):
+        return Host._sub_domain(node, request)
+
+    assert asked(a_bm=[ids["h0"], ids["h4"]]) == 1
+    assert asked(a_bm=[ids["h6"]]) == asked(a_bm=[], tenant="blue") == 2
+    assert asked(a_bm=[ids["h2"]]) == asked(a_bm=[]) == asked() == 0
+    with pytest.raises(ConfigError, match="tenant"):
+        asked(a_bm=[ids["h0"], ids["h6"]])
+    with pytest.raises(ConfigError, match="tenant: got 'green', allowed: ranks of one, of red"):
+        asked(a_bm=[], tenant="green")
