@@ -134,6 +134,18 @@ def test_nothing_of_red_arrives_at_blue_whatever_it_sends(shared: Shared, model:
     assert states(result) == {"h6": "verified"}
 
 
+def test_ranks_of_a_tenant_sum_in_its_own_slots(shared: Shared) -> None:
+    """The same number of a group at another tenant is another group; none is of both."""
+    asked = ("reduce-bench", "--lab", shared.name, "--sizes", "64KiB", "--rounds", 1)
+    done = shared.site.run(*asked, "--ranks", "h1,h6")
+    assert done.returncode == 0, done.stderr
+    done = shared.site.run(*asked, "--ranks", "h1,h4")
+    assert done.returncode == 2
+    assert (
+        "members: got 'h4 of tenant red', allowed: hosts of tenant blue: h1, h6" in done.stderr
+    )
+
+
 def test_blue_keeps_its_share_while_red_floods(shared: Shared, model: Path) -> None:
     """A link of 50 Mbit/s, red's quota 10 and its flood 80: blue pushes at 95 % of the rest."""
     impair = ("--impair", f"rate={LINK}@leaf1-spine1", "--rate", BLUE_RATE)

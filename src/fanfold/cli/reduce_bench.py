@@ -20,6 +20,7 @@ from fanfold.group.ways import draw_group_around, plane_of_group
 from fanfold.live.chance import draw_group
 from fanfold.live.lab import Lab
 from fanfold.live.rank import WINDOW
+from fanfold.live.rank_build import check_tenants
 from fanfold.live.status import read_all
 from fanfold.topo.fabric import Fabric
 from fanfold.units import format_duration, format_size, parse_size
@@ -73,6 +74,7 @@ def reduce_bench(
     site = Site(Lab(lab), None)
     fabric = site.fabric
     members = members_of(fabric, ranks)
+    check_tenants(fabric, members)
     group = draw_group_around(fabric, members, failed_links(site, members), draw_group)
     tell = _progress(cases)
     lines = sweep(
