@@ -12,6 +12,7 @@ from test_push_seals import World
 from fanfold.api.pushing import Order, _receipts_of
 from fanfold.api.receipts import check_receipts
 from fanfold.errors import ConfigError
+from fanfold.live.ports import Limits, build_node_state
 from fanfold.push.attesting import AllowList, Verdict, challenge_of, software_digest
 from fanfold.push.gate import Gate
 from fanfold.push.manifest import whole_digest
@@ -25,12 +26,19 @@ from fanfold.push.receipts import (
     require_folder,
     sealed_for,
 )
+from fanfold.push.receiver_role import ReceiverRole
 from fanfold.push.result import PushResult, ReceiverResult
+from fanfold.push.store import Store
 from fanfold.seals.pairs import PairContext, PairKeys
 from fanfold.seals.receipts import Facts, ReceiptError, decode, encode, read_given, verify
 from fanfold.seals.trust import TrustRow, save_trust
 from fanfold.topo.fabric import Node
-from fanfold.wire.packet import Packet
+from fanfold.topo.lab_fabric import leaf_spine
+from fanfold.wire.ask import WHAT_RECEIPT, Ask
+from fanfold.wire.bier import BierHeader
+from fanfold.wire.bitstring import bift_id
+from fanfold.wire.inner import GROUP_ADDRESS
+from fanfold.wire.packet import Packet, build, parse
 from fanfold.wire.report import Report, ReportState
 
 SOFTWARE = bytes(range(32))
@@ -330,3 +338,63 @@ def test_who_gave_no_receipt_is_named(tmp_path, ended):
     row = ReceiverResult("h1", "verified", "", 0.0, "", False)
     bare = PushResult(*["", "h0", FLOW, 0, 0, 0.0, 0.0, 0, [row], []], {}, {}, 0, {}, [], [], 0)
     assert receipts.into(bare).warnings == ["h1: receipt: gave none"]
+
+
+# The nodes' drivers around it.
+
+
+class Sink:
+    """A node's loop that keeps what is sent."""
+
+    def __init__(self, fabric, name):
+        self.node, self.sent = build_node_state(fabric, name, Limits()), []
+
+    def wake(self):
+        """Nobody waits."""
+
+    def send(self, packet, port, dport):
+        self.sent.append((bytes(packet), port, dport))
+        return True
+
+
+def asked_packet(fabric, what):
+    """An ASK of h0 to h1, as it comes in."""
+    ids = {node.name: node.bfr_id for node in fabric.nodes}
+    header = BierHeader(bift_id(3, 0, 0), 60, ids["h0"], 1 << ids["h1"] - 1)
+    message = Ask(FLOW, 0, NONCE, what)
+    return parse(build(header, 0x7F510001, GROUP_ADDRESS, 50_001, message))
+
+
+def test_a_node_answers_a_question_for_a_receipt_with_one(tmp_path, ended):
+    fabric = leaf_spine(1, 0, 1)
+    loop = Sink(fabric, "h1")
+    role = ReceiverRole(fabric, "h1", loop, Store(tmp_path / "other"), gate=ended.gate)
+    packet = asked_packet(fabric, WHAT_RECEIPT)
+    bfir_id = packet.header.bfir_id
+    role.on_packet(0, packet, 1)
+    unknown = parse(loop.sent.pop()[0]).message
+    assert (unknown.state, unknown.body) == (ReportState.UNKNOWN, b"")
+    role.machine.sessions[bfir_id, FLOW] = ended.session
+    role.desk = ended.desk
+    role.on_packet(0, asked_packet(fabric, 0), 1)
+    assert parse(loop.sent.pop()[0]).message.body == b""
+    role.on_packet(0, packet, 1)
+    octets, port, dport = loop.sent.pop()
+    report = parse(octets).message
+    assert (report.state, port, dport) == (ReportState.DONE, 1, 8138)
+    assert hear(asking(ended), report).found[1].labels == LABELS
+
+
+def test_a_sender_asks_those_whose_receipt_has_not_come(ended):
+    role = asking(ended)
+    role._role.machine = type("M", (), {"peers": {0: Peer(0)}})()
+    role._role.send_control = role._role.asked.append
+    role.on_timer(0)
+    role.on_timer(1)
+    (one,) = role._role.asked
+    assert (one.message.what, one.message.flow, one.bits) == (WHAT_RECEIPT, FLOW, 1)
+    role.on_timer(role.deadline_ps(1))
+    assert len(role._role.asked) == 2
+    hear(role, ended.report(ended.desk.body(ended.session)))
+    role.on_timer(role.deadline_ps(1))
+    assert len(role._role.asked) == 2
