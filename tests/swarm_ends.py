@@ -152,6 +152,8 @@ class Sink:
         )
 
     def end(self) -> None:
+        for session in self.machine.sessions.values():
+            session.work = None  # what was going on is not finished
         self.machine.close_all()  # locks go with a process
 
     def take(self, port: int, packet: bytes) -> None:

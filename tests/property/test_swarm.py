@@ -19,6 +19,11 @@ def test_no_law_is_broken_and_the_seeds_have_in_them_what_they_should():
     assert sum(s.n_bad for s in seen) > 50
 
 
+def test_who_ends_while_it_puts_files_in_place_begins_anew():
+    """Seed 6317: its lock has to go with its process."""
+    assert run_seed(6317).is_rerouted
+
+
 @pytest.mark.skipif(JIT, reason="it is no compiled code that runs here; once is enough")
 def test_each_planted_fault_is_caught(capsys):
     assert plant_all(1, 20, "") == 0

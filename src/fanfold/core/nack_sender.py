@@ -16,6 +16,9 @@ from fanfold.core.tree_sender import Repair, TreeSender
 from fanfold.units import NEVER
 from fanfold.wire.feedback import NOT_TOLD, Feedback
 
+FEW, BY_UNICAST = 8, 4
+"""One of so many receivers is few; so many questions in a row go down a tree, less one."""
+
 
 class NackSender(TreeSender):
     """One reliable fan to receivers that are silent while all is well."""
@@ -79,6 +82,16 @@ class NackSender(TreeSender):
         job = out[-1]
         assert isinstance(job, SendBlock)
         out[-1] = replace(job, is_ask=True)
+
+    def _is_for_many(self, flight: Flight) -> bool:
+        """Whether many owe a word, of a tree that failed.
+
+        A packet to each of a thousand receivers takes longer than the transfer. Every fourth
+        question goes by unicast all the same: the tree may be broken longer than its ways.
+        """
+        if self._repair_by != "tree" or not self.patient_ps or flight.tries % BY_UNICAST == 0:
+            return False
+        return flight.need.bit_count() * FEW > self._on_tree.bit_count()
 
     def _settle(self, block: int, done: int, out: list[Effect]) -> None:
         """A block set aside has reached some; it is done when it has reached all."""

@@ -25,8 +25,6 @@ the earliest: while a tree is broken, less and less often. A repair that goes to
 nobody else's."""
 
 
-FEW, BY_UNICAST = 8, 4
-"""One of so many receivers is few; so many questions in a row go down a tree, less one."""
 MOST_DOUBLINGS = 4
 """Of the wait between two questions, one for every second one without an answer."""
 
@@ -95,14 +93,9 @@ class TreeSender(FanSender):
             _go_by_unicast(out)
 
     def _is_for_many(self, flight: Flight) -> bool:
-        """Whether a question goes down the tree: many owe a word, of a tree that failed.
-
-        A packet to each of a thousand receivers takes longer than the transfer. Every fourth
-        one goes by unicast all the same: the tree may be broken longer than its ways.
-        """
-        if self._repair_by != "tree" or not self.patient_ps or flight.tries % BY_UNICAST == 0:
-            return False
-        return flight.need.bit_count() * FEW > self._on_tree.bit_count()
+        """Whether a question goes down the tree, where whoever has all answers it too."""
+        del flight
+        return False
 
     def _questions(self, block: int, flight: Flight) -> dict[int, int]:
         return {self.shape.psns(block) - 1: flight.need}

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from fanfold.errors import ConfigError
 from fanfold.live.memory import cores
 from fanfold.run import MANY_HOSTS
-from fanfold.run_beside import Tell, run_beside
 from fanfold.scenario.failures import Fault, read_faults
 from fanfold.scenario.scenario import Scenario, Workload, check_scenario
 from fanfold.scenario.settings import Failure, Settings
@@ -172,9 +171,11 @@ def _all_rows(
     """Rows of all schemes, in their order; those that take longest begin first."""
     if jobs == 1 or len(schemes) == 1:
         return [row for scheme in schemes for row in _rows_of(ground, scheme, progress)]
+    from fanfold.run_beside import run_beside  # noqa: PLC0415 - large nets only
+
     by_name = {scheme.name: scheme for scheme in schemes}
 
-    def work(name: str, tell: Tell | None) -> list[FailureRow | str]:
+    def work(name: str, tell: Progress | None) -> list[FailureRow | str]:
         return list(_rows_of(ground, by_name[name], tell))
 
     found: dict[str, list[FailureRow | str]] = {}

@@ -102,8 +102,7 @@ def on_fan_data(
     if row["state"] == WHOLE:
         return tell_again(pkt, follow, b)
     row["round"] = max(row["round"], pkt["stamp"])
-    if fresh != ZERO or not is_patient(fan):  # a question mends no way
-        row["last_ps"] = now
+    row["last_ps"] = last_of(fan, row, fresh, now)
     follow["bfir_addr"] = pkt["link"]
     if pkt["marked"] != 0:
         follow["bift_id"] = 1
@@ -199,6 +198,12 @@ def on_report(q: I64, fans: Rows, receivers: Receivers, b: int) -> bool:
     row["told"] = max(row["told"], i64(due))
     push(q, row["report_ps"], b * N_KINDS + EV_REPORT)
     return due
+
+
+@kernel
+def last_of(fan: Row, row: Row, fresh: np.uint64, now: int) -> int:
+    """When a block's last packet came; a question that brings nothing new mends no way."""
+    return now if fresh != ZERO or not is_patient(fan) else i64(row["last_ps"])
 
 
 @kernel
