@@ -4,6 +4,9 @@ link leaf1-spine1       all cables between two nodes are cut: what is on them is
 node spine2             it ends: all its links are cut
 pause h3 3s             it stands still: as if its links were cut for so long
 gray leaf1-spine1 1%    each end loses so many of the packets that come
+port h3-plane2          all cables of a host in a plane are cut
+half-cable h3-plane2    one of them, the last, of several
+leaf plane2             the one router of a plane ends
 """
 
 from typing import NamedTuple
@@ -17,14 +20,16 @@ from fanfold.topo.net import Net
 from fanfold.units import PPB_ONE, parse_duration, parse_probability
 
 KINDS = ("link", "node", "pause", "gray")
+PLANE_KINDS = ("port", "half-cable", "leaf")
 FIELD = "settings.failures"
 
 
 class Fault(NamedTuple):
     """One thing that fails.
 
-    kind: of KINDS. name: of a node, or of a link by its nodes in the order given. links:
-    directed ones, both ways. nodes: those that end or stand still, else the ends of the link.
+    kind: of KINDS, or port or half-cable. name: of a node or port, or of a link by its nodes in
+    the order given. links: directed ones, both ways. nodes: those that end or stand still, else
+    the ends of the link.
     loss_ppb: of a gray link. until_ps: when it is mended again, NONE: never.
     """
 
@@ -40,6 +45,11 @@ class Fault(NamedTuple):
     def cuts(self) -> bool:
         """Its links carry nothing."""
         return self.kind != "gray"
+
+    @property
+    def is_at_start(self) -> bool:
+        """It cuts, and did so before anything is sent."""
+        return self.cuts and self.at_ps == 0
 
     @property
     def is_for_good(self) -> bool:
@@ -103,10 +113,14 @@ def read_faults(settings: Settings, net: Net) -> list[Fault]:
 def _read(words: str, at_ps: int, index: dict[str, int], net: Net, where: str) -> Fault:
     kind, *rest = words.split()
     n_words = 2 if kind in ("pause", "gray") else 1
-    if kind not in KINDS or len(rest) != n_words:
+    if kind not in (*KINDS, *PLANE_KINDS) or len(rest) != n_words:
         allowed = '"link A-B", "node A", "pause A 3s" or "gray A-B 1%"'
+        if np.unique(net.plane).size > 1:
+            allowed = f'{allowed}; "port h3-plane2", "half-cable h3-plane2" or "leaf plane2"'
         raise ConfigError(where, words, allowed)
     name = rest[0]
+    if kind in PLANE_KINDS:
+        return _read_plane(kind, name, at_ps, net, where)
     if kind in ("link", "gray"):
         a, b = _ends(name, index, net, where)
         links = _between(net, a, b)
@@ -120,6 +134,42 @@ def _read(words: str, at_ps: int, index: dict[str, int], net: Net, where: str) -
     links = tuple(np.nonzero((net.src == node) | (net.dst == node))[0].tolist())
     until_ps = at_ps + parse_duration(rest[1], where) if kind == "pause" else -1
     return Fault(at_ps, kind, name, links, (node,), until_ps=until_ps)
+
+
+def _read_plane(kind: str, name: str, at_ps: int, net: Net, where: str) -> Fault:
+    """What of a plane fails, by the names of ``lab fail``; gpu3 is host h3."""
+    known = name.removeprefix("gpu")
+    known = name if known == name else f"h{known}"
+    if kind == "leaf":
+        of_plane = {f"plane{p}": np.flatnonzero(net.plane == p) for p in np.unique(net.plane)}
+        links = of_plane.get(known, np.zeros(0, np.int64))
+        routers = np.unique(net.src[links][net.src[links] >= net.n_hosts]).tolist()
+        if len(routers) != 1:
+            got = f"{name}: {len(routers)} routers"
+            raise ConfigError(where, got, "a plane of one, as leaf plane2; or node and a name")
+        return Fault(at_ps, "node", known, tuple(links.tolist()), (routers[0],))
+    host, _, plane = known.rpartition("-plane")
+    ends = {net.node_name(n): n for n in range(net.n_hosts)}
+    ups = np.zeros(0, np.int64)
+    if host in ends and plane.isdigit():
+        ups = np.flatnonzero((net.src == ends[host]) & (net.plane == int(plane)))
+    if ups.size < (2 if kind == "half-cable" else 1):
+        allowed = "a host and a plane of it, as h3-plane2"
+        raise ConfigError(where, name, allowed + (", of two cables" if ups.size else ""))
+    ups = ups[-1:] if kind == "half-cable" else ups
+    links = np.concatenate([ups, net.reverse[ups]])
+    nodes = ends[host], *np.unique(net.dst[ups]).tolist()
+    return Fault(at_ps, kind, known, tuple(links.tolist()), nodes)
+
+
+def net_at_start(net: Net, settings: Settings) -> Net:
+    """The net without what has failed at time 0: routing and weights know of it."""
+    down = [k for fault in read_faults(settings, net) if fault.is_at_start for k in fault.links]
+    if not down:
+        return net
+    is_up = net.is_up.copy()
+    is_up[down] = 0
+    return net._replace(is_up=is_up)
 
 
 def _ends(name: str, index: dict[str, int], net: Net, where: str) -> tuple[int, int]:

@@ -41,8 +41,11 @@ SumNumbers = Literal["value", "block", "integer"]
 """What fanfold's sums are of, as live ranks send it (ADR 0033). value: float32 with an exponent
 of a byte for each, the default there; with more than 64 ranks words of 8 bytes and exponents of
 2. block: one exponent for a block, up to 64 ranks. integer: int32."""
-Routing = Literal["ecmp", "spray"]
-"""ecmp: one path a message by its hash. spray: all paths in turn, packet by packet."""
+Routing = Literal["ecmp", "spray", "flows", "packets"]
+"""ecmp: one path a message by its hash. spray: all paths in turn, packet by packet. flows: a
+message is dealt by weight to queue pairs, ``queue_pairs`` for each sub-port of each plane, each
+with an entropy and one path of its own. packets: to one queue pair for each plane, by weight,
+all paths of the plane in turn (draft-xu-rtgwg-fare-in-sun 3.1, 3.2)."""
 
 
 Protection = Literal["auto", "notice", "frr", "reroute"]
@@ -56,8 +59,8 @@ class Failure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Something that fails, or is mended, at a time: scenario/failures.py reads the words.
 
     fail: as for ``fanfold lab fail``: "link leaf1-spine1", "node spine2", "pause h3 3s", "gray
-    leaf1-spine1 1%". heal: a name, as for ``lab heal``. Or a and b: a cable that takes nothing
-    more, or again takes packets, without anybody who notices.
+    leaf1-spine1 1%", "half-cable h3-plane2". heal: a name, as for ``lab heal``. Or a and b: a
+    cable that takes nothing more, or again takes packets, without anybody who notices.
     """
 
     at_ps: Time
@@ -91,6 +94,11 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     decision to the forwarding table (as there); tables made ahead take none. reroute_ps: from
     detection to new unicast paths. protection: of fans by BIFTs. link_keys: links have keys,
     so packets of fans by BIER and of fanfold's sums are a trailer longer.
+    planes: of hosts with links in several. Empty: messages use all, a fan one. auto: fans too,
+    by weight (ADR 0053). Numbers with commas between: these, for both. weights_ps: from a
+    change of a link until all hosts have other weights, as BGP brings them in a lab.
+    queue_pairs: of messages by routing flows, for each sub-port and pair of hosts. bound_pairs:
+    each uses the sub-port whose address it has; else a hash of its UDP source port picks one.
     """
 
     payload_bytes: Size = 4096
@@ -126,6 +134,10 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     table_ps: Delay = _MS
     reroute_ps: Delay = 200 * _MS
     protection: Protection = "auto"
+    planes: Annotated[str, Meta(pattern=r"^(auto|\d+(,\d+)*)?$")] = ""
+    weights_ps: Delay = 140 * _MS
+    queue_pairs: Annotated[int, Meta(ge=1, le=64)] = 1
+    bound_pairs: bool = False
     link_keys: bool | msgspec.UnsetType = msgspec.UNSET  # unsaid, ids of runs are as before
 
     @property

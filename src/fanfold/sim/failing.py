@@ -6,6 +6,8 @@ between failures nothing that data do changes what they see. Tables come from th
 (kernels/bift.py), on the net without the links that the router knows to be down.
 
 notice: who loses a neighbour has the table without that link ready; who hears of it makes one.
+by_weights: fans go by planes: all hosts have other weights, and routers other tables, some
+time after a link has changed.
 frr: the node beside leads what is meant for the lost neighbour round it in packets of their
 own, to which every node on the way applies backup tables: for BFERs beyond the neighbour those
 of the net without it, for its own BFERs those without the link. reroute: tables of the net as
@@ -23,11 +25,12 @@ from fanfold.core.link_states import LinkSet
 from fanfold.core.neighbours import LinksChanged, NeighbourBack, NeighbourLost
 from fanfold.errors import ConfigError
 from fanfold.kernels.bift import Birt, fill_bift
-from fanfold.kernels.tables import NULL_NBR, WORD_BITS
+from fanfold.kernels.tables import NULL_NBR
 from fanfold.scenario.failures import Fault, protection_of, read_faults
 from fanfold.scenario.settings import Settings
 from fanfold.schemes.program import Program
 from fanfold.sim.by_hand import push
+from fanfold.sim.fan_planes import masks
 from fanfold.sim.link_sessions import LinkSessions, failed_links
 from fanfold.sim.loop import rows as r
 from fanfold.sim.loop.fans import Bier
@@ -66,7 +69,9 @@ class Failing:
         self.net, self.settings, self.seed = net, settings, seed
         self.faults = read_faults(settings, net)
         self.protection = protection_of(settings, program)
-        self.has_tables = bool(program.fans) and not program.protocol
+        self.by_weights = bool(settings.planes and program.fans)
+        """Tables follow weights of planes, all at once; half a cable is no lost neighbour."""
+        self.has_tables = bool(program.fans and not program.protocol and not self.by_weights)
         self.sessions = LinkSessions(net, settings, seed)
         self.lost: list[tuple[int, int, int]] = []
         self.switches: list[tuple[int, int]] = []
@@ -147,6 +152,9 @@ class Failing:
                 self.sessions.note_life(link, int(links["heard_ps"][link]))
             self._why.setdefault(link, set()).add(number)
             links["up"][link] = r.CUT
+        self._tell_weights(sim, now_ps)
+        if fault.kind == "half-cable":
+            return
         self.sessions.cut(fault.links)
         for node in fault.nodes:
             if fault.kind == "node":
@@ -154,6 +162,12 @@ class Failing:
             elif fault.kind == "pause":
                 self.sessions.stand(node)
         self._hear()
+
+    def _tell_weights(self, sim: "Simulation", now_ps: int) -> None:
+        """All hosts hear of a change of links, at the start at once."""
+        if self.by_weights:
+            then_ps = now_ps + (self.settings.weights_ps if now_ps else 0)
+            self._when(then_ps, lambda _: sim.fans.follow_links(sim, then_ps))
 
     def _turn_gray(self, links: NDArray[np.void], fault: Fault) -> None:
         """Links lose from now on, by a stream of their own each."""
@@ -173,6 +187,8 @@ class Failing:
             links["up"][link] = r.CUT if self._why[link] else 1
             if not self._why[link]:
                 self.sessions.mend((link,))
+        if fault.cuts:
+            self._tell_weights(sim, now_ps)
         for node in fault.nodes:
             if fault.kind == "node":
                 self.sessions.begin(node)
@@ -275,7 +291,7 @@ class Failing:
                     fill_bift(birt, node, si, e, nbr_of, f_bm)
                     has_way = kept != NULL_NBR
                     nbr_of[has_way] = kept[has_way]
-                    f_bm = _masks(nbr_of, f_bm)
+                    f_bm = masks(nbr_of, f_bm)
                 else:
                     fill_bift(birt, node, si, e, nbr_of, f_bm)
                 tables.f_bm[row] = f_bm
@@ -298,12 +314,3 @@ class Failing:
 
 def _pair(a: int, b: int) -> tuple[int, int]:
     return min(a, b), max(a, b)
-
-
-def _masks(nbr_of: I64, f_bm: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """F-BM of each neighbour: the OR of its rows, RFC 8279 section 6.4."""
-    f_bm[:] = 0
-    bit = np.arange(nbr_of.size)
-    word = np.left_shift(np.uint64(1), (bit % WORD_BITS).astype(np.uint64))
-    np.bitwise_or.at(f_bm, (nbr_of + 1, bit // WORD_BITS), word)
-    return f_bm

@@ -18,9 +18,6 @@ from fanfold.kernels import collect as c
 from fanfold.kernels import state
 from fanfold.kernels.bift import Birt, fill_bift
 from fanfold.kernels.codes import (
-    FOLD_COMPLETE,
-    FOLD_PARTIAL,
-    FOLD_UNFOLDED,
     N_DROPS,
     N_FOLDS,
     N_STORE,
@@ -37,20 +34,21 @@ from fanfold.kernels.state import (
     build_fold,
     build_store,
 )
-from fanfold.kernels.vat import MAX_TODO, VAT_ABSORBED, VAT_PARTIAL, VAT_PASSED
+from fanfold.kernels.vat import MAX_TODO
 from fanfold.scenario.failures import has_words, protection_of
 from fanfold.scenario.settings import Settings
 from fanfold.schemes.program import NO_TREE, Fan, Phase, Program, order_of, with_entropy
 from fanfold.sim.build import Streams
 from fanfold.sim.clock import clock_for, slower
+from fanfold.sim.fan_counts import FanCounts
 from fanfold.sim.fan_crowd import MAX_GAPS, Part, Roads, crowd_ps, implosion_ps, nacks_ps
+from fanfold.sim.fan_planes import FanPlanes, as_parts, joined, n_back, strands_of
 from fanfold.sim.fan_shares import shares
 from fanfold.sim.fan_sizes import fan_head_bytes, feedback_bytes, with_room
 from fanfold.sim.fan_trees import check_room, phase_at, reroute, write_tree
 from fanfold.sim.loop import rows as r
 from fanfold.sim.loop.fans import Bier
 from fanfold.sim.loop.receivers import Receivers
-from fanfold.sim.loop.sum_rows import IDLE, OVER
 from fanfold.sim.loop.tables import Tables
 from fanfold.sim.round_trip import round_trip
 from fanfold.sim.sparse import sparse
@@ -85,7 +83,7 @@ BLOCKS, CROWDS = 8, 3
 SPEAKS = {"packet": r.PER_PACKET, "nack": r.PER_LOSS}
 
 
-class FanArrays:
+class FanArrays(FanCounts):
     """The arrays of all fans of a run, and the numbers that follow from the net."""
 
     def __init__(
@@ -119,16 +117,16 @@ class FanArrays:
         self.speaks = SPEAKS.get(settings.feedback, r.PER_BLOCK)
         if program.folds:
             self.speaks = r.PER_BLOCK
+        self.planes = FanPlanes(net, routes, settings)
         self.parts = self._cut()
+        self.strands = strands_of(self.parts)
+        self.weights = [
+            self.planes.weights(part.fan, part.ways) if part.ways else (1,)
+            for part in self.parts
+        ]
         birt = build_birt(net, routes, self.n_ecmp, self._host_of())
-        self.roads = roads = Roads(net, routes, birt, self.n_ecmp, program.trees)
-        is_held = self.speaks != r.PER_LOSS
-        self.crowd_ps = crowd_ps(roads, self.parts, settings, self.rtt_ps, is_held=is_held)
-        self.shares = shares(roads, self.parts, settings)
-        if not program.folds and is_held:
-            pkts = 1 if self.speaks == r.PER_PACKET else settings.block_psns
-            words_ps = implosion_ps(roads, self.parts, settings, pkts)
-            self.crowd_ps = max(self.crowd_ps, words_ps)
+        self.roads = Roads(net, routes, birt, self.n_ecmp, program.trees)
+        self._share_links()
         self.quick = clock_for(LIVE_RTT_PS, self.rtt_ps, MAX_SPEED)
         self.clock = slower(self.quick, clock_for(WAIT_PS, self._slow_ps(), MAX_SPEED))
         hops = routes.hops[routes.hops < FAR]
@@ -139,6 +137,19 @@ class FanArrays:
         )
         self.mends = self._mends()
         self.margin = self._room() if wide else 0
+
+    def _share_links(self) -> None:
+        """Rates of fans, and how long what is under way of all takes the links they share."""
+        settings = self.settings
+        is_held = self.speaks != r.PER_LOSS
+        flows = as_parts(self.parts, self.strands)
+        self.crowd_ps = crowd_ps(self.roads, flows, settings, self.rtt_ps, is_held=is_held)
+        self.strand_shares = shares(self.roads, flows, settings)
+        self.shares = joined(self.strands, self.strand_shares, self.weights)
+        if not self.program.folds and is_held:
+            pkts = 1 if self.speaks == r.PER_PACKET else settings.block_psns
+            words_ps = implosion_ps(self.roads, flows, settings, pkts)
+            self.crowd_ps = max(self.crowd_ps, words_ps)
 
     def _room(self) -> int:
         """Packets and events that one event can make, at most."""
@@ -173,14 +184,15 @@ class FanArrays:
         world.nodes["bfr_id"][: self.net.n_hosts] = self.bfr_ids
         self.receivers = self._build_receivers(fans)
         self.bier = self._build_bier(world, body, width)
+        self.fill_planes()
         n_jobs = 64 * n_fans
         self.lanes_at = streams.rows.size
-        lanes = np.zeros(LANES * n_fans, r.STREAM_ROW)
+        lanes = np.zeros(LANES * len(self.strands), r.STREAM_ROW)
         for name in ("ring", "back", "next_pull", "next_conn", "first_job", "last_job"):
             lanes[name] = r.NONE
         lanes["item"] = r.NONE
-        lanes["fan"] = np.repeat(np.arange(n_fans), LANES)
-        lanes["nic"] = np.repeat(fans["nic"], LANES)
+        lanes["fan"] = np.repeat([one.part for one in self.strands], LANES)
+        lanes["nic"] = np.repeat([one.nic for one in self.strands], LANES)
         lanes["rank"] = r.NONE
         first = streams.rows.size + lanes.size
         made = self.sum_builder.build(q, world, self.bier, first, self.rtt_ps)
@@ -217,6 +229,7 @@ class FanArrays:
             row["stride"], row["unreceived"] = settings.payload_bytes, len(fan.receivers)
             row["recv_at"], row["block_at"] = m * n_ids, block_at
             row["is_tree"], row["speaks"] = is_tree, self.speaks
+            row["n_back"] = n_back(part, self.weights[m])
             row["head"] = fan_head_bytes(settings, is_tree=is_tree)
             row["word"] = feedback_bytes(settings, is_tree=is_tree)
             block_at += n_ids * shape.n_blocks
@@ -243,6 +256,9 @@ class FanArrays:
             self._check(fan)
             if fan.tree != NO_TREE:
                 parts.append(Part(n + m, fan, self._root(fan)))
+                continue
+            if ways := self.planes.ways(fan):
+                parts.append(Part(n + m, fan, ways[0].links[0], ways))
                 continue
             links: dict[int, list[int]] = {}
             for host in fan.receivers:
@@ -350,8 +366,11 @@ class FanArrays:
         """Of the slowest fan, at its rate."""
         settings = self.settings
         pkt = settings.payload_bytes + fan_head_bytes(settings, is_tree=False)
-        most = [min(part.fan.n_bytes, settings.block_psns * pkt) for part in self.parts]
-        of = [n * BYTE_BIT_PS // one.bps for n, one in zip(most, self.shares, strict=True)]
+        of = [
+            min(fan.n_bytes, settings.block_psns * pkt) * BYTE_BIT_PS // share.bps
+            for one, share in zip(self.strands, self.strand_shares, strict=True)
+            for fan in (self.parts[one.part].fan,)
+        ]
         return max(of, default=0)
 
     def _mends(self) -> bool:
@@ -394,6 +413,11 @@ class FanArrays:
         if self.program.many:
             host_of[self.bfr_ids[self.bfr_ids > 0] - 1] = np.nonzero(self.bfr_ids > 0)[0]
         return host_of
+
+    def fill_planes(self) -> None:
+        """BIFTs of all routers as the net stands, where fans go by planes."""
+        if self.planes.asked is not None and self.program.fans:
+            self.planes.fill(self.bier.tables, self.n_si, self.n_tables)
 
     def write_trees(self, now_ps: int) -> int:
         """Trees as they stand at a time into the tables; when the next one changes, NEVER."""
@@ -455,44 +479,3 @@ class FanArrays:
             bits[: senders.pkt_bits.shape[0]] = senders.pkt_bits
             senders = senders._replace(pkt_bits=bits)
         return senders
-
-    def n_folds(self) -> tuple[int, int, int]:
-        """Slots that completed, that went up partial, words that passed unfolded."""
-        total = self.bier.events.sum(axis=0)
-        return int(total[FOLD_COMPLETE]), int(total[FOLD_PARTIAL]), int(total[FOLD_UNFOLDED])
-
-    def sum_slots(self) -> tuple[int, ...]:
-        """Slots that each sum was granted."""
-        first = self.ranks.sums["first_rank"]
-        return tuple((2 * self.ranks.rows["window"][first]).tolist())
-
-    def n_arrays(self) -> tuple[int, int, int]:
-        """Arrays joined in slots, passed on without one, sent up before all had come."""
-        total = self.sums.vats.events.sum(axis=0)
-        return int(total[VAT_ABSORBED]), int(total[VAT_PASSED]), int(total[VAT_PARTIAL])
-
-    def wrong_sums(self) -> list[str]:
-        """Results that were not what all ranks' arrays add up to, the first of each sum."""
-        return [
-            f"sum {a}: block {one['wrong_block']} wrong at {self._name_of(one['wrong_rank'])}"
-            for a, one in enumerate(self.ranks.sums)
-            if one["wrong_rank"] != r.NONE
-        ]
-
-    def open_sum(self, a: int) -> str:
-        """Why a sum is not done: its first rank that waits or has given up."""
-        ranks = self.ranks
-        mine = np.nonzero((ranks.rows["sum"] == a) & (ranks.rows["state"] != OVER))[0]
-        m = int(mine[0])
-        rank, n = ranks.rows[m], int(ranks.sums[a]["n_blocks"])
-        if rank["state"] == IDLE:
-            return f"sum {a}: has not begun"
-        if rank["armed"] < 0:
-            return f"sum {a}: no BFR has slots for it"
-        got = f"{rank['n_done']} of {n} blocks at {self._name_of(m)}"
-        return f"sum {a}: {got}, {mine.size} ranks wait"
-
-    def _name_of(self, m: int) -> str:
-        rank = self.ranks.rows[m]
-        number = m - int(self.ranks.sums[rank["sum"]]["first_rank"])
-        return f"rank {number} ({self.net.node_name(int(rank['host']))})"

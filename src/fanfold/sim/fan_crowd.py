@@ -30,12 +30,23 @@ UNDER_WAY = 4
 """Blocks of a fan that may wait for a link when many fans share it."""
 
 
+class Way(NamedTuple):
+    """A plane of a source, and its links there, those that are down too."""
+
+    plane: int
+    links: tuple[int, ...]
+
+
 class Part(NamedTuple):
-    """A fan, or what leaves by one link of its source: item, receivers, link."""
+    """A fan, or what leaves by one link of its source: item, receivers, link.
+
+    ways: planes that it is dealt to, then ``nic`` is the first link of all.
+    """
 
     item: int
     fan: Fan
     nic: int
+    ways: tuple[Way, ...] = ()
 
 
 class Roads(NamedTuple):
@@ -77,13 +88,13 @@ def crowd_ps(
     Args:
         is_held: words hold a source back; else all that it has may be under way.
     """
-    net = roads.net
+    net, by_planes = roads.net, bool(settings.planes)
     load = np.zeros(net.n_links, np.int64)
     block = settings.payload_bytes * settings.block_psns
     for part in parts:
         path = roads.path(part)
         used = np.unique(path[path != NONE]).astype(np.int64)
-        if len(parts) == 1:
+        if parts[0].item == parts[-1].item and (len(parts) == 1 or by_planes):
             used = used[net.bps[used] < net.bps[part.nic]]
         n_pkts = -(-part.fan.n_bytes // settings.payload_bytes)
         if is_held:

@@ -13,11 +13,13 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from fanfold.core.books import MAX_LANES
 from fanfold.core.effects import Effect, ReceiverLost, SendBlock
 from fanfold.core.flight import MAIN, Shape, members_of
 from fanfold.core.leaving import LOST_PS, TICK_PS
 from fanfold.core.nack_sender import NackSender
 from fanfold.core.sender import FanSender
+from fanfold.core.striped import StripedSender
 from fanfold.core.tree_sender import PAUSE_SHARE, Repair, TreeSender
 from fanfold.kernels.layout import (
     BITS_AT,
@@ -31,6 +33,7 @@ from fanfold.schemes.program import NO_TREE, Fan, Program
 from fanfold.sim.by_hand import finish, free, join, push, wake
 from fanfold.sim.fan_arrays import LANES, FanArrays
 from fanfold.sim.fan_crowd import Inbound, first_window
+from fanfold.sim.fan_planes import joined, striped
 from fanfold.sim.loop import rows as r
 from fanfold.sim.loop.words import SIZE
 from fanfold.sim.waits import AGAIN_ROUNDS, fan_rounds
@@ -45,6 +48,7 @@ if TYPE_CHECKING:
 
 I64 = NDArray[np.int64]
 Rows = NDArray[np.void]
+Machine = FanSender | StripedSender
 POLL, POLL_OF_GAPS = 1, 2
 """A packet sent again asks all it is for; down a tree, only those whom it helps."""
 MAX_QUEUED = 2
@@ -77,7 +81,11 @@ class Fans(FanArrays):
         super().__init__(net, routes, program, settings, bfr_ids, seed)
         n_jobs = 64 * len(self.parts)
         self.lost: list[str] = []
-        self.machines: dict[int, FanSender] = {}
+        self.machines: dict[int, Machine] = {}
+        self._turns: dict[tuple[int, int], int] = {}
+        self._strands_of: dict[tuple[int, int], list[int]] = {}
+        for at, one in enumerate(self.strands):
+            self._strands_of.setdefault((one.part, one.plane), []).append(at)
         self._jobs: dict[int, tuple[SendBlock, list[int]]] = {}
         self._free_jobs = deque(range(n_jobs))
         self._free_bits = deque(range(n_jobs))  # rows of BitStrings
@@ -85,6 +93,21 @@ class Fans(FanArrays):
         self._queued: dict[tuple[int, int], int] = {}
         self._wake_ps: dict[int, int] = {}
         self.inbound = Inbound(net, program)
+
+    def follow_links(self, sim: "Simulation", at_ps: int) -> None:
+        """All hosts know of links as they stand: weights of planes and BIFTs follow."""
+        self.planes.follow(sim.world.links["up"] > 0)
+        self.fill_planes()
+        for m, part in enumerate(self.parts):
+            weights = self.planes.weights(part.fan, part.ways) if part.ways else ()
+            if not any(weights):
+                continue
+            self.weights[m] = weights
+            self.shares = joined(self.strands, self.strand_shares, self.weights)
+            if isinstance(machine := self.machines.get(m), StripedSender):
+                machine.cap_bps = self.clock.shown_bps(self.shares[m].bps)
+                machine.set_weights(self.clock.shown(at_ps), weights)
+                push(sim.q, at_ps, m * r.N_KINDS + r.EV_WAKE)
 
     def deliver(self, sim: "Simulation") -> None:
         """Hand every upcall to the sender it is for."""
@@ -115,7 +138,7 @@ class Fans(FanArrays):
                 machine.on_timer(self.clock.shown(now), out)
             self._go_on(sim, m, machine, out)
 
-    def _on_sent(self, sim: "Simulation", m: int, j: int, machine: FanSender) -> None:
+    def _on_sent(self, sim: "Simulation", m: int, j: int, machine: Machine) -> None:
         job, n_left = self._jobs.pop(j)
         row = sim.senders.jobs[j]
         pool = self._free_bits if row["n_rows"] == 1 else self._free_runs
@@ -134,8 +157,10 @@ class Fans(FanArrays):
         self.inbound.count(sim.world.items["unreceived"][:n] > 0)
         for m in range(first, first + int(sim.world.items[item]["n_streams"])):
             self._start(m)
-            main = sim.senders.streams[self.lanes_at + m * LANES + MAIN]
-            main["next_ps"] = int(sim.q[r.NOW]) + self.shares[m].wait_ps
+            for at, one in enumerate(self.strands):
+                if one.part == m:
+                    main = sim.senders.streams[self.lanes_at + at * LANES + MAIN]
+                    main["next_ps"] = int(sim.q[r.NOW]) + self.shares[m].wait_ps
             self._go_on(sim, m, self.machines[m], [])
 
     def _start(self, m: int) -> None:
@@ -145,18 +170,26 @@ class Fans(FanArrays):
             bits |= 1 << int(self.bfr_ids[host] - 1)
         shape = Shape(fan.n_bytes, settings.payload_bytes, settings.block_psns)
         cap = self.clock.shown_bps(self.shares[m].bps)
-        machine = self._machine(2 * m + 1, fan, shape, bits, cap)
         rounds = fan_rounds(self.n_levels)
         queue_ps = self.crowd_ps + self.late_ps() + self.inbound.wait_ps(fan)
         wait_ps = self.clock.shown(rounds * self.rtt_ps + queue_ps)
-        machine.waits = machine.quick = wait_ps, rounds  # above deadlines of slots
-        machine.slots_ps = 0
-        if fan.tree == NO_TREE and self.speaks != r.PER_LOSS:
-            again_ps = self.clock.shown(AGAIN_ROUNDS * self.rtt_ps + queue_ps)
-            machine.quick, machine.slots_ps = (again_ps, AGAIN_ROUNDS), wait_ps
-        pace = machine.lanes[MAIN].pace
-        window = first_window(self.clock.passed_bps(cap), self.rtt_ps)
-        pace.window_bytes = max(pace.window_bytes, window)
+        machine: Machine
+        senders: list[FanSender]
+        if len(self.parts[m].ways) > 1:
+            over = striped(2 * m + 1, shape, bits, cap, self.weights[m])
+            machine, senders = over, [*(plane.sender for plane in over.planes)]
+        else:
+            alone = self._machine(2 * m + 1, fan, shape, bits, cap)
+            machine, senders = alone, [alone]
+        again_ps = self.clock.shown(AGAIN_ROUNDS * self.rtt_ps + queue_ps)
+        for sender, weight in zip(senders, self.weights[m], strict=True):
+            sender.waits = sender.quick = wait_ps, rounds  # above deadlines of slots
+            sender.slots_ps = 0
+            if fan.tree == NO_TREE and self.speaks != r.PER_LOSS:
+                sender.quick, sender.slots_ps = (again_ps, AGAIN_ROUNDS), wait_ps
+            pace = sender.lanes[MAIN].pace
+            bps = self.shares[m].bps * weight // (sum(self.weights[m]) or 1)
+            pace.window_bytes = max(pace.window_bytes, first_window(bps, self.rtt_ps))
         self.machines[m] = machine
         self._wake_ps[m] = NEVER_PS
 
@@ -215,7 +248,7 @@ class Fans(FanArrays):
             behind=word.behind,
         )
 
-    def _go_on(self, sim: "Simulation", m: int, machine: FanSender, out: list[Effect]) -> None:
+    def _go_on(self, sim: "Simulation", m: int, machine: Machine, out: list[Effect]) -> None:
         now = int(sim.q[r.NOW])
         while True:
             self._perform(sim, m, machine, out)
@@ -234,7 +267,7 @@ class Fans(FanArrays):
             push(sim.q, due, m * r.N_KINDS + r.EV_WAKE)
 
     def _perform(
-        self, sim: "Simulation", m: int, machine: FanSender, effects: list[Effect]
+        self, sim: "Simulation", m: int, machine: Machine, effects: list[Effect]
     ) -> None:
         for effect in effects:
             if isinstance(effect, SendBlock):
@@ -246,7 +279,13 @@ class Fans(FanArrays):
                 self._note_lost(m, effect)
 
     def _has_room(self, flow: int, lane: int) -> bool:
-        return self._queued.get((flow >> 1, lane), 0) < MAX_QUEUED
+        m = flow >> 1
+        n_links = len(self._strands_of[m, self._plane_of(m, lane)])
+        return self._queued.get((m, lane), 0) < MAX_QUEUED * n_links
+
+    def _plane_of(self, m: int, lane: int) -> int:
+        """Plane of a lane of a part's machine."""
+        return lane // MAX_LANES if len(self.parts[m].ways) > 1 else 0
 
     def _note_lost(self, m: int, effect: ReceiverLost) -> None:
         host = int(np.argmax(self.bfr_ids == effect.bit + 1))
@@ -258,7 +297,7 @@ class Fans(FanArrays):
         self,
         sim: "Simulation",
         m: int,
-        machine: FanSender,
+        machine: Machine,
         job: SendBlock,
         n_left: list[int],
         before: int,
@@ -287,13 +326,13 @@ class Fans(FanArrays):
         row["round"], row["again"] = job.round, int(job.is_repair)
         row["si"], row["left"] = self._first_set(job)
         fan = self.parts[m].fan
-        row["table"] = job.round % self.n_ecmp if job.by_unicast else self.table_of(fan)
+        s, table, n_links = self._way(sim, m, job.lane)
+        row["table"] = job.round % self.n_ecmp if job.by_unicast else table
         row["poll"] = self._poll(fan, job)
         self._jobs[j] = job, n_left
-        s = self.lanes_at + m * LANES + job.lane
         st = streams[s]
         rate = self.clock.passed_bps(machine.lane_rate_bps(job.lane))
-        st["gap_ps"] = BYTE_BIT_PS // rate
+        st["gap_ps"] = BYTE_BIT_PS * n_links // rate
         at = int(st["first_job"]) if before == r.NONE else before
         if at == r.NONE:
             st["first_job"] = j
@@ -309,6 +348,19 @@ class Fans(FanArrays):
             join(sim.world.links, streams, s)
         wake(sim.q, sim.world.links, int(st["nic"]))
         return j
+
+    def _way(self, sim: "Simulation", m: int, lane: int) -> tuple[int, int, int]:
+        """Stream and table of a lane's next job, and links that its plane takes in turn."""
+        plane = self._plane_of(m, lane)
+        every, part = self._strands_of[m, plane], self.parts[m]
+        if not part.ways:
+            return self.lanes_at + every[0] * LANES + lane, self.table_of(part.fan), 1
+        up = sim.world.links["up"]
+        live = [at for at in every if up[self.strands[at].nic] > 0] or every
+        turn = self._turns[m, plane] = self._turns.get((m, plane), -1) + 1
+        own = lane - plane * MAX_LANES
+        stream = self.lanes_at + live[turn % len(live)] * LANES + own
+        return stream, turn % self.n_ecmp, len(live)
 
     def _first_set(self, job: SendBlock) -> tuple[int, int]:
         """First SI in which anybody is wanted, and the PSNs that are wanted there."""

@@ -5,6 +5,7 @@ The large group gets one message. A slow line in front of one receiver makes the
 
 import numpy as np
 
+from fanfold.core.sender import FanSender
 from fanfold.results.outcome import DATA, Outcome
 from fanfold.schemes.program import Program
 from fanfold.sim.loop.ports import time_of
@@ -60,7 +61,7 @@ def _reaction(ground: Ground, row: SchemeRow, program: Program, line: int) -> Nu
         now_ps = sim.progress().now_ps
         if marked_ps == NEVER_HERE and link["peak_ps"] > link["mark_ps"]:
             marked_ps = now_ps
-        senders = sim.fans.machines.values()
+        senders = [one for one in sim.fans.machines.values() if isinstance(one, FanSender)]
         if any(lane.pace.n_cuts for sender in senders for lane in sender.lanes):
             return {"reaction_ps": max(now_ps - marked_ps, 0)}
     return {"reaction_ps": NEVER_HERE}

@@ -13,10 +13,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from fanfold.errors import ConfigError
 from fanfold.topo.net import Net
+from fanfold.topo.plane_paths import accumulated, carried_to, links_up
 from fanfold.topo.routes import FAR, Routes
 
 NETWORK_TYPE = "application/alto-networkmap+json"
@@ -69,7 +68,7 @@ def tables_of(net: Net, routes: Routes, groups: Sequence[Group]) -> tuple[Table,
     bandwidths: Table = {name: {} for name in names}
     for to, name in zip(groups, names, strict=True):
         for goal in to.hosts[:2]:
-            carried = _carried(net, routes, goal)
+            carried = carried_to(net, routes, goal)
             for of, source in zip(groups, names, strict=True):
                 is_inside = of is to
                 if is_inside != (goal != to.hosts[0]):
@@ -123,48 +122,15 @@ def maps_of(
     }
 
 
-def _carried(net: Net, routes: Routes, goal: int) -> dict[int, int]:
-    """Bits per second that paths of each router carry to a host."""
-    group = int(routes.group[goal])
-    hops = routes.hops[:, group]
-    reach = np.flatnonzero(hops < FAR)
-    carried: dict[int, int] = {}
-    for router in reach[np.argsort(hops[reach], kind="stable")].tolist():
-        node = net.n_hosts + router
-        if hops[router] == 1:
-            links = _links(net, node)
-            carried[node] = sum(int(net.bps[x]) for x in links if net.dst[x] == goal)
-            continue
-        k = int(routes.ecmp[router, group])
-        links = routes.link[routes.first[k] : routes.first[k + 1]].tolist()
-        carried[node] = _accumulated(net, links, carried)
-    return carried
-
-
 def _from_host(
     net: Net, routes: Routes, source: int, goal: int, carried: Mapping[int, int]
 ) -> tuple[int, int]:
     """Cost of a host's shortest paths to another one, and what they carry; 0: there is none."""
     hops = routes.hops[:, int(routes.group[goal])]
-    ways = [x for x in _links(net, source) if net.dst[x] >= net.n_hosts]
+    ways = [x for x in links_up(net, source) if net.dst[x] >= net.n_hosts]
     cost_of = {x: int(hops[net.dst[x] - net.n_hosts]) for x in ways}
     least = min(cost_of.values(), default=FAR)
     if least >= FAR:
         return 0, 0
     links = [x for x in ways if cost_of[x] == least]
-    return least + 1, _accumulated(net, links, carried)
-
-
-def _accumulated(net: Net, links: Sequence[int], carried: Mapping[int, int]) -> int:
-    """The least of what leads to a neighbour and of what it carries, over all neighbours."""
-    to: dict[int, int] = {}
-    for link in links:
-        node = int(net.dst[link])
-        to[node] = to.get(node, 0) + int(net.bps[link])
-    return sum(min(bps, carried.get(node, 0)) for node, bps in to.items())
-
-
-def _links(net: Net, node: int) -> list[int]:
-    """Links that leave a node and that are up."""
-    first, end = int(net.first_out[node]), int(net.first_out[node + 1])
-    return [x for x in range(first, end) if net.is_up[x]]
+    return least + 1, accumulated(net, links, carried)

@@ -58,8 +58,9 @@ class Receivers(NamedTuple):
 
     Follow row of bit k of a fan: ``fan.recv_at + k``; block row ``fan.block_at + k * n_blocks
     + block``. Of a follow row ``map_at`` is the fan, ``map_len`` the blocks it lacks,
-    ``heard_ps`` its bit k, ``flow_port`` its host, ``bfir_addr`` the link it heard of it by,
-    ``bift_id`` 1 when a marked packet came since its last word, ``entropy`` its way home.
+    ``heard_ps`` its bit k, ``flow_port`` its host, ``bift_id`` 1 when a marked packet came
+    since its last word, ``entropy`` its way home. ``port`` of a block: the link its last packet
+    came by, and a word on it leaves by; ``front_port``: that of the front.
     """
 
     collect: Collect
@@ -99,11 +100,11 @@ def on_fan_data(
         row["n_psn"] = psns_of(fan, block)
         row["round"], row["report_ps"] = pkt["stamp"], now + collect.timing[1]
         push(q, row["report_ps"], b * N_KINDS + EV_REPORT)
+    row["port"] = pkt["link"]
     if row["state"] == WHOLE:
         return tell_again(pkt, follow, b)
     row["round"] = max(row["round"], pkt["stamp"])
     row["last_ps"] = last_of(fan, row, fresh, now)
-    follow["bfir_addr"] = pkt["link"]
     if pkt["marked"] != 0:
         follow["bift_id"] = 1
     if poll:
@@ -113,7 +114,7 @@ def on_fan_data(
         row["report_ps"] = now + collect.timing[1]
     elif row["polled"] == 0:
         row["report_ps"] = max(row["report_ps"], now + collect.timing[1])
-    see(q, collect, follow, b, block)
+    see(q, collect, follow, b, fan["n_back"])
     row["have"] |= fresh
     nodes[host]["got_bytes"] += bytes_of(fan, block, fresh)
     if row["have"] == whole_block(row["n_psn"]):
@@ -157,14 +158,18 @@ def tell_again(pkt: Row, follow: Row, b: int) -> int:
 
 
 @kernel
-def see(q: I64, collect: Collect, follow: Row, b: int, block: int) -> None:
-    """Note the front block of a fan: what two before it still lacks is lost."""
+def see(q: I64, collect: Collect, follow: Row, b: int, n_back: int) -> None:
+    """Note the front block of a fan: what two before it, by the same link, lacks is lost."""
+    row = collect.blocks[b]
+    block = row["block"]
     if block > follow["front"]:
         follow["front"] = block
-        if block >= 2 and collect.blocks[b - 2]["state"] == FILLING:
-            push(q, q[NOW] + collect.timing[0], (b - 2) * N_KINDS + EV_REPORT)
+        for back in range(2, min(n_back, block) + 1):
+            before = collect.blocks[b - back]
+            if before["state"] == FILLING and (n_back == 2 or before["port"] == row["port"]):
+                push(q, q[NOW] + collect.timing[0], (b - back) * N_KINDS + EV_REPORT)
     if block >= follow["front"]:
-        follow["front_ps"] = q[NOW]
+        follow["front_ps"], follow["front_port"] = q[NOW], row["port"]
 
 
 @kernel

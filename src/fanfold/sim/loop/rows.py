@@ -217,6 +217,10 @@ STREAM_ROW = np.dtype(
         ("rank", np.int64),  # of a sum, NONE
         ("first_job", np.int64),
         ("last_job", np.int64),
+        ("legs", np.int64),  # the last router takes any of several links to its host
+        ("qp_first", np.int64),  # streams of its queue pair, next to each other
+        ("qp_n", np.int64),
+        ("depth", np.int64),  # receiver: most records that came ahead of one still awaited
     ]
 )
 JOB_ROW = np.dtype(
@@ -259,6 +263,7 @@ FAN_ROW = np.dtype(
         ("is_tree", np.int64),  # labels change on the way, words go by unicast
         ("word", np.int64),  # bytes of a receiver's word without gaps
         ("speaks", np.int64),  # PER_...
+        ("n_back", np.int64),  # blocks back that one by the same link may be, 2 over one plane
     ]
 )
 CONN_ROW = np.dtype(

@@ -281,11 +281,34 @@ def next_link(world: World, q: I64, streams: Rows, p: int, node: int) -> int:
         if last != NONE:
             return i64(last)
         host = st["dst"] if down else st["src"]
-        out = world.nodes[host]["first_out"]
-        for u in range(out, out + world.nodes[host]["n_out"]):
-            if world.links[u]["dst"] == node:
-                return i64(world.links[u]["reverse"])
+        return link_down(world, host, node, i64(pkt["path"]) if st["legs"] != 0 else NONE)
     return NONE
+
+
+@kernel
+def link_down(world: World, host: int, node: int, path: int) -> int:
+    """Link of a router to a host that hangs on it: the first, or by path one that is up.
+
+    path: a number that picks it, NONE for the first.
+    """
+    out = world.nodes[host]["first_out"]
+    n_up, first = 0, NONE
+    for u in range(out, out + world.nodes[host]["n_out"]):
+        if world.links[u]["dst"] == node:
+            if first == NONE:
+                first = i64(world.links[u]["reverse"])
+            if path == NONE:
+                return first
+            n_up += i64(world.links[world.links[u]["reverse"]]["up"] > 0)
+    if n_up == 0:
+        return first
+    left = path % n_up
+    for u in range(out, out + world.nodes[host]["n_out"]):
+        if world.links[u]["dst"] == node and world.links[world.links[u]["reverse"]]["up"] > 0:
+            if left == 0:
+                return i64(world.links[u]["reverse"])
+            left -= 1
+    return first
 
 
 @kernel
@@ -345,8 +368,7 @@ def say(
     q: I64, world: World, senders: Senders, bier: Bier, receivers: Receivers, b: int
 ) -> None:
     """Send a receiver's word on a block."""
-    follow = receivers.collect.follow[receivers.collect.blocks[b]["follow"]]
-    at = world.links[follow["bfir_addr"]]["reverse"]
+    at = world.links[receivers.collect.blocks[b]["port"]]["reverse"]
     p = speak_up(q, world.pkts, senders.fans, bier, receivers, b)
     while p != NONE:
         following = world.pkts[p]["next"]

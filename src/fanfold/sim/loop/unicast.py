@@ -8,6 +8,7 @@ from fanfold.kernels.jit import i64, kernel
 from fanfold.kernels.octets import ZERO
 from fanfold.kernels.rank_timers import note_round
 from fanfold.kernels.replicate import bit
+from fanfold.kernels.slots import NEVER_PS
 from fanfold.sim.loop.events import push
 from fanfold.sim.loop.nic import join, kick, may_send, part, queue_ps
 from fanfold.sim.loop.ports import take_pkt
@@ -176,6 +177,8 @@ def on_data(
         if bits[at] & bit(r & 63) != ZERO:
             return answer(q, links, pkts, p, PK_ACK, r)
         bits[at] |= bit(r & 63)
+        if st["path_step"] != 0:
+            note_order(streams, bits, s, r)
     st["n_got"] += 1
     if q[LOSSY] != 0:
         links[st["queue_at"]]["coming"] -= pkt["bytes"]
@@ -185,6 +188,29 @@ def on_data(
         node["done_ps"] = q[NOW]
         settle(q, items, deps, st["item"], RECEIVED)
     return answer(q, links, pkts, p, PK_ACK, st["expected"] if q[TRANSPORT] == ROCE else r)
+
+
+@kernel
+def note_order(streams: Rows, bits: U64, s: int, r: int) -> None:
+    """Where packets take many paths: how many came ahead of the first that is awaited.
+
+    Records of a queue pair of several streams are dealt to them in turn.
+    """
+    st = streams[s]
+    if st["expected"] == r:
+        base = st["bits_at"] + 2 * st["n_words"]
+        x = r
+        while x < st["n_recs"] and bits[base + (x >> 6)] & bit(x & 63) != ZERO:
+            x += 1
+        st["expected"] = x
+    first, n = st["qp_first"], st["qp_n"]
+    n_got, in_order = 1, NEVER_PS
+    for k in range(n):
+        one = streams[first + k]
+        n_got += one["n_got"]
+        if one["expected"] < one["n_recs"]:
+            in_order = min(in_order, one["expected"] * n + k)
+    st["depth"] = max(st["depth"], n_got - min(in_order, n_got))
 
 
 @kernel
