@@ -75,6 +75,9 @@ def choose(
         rung, why = _by_work(work, n_hops, are_trains_exact(settings))
     else:
         rung, why = asked, "asked for"
+    if rung == "flow" and settings.by_weight:
+        allowed = "packet or train where planes are asked for: flow knows no weights of theirs"
+        raise ConfigError("fidelity", f"flow, {why}", allowed)
     limit = limit_of(net.n_hosts)
     segments: dict[Rung, int] = {"packet": 1, "train": work.segment(limit), "flow": 0}
     error = UNKNOWN

@@ -98,7 +98,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     by weight (ADR 0053). Numbers with commas between: these, for both. weights_ps: from a
     change of a link until all hosts have other weights, as BGP brings them in a lab.
     queue_pairs: of messages by routing flows, for each sub-port and pair of hosts. bound_pairs:
-    each uses the sub-port whose address it has; else a hash of its UDP source port picks one.
+    their ends have addresses of sub-ports, and use these; else, between loopbacks, a hash of
+    the UDP source port picks sub-ports.
     """
 
     payload_bytes: Size = 4096
@@ -144,6 +145,16 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def underlay_bytes(self) -> int:
         """Around a packet of fanfold's: outer IPv4 and UDP, the trailer of a link with keys."""
         return UNDERLAY_BYTES + (TRAILER_BYTES if self.link_keys is True else 0)
+
+    @property
+    def by_weight(self) -> bool:
+        """Planes are used by what paths carry: by fans, or by queue pairs of messages."""
+        return bool(self.planes) or self.is_dealt
+
+    @property
+    def is_dealt(self) -> bool:
+        """Messages are dealt to queue pairs of planes."""
+        return self.routing in ("flows", "packets")
 
     @property
     def detect_ps(self) -> int:

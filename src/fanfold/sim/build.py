@@ -16,10 +16,12 @@ from fanfold.schemes.program import Program
 from fanfold.sim.by_hand import push_all
 from fanfold.sim.loop import rows as r
 from fanfold.sim.loop.events import RADIX
+from fanfold.sim.queue_pairs import NO_LINK, QueuePairs, deal_messages
 from fanfold.sim.waits import message_wait_ps
 from fanfold.streams import stream_key
 from fanfold.topo.byte_time import ByteTimes, byte_times
 from fanfold.topo.net import Net
+from fanfold.topo.plane_paths import planes_asked
 from fanfold.topo.routes import FAR, Routes
 from fanfold.units import NEVER
 
@@ -125,7 +127,7 @@ def build_links(net: Net, settings: Settings, seed: int) -> Rows:
     rows["limit_ps"] = times.all(settings.queue_bytes) * is_router
     rows["mark_ps"] = times.all(settings.ecn_bytes) * is_router
     rows["loss_ppb"] = settings.loss_ppb
-    rows["up"] = 1
+    rows["up"] = net.is_up
     for name in ("ring", "first_ctl", "last_ctl", "first", "last", "came"):
         rows[name] = r.NONE
     if settings.loss_ppb:
@@ -146,13 +148,16 @@ def build_nodes(net: Net, routes: Routes) -> Rows:
     return rows
 
 
-def uplinks(net: Net, routes: Routes, src: I64, dst: I64) -> list[I64]:
+def uplinks(net: Net, routes: Routes, settings: Settings, src: I64, dst: I64) -> list[I64]:
     """Links by which each source may begin a shortest path: a list for each message."""
     chosen = []
+    asked = planes_asked(settings.planes, net)
     for a, b in zip(src.tolist(), dst.tolist(), strict=True):
         mine = np.arange(net.first_out[a], net.first_out[a + 1])
+        if asked is not None:
+            mine = mine[np.isin(net.plane[mine], asked)]
         hops = routes.hops[net.dst[mine] - net.n_hosts, routes.group[b]]
-        best = hops.min()
+        best = hops.min(initial=FAR)
         if best >= FAR:
             ends = f"{net.node_name(a)} to {net.node_name(b)}"
             raise ConfigError("receiver", f"no path from {ends}", "hosts that are connected")
@@ -168,8 +173,10 @@ def build_streams(
     away = (dst - src) % net.n_hosts
     order = np.lexsort((np.arange(src.size), program.n_bytes, program.start_ps, away, src))
     n_out = np.diff(net.first_out)[: net.n_hosts]
+    if settings.is_dealt:
+        return _by_pairs(net, routes, program, order, (settings, seg, seed))
     if src.size and n_out[src].max() > 1:
-        links = uplinks(net, routes, src[order], dst[order])
+        links = uplinks(net, routes, settings, src[order], dst[order])
         if settings.routing == "ecmp":
             links = [each[i % each.size : i % each.size + 1] for i, each in enumerate(links)]
         most = -(-program.n_bytes[order] // settings.payload_bytes)
@@ -189,6 +196,52 @@ def build_streams(
     rows["item"], rows["src"], rows["dst"], rows["nic"] = owner, src[owner], dst[owner], nic
     fill_sizes(rows, program.n_bytes[owner], np.repeat(count, count), part, settings, seg)
     fill_paths(rows, settings, byte_times(net), seed)
+    rows["qp_first"], rows["qp_n"] = np.arange(rows.size), 1
+    return _finished(net, routes, settings, rows, Parts(first, n, rows["nic"].astype(np.int64)))
+
+
+class Parts(NamedTuple):
+    """Streams of items. first, n: (I,). lane: (F,) tells connections of two hosts apart."""
+
+    first: I64
+    n: I64
+    lane: I64
+
+
+def _by_pairs(
+    net: Net, routes: Routes, program: Program, order: I64, how: tuple[Settings, int, int]
+) -> Streams:
+    """Streams of messages that are dealt to queue pairs of planes by weight."""
+    settings, seg, seed = how
+    src, dst, n_bytes = program.src[order], program.dst[order], program.n_bytes[order]
+    payload = settings.payload_bytes
+    pkts = -(-n_bytes // payload)
+    dealt = deal_messages(QueuePairs(net, routes, settings, seed), src, dst, pkts)
+    rows = np.zeros(dealt.owner.size, r.STREAM_ROW)
+    owner = dealt.owner
+    rows["item"], rows["src"], rows["dst"] = order[owner], src[owner], dst[owner]
+    rows["nic"], rows["legs"] = dealt.nic, 1
+    is_last = np.diff(owner, append=-1) != 0
+    short = pkts[owner] * payload - n_bytes[owner]
+    fill_records(rows, dealt.n_pkts * payload - short * is_last, settings, seg)
+    fill_paths(rows, settings, byte_times(net), seed)
+    rows["path"] = dealt.path
+    rows["path_step"] = int(settings.routing == "packets")
+    rows["qp_first"], rows["qp_n"] = dealt.first, dealt.n
+    count = np.bincount(owner, minlength=order.size)
+    first, n = np.zeros(program.n_items, np.int64), np.zeros(program.n_items, np.int64)
+    first[order], n[order] = np.cumsum(count) - count, count
+    lane = dealt.pair * net.n_links + dealt.nic
+    streams = _finished(net, routes, settings, rows, Parts(first, n, lane))
+    rows["dst_link"] = np.where(dealt.last == NO_LINK, rows["dst_link"], dealt.last)
+    return streams
+
+
+def _finished(
+    net: Net, routes: Routes, settings: Settings, rows: Rows, parts: Parts
+) -> Streams:
+    """Streams that know what they send, with their ends, bitmaps and connections."""
+    first, n, lane = parts
     fill_ends(rows, net, routes)
     for name in ("ring", "back", "next_pull", "next_conn", "fan", "first_job", "last_job"):
         rows[name] = r.NONE
@@ -198,7 +251,7 @@ def build_streams(
         words = -(-rows["n_recs"] // 64)
     rows["n_words"], rows["bits_at"] = words, 3 * (np.cumsum(words) - words)
     bits = np.zeros(3 * int(words.sum()) + 1, np.uint64)
-    pairs = np.stack([rows["src"], rows["dst"], rows["nic"]])
+    pairs = np.stack([rows["src"], rows["dst"], lane])
     _, conn = np.unique(pairs, axis=1, return_inverse=True)
     rows["conn"] = conn.reshape(-1)
     conns = np.full(int(conn.max(initial=-1)) + 1, r.NONE, np.int64)
@@ -249,6 +302,12 @@ def fill_sizes(
     is_last = part == parts - 1
     before = part * (pkts // parts) + np.minimum(part, pkts % parts)
     mine = np.where(is_last, n_bytes - before * payload, share * payload)
+    fill_records(rows, mine, settings, seg)
+
+
+def fill_records(rows: Rows, mine: I64, settings: Settings, seg: int) -> None:
+    """Records of each stream that sends so many bytes, (F,)."""
+    payload = settings.payload_bytes
     rows["pkt_payload"], rows["rec_pkts"], rows["rec_payload"] = payload, seg, seg * payload
     rows["n_recs"] = -(-mine // (seg * payload))
     rows["last_payload"] = mine - (rows["n_recs"] - 1) * seg * payload
@@ -339,7 +398,8 @@ def set_scalars(
     is_lossy = settings.loss_ppb or settings.failures
     q[r.LOSSY] = int(bool(is_lossy or (settings.queue_bytes and not q[r.TRIM])))
     q[r.RTO_PS] = message_wait_ps(rtt_ps, settings.rto_ps)
-    q[r.REORDER] = SPRAY_REORDER if settings.routing == "spray" else PATH_REORDER
+    is_spread = settings.routing in ("spray", "packets")
+    q[r.REORDER] = SPRAY_REORDER if is_spread else PATH_REORDER
     full = settings.payload_bytes + settings.header_bytes
     pull = int(byte_times(net).at(slice(max(int(net.first_out[net.n_hosts]), 1)), full).min())
     q[r.PULL_PS] = pull * 1000 // PULL_PER_MILLE

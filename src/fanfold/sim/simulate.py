@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from fanfold.errors import ConfigError
 from fanfold.results.outcome import NOT_DONE, Outcome
-from fanfold.scenario.failures import has_words
+from fanfold.scenario.failures import has_words, net_at_start
 from fanfold.scenario.settings import Settings
 from fanfold.schemes.program import NO_TREE, Program, expand
 from fanfold.sim import build as b
@@ -21,7 +21,7 @@ from fanfold.sim.loop.receivers import Receivers
 from fanfold.sim.loop.run import run
 from fanfold.sim.loop.sum_rows import Sums
 from fanfold.topo.net import Net
-from fanfold.topo.routes import Routes
+from fanfold.topo.routes import Routes, build_routes
 from fanfold.units import NEVER
 
 I64 = NDArray[np.int64]
@@ -84,6 +84,9 @@ class Simulation:
         self.net, self.settings, self.segment_pkts = net, settings, segment_pkts
         self.whole = SUMS if program.sums else max(whole, FANS if program.fans else MESSAGES)
         self.program = program = expand(program)
+        if settings.by_weight:
+            net, routes = _as_at_start(net, routes, settings)
+            self.net = net
         streams = b.build_streams(net, routes, program, settings, segment_pkts, seed)
         items = b.build_items(program, streams)
         ports = int(np.diff(net.first_out).max(initial=1))
@@ -308,6 +311,12 @@ class Simulation:
                 fan = program.fans[i - program.src.size]
                 lines.append(f"fan {i} from {name(fan.source)}: not acknowledged by all")
         return lines[:MAX_STUCK]
+
+
+def _as_at_start(net: Net, routes: Routes, settings: Settings) -> tuple[Net, Routes]:
+    """The net without what has failed at time 0, and its routes."""
+    started = net_at_start(net, settings)
+    return (net, routes) if started is net else (started, build_routes(started))
 
 
 def _bytes_in(links: NDArray[np.void]) -> NDArray[np.int64]:
