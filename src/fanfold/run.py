@@ -475,7 +475,7 @@ def _keep(
         loss_ppb=scenario.settings.loss_ppb,
         left_out=left_out(outcome.fidelity, scenario.settings),
         error_ppm=job.choice.error_ppm,
-        planes=planes_note(program, int(stage.net.plane.max(initial=0)) + 1),
+        planes=planes_note(program, stage.net, scenario.settings.planes),
         bitstring_bits=bits_of(scenario.settings, program, net.n_hosts),
         setup=program.setup,
         n_sums=len(program.sums),

@@ -41,7 +41,7 @@ MAY_LOAD: dict[str, frozenset[str]] = {
     **dict.fromkeys(("bitstring", "decode", "dissector", "lab", "top", "topo"), frozenset()),
     **dict.fromkeys(("bfr", "demo", "receive"), NODE),
     **dict.fromkeys(("compare", "explain", "gap", "sim-bench", "study"), RUNS),
-    "failures": RUNS,
+    **dict.fromkeys(("failures", "planes"), RUNS),
     "clean": frozenset({"blake3", "numpy"}),
     "keys": frozenset(),
     "encodings": frozenset({"numba", "numpy"}),

@@ -30,6 +30,16 @@ from fanfold.work.trace import Trace
 TreeRepair = Annotated[
     str | None, typer.Option(help="along a tree: tree (to everybody) or unicast")
 ]
+Planes = Annotated[str | None, typer.Option(help="that hosts use by weight: auto, or as 0,1")]
+Routes = Annotated[
+    str | None, typer.Option(help="of messages: spray, ecmp; flows or packets, by weight")
+]
+Feedback = Annotated[
+    str | None, typer.Option(help="folded, block, packet or nack; fanfold always folds")
+]
+TreeStart = Annotated[
+    str | None, typer.Option(help="before a tree is up: wait, standing or lost")
+]
 Loss = Annotated[str | None, typer.Option(help="of a packet on a link, such as 0.1%")]
 Repair = Annotated[
     str | None,
@@ -65,12 +75,10 @@ def compare(
     ] = None,
     fidelity: Annotated[str | None, typer.Option(help="auto, packet, train or flow")] = None,
     transport: Annotated[str | None, typer.Option(help="plain, roce or ndp")] = None,
-    feedback: Annotated[
-        str | None, typer.Option(help="folded, block, packet or nack; fanfold always folds")
-    ] = None,
-    tree_start: Annotated[
-        str | None, typer.Option(help="before a tree is up: wait, standing or lost")
-    ] = None,
+    planes: Planes = None,
+    routing: Routes = None,
+    feedback: Feedback = None,
+    tree_start: TreeStart = None,
     tree_repair: TreeRepair = None,
     repair: Repair = None,
     sum_numbers: SumNumbers = None,
@@ -96,6 +104,8 @@ def compare(
         "--seed": seed,
         "--fidelity": fidelity,
         "--transport": transport,
+        "--planes": planes,
+        "--routing": routing,
         "--feedback": feedback,
         "--tree-start": tree_start,
         "--tree-repair": tree_repair,

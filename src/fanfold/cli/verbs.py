@@ -64,6 +64,10 @@ VERBS: tuple[Verb, ...] = (
         "litmus", "Which orders of memory each class of delivery forbids, seen in runs; costs."
     ),
     Verb(
+        "planes",
+        "Steps and fans of GPUs over planes, per flow and per packet, whole and with failures.",
+    ),
+    Verb(
         "reduce-bench",
         "Time collectives on a running lab, one process a rank; exit 4 when a value is wrong.",
     ),

@@ -49,7 +49,8 @@ def _fails_of(settings: Settings, net: Net) -> Iterator[Fail]:
     for fault in read_faults(settings, net):
         is_short = 0 <= fault.until_ps <= fault.at_ps + settings.detect_ps
         is_host = fault.kind in ("node", "pause") and fault.nodes[0] < net.n_hosts
-        if fault.cuts and not is_short and not is_host:
+        is_half = fault.kind == "half-cable"  # the neighbour is still there
+        if fault.cuts and not is_short and not is_host and not is_half:
             yield fault.at_ps, (fault.nodes[0], fault.nodes[-1])
 
 

@@ -6,18 +6,27 @@ from numpy.typing import NDArray
 from fanfold.errors import ConfigError
 from fanfold.kernels.jit import kernel
 from fanfold.schemes.program import Program
+from fanfold.topo.net import Net
 
 I64 = NDArray[np.int64]
 
 
-def planes_note(program: Program, n_planes: int) -> str:
+def planes_note(program: Program, net: Net, asked: str) -> str:
     """Which planes fans, trees and sums leave idle; empty where none do.
 
     Messages are split over all links of their host; a fan or sum goes by one.
+
+    Args:
+        asked: planes that fans by BIFTs are dealt to, empty for none.
     """
+    n_planes = int(net.plane.max(initial=0)) + 1
     if n_planes < 2 or not (program.fans or program.sums):
         return ""
-    return f"fans and sums use one plane of {n_planes}"
+    if not asked:
+        return f"fans and sums use one plane of {n_planes}"
+    if program.sums or program.trees:
+        return f"sums and trees use one plane of {n_planes}"
+    return "" if asked == "auto" else f"planes {asked} of {n_planes}"
 
 
 def check_program(program: Program, n_hosts: int) -> None:

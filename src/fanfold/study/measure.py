@@ -93,7 +93,7 @@ def move(
         note
         for note in (
             sent.note,
-            planes_note(sent.program, int(stage.net.plane.max(initial=0)) + 1),
+            planes_note(sent.program, stage.net, scenario.settings.planes),
             _slots_note(stage.net, sent.program, outcome),
         )
         if note

@@ -1,0 +1,316 @@
+"""Steps of many GPUs over planes: per flow, per packet, one plane; whole, and with a failure.
+
+The network is that of draft-xu-rtgwg-fare-in-sun, its failures are those of its section 1: a
+port, half a Y-cable, a leaf. What has failed, has done so before the step, and weights know it.
+Each row is one run by packets; ``should_ppm`` is a closed form of sizes and rates alone.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from fanfold.errors import ConfigError
+from fanfold.results.outcome import Outcome
+from fanfold.scenario.failures import net_at_start
+from fanfold.scenario.settings import Failure, Settings
+from fanfold.schemes.catalog import scheme_of
+from fanfold.schemes.options import SchemeOptions
+from fanfold.schemes.program import Program, build_program
+from fanfold.sim.loop import rows as r
+from fanfold.sim.simulate import Simulation
+from fanfold.streams import stream
+from fanfold.topo.net import Net
+from fanfold.topo.nets import build_named_net
+from fanfold.topo.path_weights import shares
+from fanfold.topo.plane_paths import AUTO, PlanePaths, planes_asked
+from fanfold.topo.routes import build_routes
+from fanfold.work.collective import Collective, Kind
+from fanfold.work.gate import draw_choices
+from fanfold.work.moe import place_experts, place_tokens
+from fanfold.work.presets import preset_of
+from fanfold.work.token_bytes import token_bytes
+
+I64 = NDArray[np.int64]
+TOPOLOGY = "superpod:gpus=64,planes=4"
+N_BYTES = 32 << 20
+N_TOKENS = 512
+"""Of each GPU in one step of the dispatch."""
+MODEL = "deepseek-v3"
+WORKLOADS = ("all_to_all", "all_reduce", "dispatch")
+STATES = ("whole", "port", "half-cable", "leaf")
+PPM = 10**6
+NEVER_ENDS = -1
+PERCENTILE = 99
+Progress = Callable[[str], None]
+
+
+class Mode(NamedTuple):
+    """How hosts and leaves use planes.
+
+    one_plane: only the plane in which something fails. is_ordered: the transport takes packets
+    in their order alone, and sends all again from a gap on.
+    """
+
+    name: str
+    routing: str
+    queue_pairs: int = 1
+    is_bound: bool = False
+    one_plane: bool = False
+    is_ordered: bool = False
+
+
+MODES = (
+    Mode("one plane, per packet", "packets", one_plane=True),
+    Mode("per flow, loopbacks", "flows", is_ordered=True),
+    Mode("per flow, 8 pairs a sub-port", "flows", queue_pairs=8, is_ordered=True),
+    Mode("per flow, sub-ports' addresses", "flows", is_bound=True, is_ordered=True),
+    Mode("per packet", "packets"),
+)
+
+
+class StepRow(msgspec.Struct, frozen=True):
+    """One run. Times in ps from the start of the step; NEVER_ENDS: some pair has no plane.
+
+    step_ps: until all is acknowledged; p99_ps: until 99 % of the messages are. slower_ppm: the
+    step by that of the same mode while all is whole; should_ppm: the same of the fullest port's
+    bytes, by weights, over its rate. busiest_bytes: on one link; peak_bytes: the longest queue.
+    depth: packets of one queue pair that came ahead of one still awaited. shared: of pairs of
+    hosts, sub-ports that were left idle at either end because queue pairs share others.
+    planes: fewest and most that a pair of hosts uses. again: packets sent again.
+    """
+
+    workload: str
+    state: str
+    mode: str
+    step_ps: int
+    p99_ps: int
+    slower_ppm: int
+    should_ppm: int
+    busiest_bytes: int
+    peak_bytes: int
+    depth: int
+    shared: int
+    planes: tuple[int, int]
+    again: int
+
+
+class StepTable(msgspec.Struct, frozen=True):
+    """All rows, and what makes them again."""
+
+    topology: str
+    n_bytes: int
+    n_tokens: int
+    seed: int
+    rows: tuple[StepRow, ...]
+    command: str
+
+
+class Asked(NamedTuple):
+    """What is asked for. host, plane: of what fails."""
+
+    topology: str = TOPOLOGY
+    n_bytes: int = N_BYTES
+    n_tokens: int = N_TOKENS
+    workloads: tuple[str, ...] = WORKLOADS
+    host: str = "h3"
+    plane: int = 1
+    seed: int = 1
+
+
+def build_step_table(asked: Asked, progress: Progress | None = None) -> StepTable:
+    """Run every workload in every state by every mode.
+
+    Raises:
+        ConfigError: a topology without planes, or a host or workload that is not there.
+    """
+    net = build_named_net(asked.topology, asked.seed)
+    if (planes_asked(AUTO, net) or ()) == (0,):
+        raise ConfigError("topology", asked.topology, "hosts with planes, such as superpod")
+    rows: list[StepRow] = []
+    for workload in asked.workloads:
+        program = program_of(workload, net.n_hosts, asked)
+        for mode in MODES:
+            tell = progress or (lambda _: None)
+            tell(f"{workload}, {mode.name}")
+            rows += _states_of(asked, net, workload, mode, program)
+    rows.sort(key=lambda row: (asked.workloads.index(row.workload), STATES.index(row.state)))
+    command = f"fanfold planes --topology {asked.topology} --size {asked.n_bytes}"
+    command += f" --tokens {asked.n_tokens} --workloads {','.join(asked.workloads)}"
+    command += f" --fail {asked.host}-plane{asked.plane} --seed {asked.seed}"
+    return StepTable(
+        asked.topology, asked.n_bytes, asked.n_tokens, asked.seed, tuple(rows), command
+    )
+
+
+def program_of(workload: str, n_hosts: int, asked: Asked) -> Program:
+    """Messages of one step among all hosts.
+
+    Raises:
+        ConfigError: no such workload, or experts that so many GPUs do not share out.
+    """
+    if workload == "dispatch":
+        return dispatch(n_hosts, asked.n_tokens, asked.seed)
+    kinds: dict[str, Kind] = {"all_to_all": "all_to_all", "all_reduce": "all_reduce"}
+    if workload not in kinds:
+        raise ConfigError("workloads", workload, ", ".join(WORKLOADS))
+    work = Collective(kinds[workload], asked.n_bytes, tuple(range(n_hosts)))
+    return scheme_of("direct").build(work, SchemeOptions())
+
+
+def dispatch(n_hosts: int, n_tokens: int, seed: int) -> Program:
+    """Tokens of one layer of DeepSeek-V3 to their experts: a message for each pair of GPUs."""
+    model = preset_of(MODEL).model
+    assert model.experts is not None
+    rank_of = place_experts(model.experts.n_routed, n_hosts)
+    n_all = n_tokens * n_hosts
+    rng = stream(seed, "planes/gate")
+    chosen = rank_of[draw_choices(rng, "node-limited", model.experts, n_all)]
+    source = np.repeat(place_tokens(n_all, n_hosts), chosen.shape[1])
+    token = np.repeat(np.arange(n_all), chosen.shape[1])
+    goes = np.unique(np.stack([token, source, chosen.ravel()]), axis=1)  # one copy a GPU
+    pairs, count = np.unique(goes[1:], axis=1, return_counts=True)
+    is_away = pairs[0] != pairs[1]
+    sizes = count[is_away] * token_bytes(model.hidden, "fp8")
+    messages = np.column_stack([pairs[:, is_away].T, sizes, np.zeros_like(sizes)])
+    return build_program(messages.astype(np.int64), np.zeros((0, 2), np.int64))
+
+
+def _states_of(
+    asked: Asked, net: Net, workload: str, mode: Mode, program: Program
+) -> Iterator[StepRow]:
+    base: tuple[int, float] | None = None
+    for state in STATES:
+        settings = settings_of(asked, mode, state)
+        ideal_s = fullest_s(net, program, settings)
+        try:
+            sim = Simulation(net, build_routes(net), program, settings, seed=asked.seed)
+        except ConfigError as error:
+            if error.field != "receiver":
+                raise
+            yield _cut_off(workload, state, mode)
+            continue
+        while sim.step():
+            pass
+        out = sim.outcome()
+        step_ps = out.end_ps if not out.stuck else NEVER_ENDS
+        base = base or (step_ps, ideal_s)
+        ratios = step_ps * PPM // base[0], round(ideal_s * PPM / base[1])
+        yield _row(sim, out, (workload, state, mode.name), step_ps, ratios)
+
+
+def _cut_off(workload: str, state: str, mode: Mode) -> StepRow:
+    times = NEVER_ENDS, NEVER_ENDS, NEVER_ENDS, NEVER_ENDS
+    return StepRow(workload, state, mode.name, *times, 0, 0, 0, 0, (0, 0), 0)
+
+
+def settings_of(asked: Asked, mode: Mode, state: str) -> Settings:
+    """Settings of a mode in a state."""
+    words = {
+        "port": f"port {asked.host}-plane{asked.plane}",
+        "half-cable": f"half-cable {asked.host}-plane{asked.plane}",
+        "leaf": f"leaf plane{asked.plane}",
+    }
+    failures = (Failure(0, fail=words[state]),) if state in words else ()
+    return msgspec.convert(
+        {
+            "transport": "roce" if mode.is_ordered else "plain",
+            "routing": mode.routing,
+            "queue_pairs": mode.queue_pairs,
+            "bound_pairs": mode.is_bound,
+            "planes": str(asked.plane) if mode.one_plane else AUTO,
+            "failures": msgspec.to_builtins(failures),
+        },
+        Settings,
+    )
+
+
+def _row(
+    sim: Simulation,
+    out: Outcome,
+    names: tuple[str, str, str],
+    step_ps: int,
+    ratios: tuple[int, int],
+) -> StepRow:
+    done_ps = np.sort(out.item_ps)
+    streams = sim.senders.streams
+    planes = planes_of_pairs(sim.net, streams)
+    return StepRow(
+        *names,
+        step_ps,
+        int(done_ps[-(-done_ps.size * PERCENTILE // 100) - 1]),
+        *ratios,
+        int(out.link_bytes.sum(axis=1).max()),
+        int(out.link_peak_bytes.max()),
+        int(streams["depth"].max()),
+        shared_ports(sim.net, streams),
+        (int(planes.min()), int(planes.max())),
+        out.repairs[0],
+    )
+
+
+def planes_of_pairs(net: Net, streams: NDArray[np.void]) -> I64:
+    """Planes that each pair of hosts uses, how many."""
+    used = np.stack([streams["src"], streams["dst"], net.plane[streams["nic"]]])
+    pairs = np.unique(used, axis=1)[:2]
+    return np.asarray(np.unique(pairs, axis=1, return_counts=True)[1], np.int64)
+
+
+def shared_ports(net: Net, streams: NDArray[np.void]) -> int:
+    """Sub-ports left idle though there are queue pairs for them, over pairs, planes, both ends.
+
+    Counted where the first router is the last one too; what takes paths in turn leaves none.
+    """
+    found = 0
+    fixed = streams[streams["path_step"] == 0]
+    plane = net.plane[fixed["nic"]]
+    key = (fixed["src"] * net.n_hosts + fixed["dst"]) * (int(net.plane.max()) + 1) + plane
+    order = np.argsort(key, kind="stable")
+    for rows in np.split(order, np.flatnonzero(np.diff(key[order])) + 1):
+        if not rows.size:
+            continue
+        mine = fixed[rows]
+        router = int(net.dst[mine["nic"][0]])
+        downs = _links(net, router, int(mine["dst"][0]))
+        ups = _links(net, router, int(mine["src"][0]))
+        chosen = np.where(
+            mine["dst_link"] != r.NONE, mine["dst_link"], mine["path"] % max(len(downs), 1)
+        )
+        for n_ports, used in ((len(ups), mine["nic"]), (len(downs), chosen)):
+            n_pairs = np.unique(mine["conn"]).size
+            found += max(min(n_ports, n_pairs) - np.unique(used).size, 0)
+    return found
+
+
+def _links(net: Net, router: int, host: int) -> list[int]:
+    """Links of a router to a host that are up."""
+    first, end = int(net.first_out[router]), int(net.first_out[router + 1])
+    return [at for at in range(first, end) if net.dst[at] == host and net.is_up[at]]
+
+
+def fullest_s(net: Net, program: Program, settings: Settings) -> float:
+    """Seconds in which the fullest port of a host's planes sends, or gets, its bytes.
+
+    Sizes, rates and shares by path bandwidth; no headers, no queues, no latency.
+    """
+    net = net_at_start(net, settings)
+    paths = PlanePaths(net, build_routes(net))
+    asked = planes_asked(settings.planes, net) or ()
+    n_planes = int(net.plane.max()) + 1
+    load = np.zeros((2, net.n_hosts, n_planes))
+    for src, dst, n_bytes in zip(
+        program.src.tolist(), program.dst.tolist(), program.n_bytes.tolist(), strict=True
+    ):
+        carried = paths.carried(src, dst, asked)
+        parts = shares(list(carried.values()))
+        for plane, part in zip(carried, parts, strict=True):
+            load[0, src, plane] += n_bytes * part
+            load[1, dst, plane] += n_bytes * part
+    rate = np.zeros((net.n_hosts, n_planes))
+    ups = np.flatnonzero((net.src < net.n_hosts) & (net.is_up != 0))
+    np.add.at(rate, (net.src[ups], net.plane[ups]), net.bps[ups])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        times = np.where(load > 0, load * 8 / rate, 0)
+    return float(times.max())
