@@ -1,9 +1,10 @@
 """Words of failures: what `lab fail` takes, with times, on a net of the simulator."""
 
+import numpy as np
 import pytest
 
 from fanfold.errors import ConfigError
-from fanfold.scenario.failures import check_failures, read_faults
+from fanfold.scenario.failures import check_failures, net_at_start, read_faults
 from fanfold.scenario.settings import Failure, Settings
 from fanfold.topo.nets import build_named_net
 from fanfold.units import PS_PER_SECOND
@@ -103,3 +104,65 @@ def test_a_failure_has_one_form(failure: Failure, said: str) -> None:
     with pytest.raises(ConfigError) as caught:
         check_failures(Settings(failures=(failure,)), "settings.")
     assert said in str(caught.value)
+
+
+POD = build_named_net("superpod:gpus=4,planes=3")
+
+
+def of_pod(words):
+    (one,) = read_faults(Settings(failures=(Failure(7, fail=words),)), POD)
+    return one, {(POD.node_name(int(POD.src[k])), int(POD.cable[k])) for k in one.links}
+
+
+def test_a_port_is_all_cables_of_a_host_in_a_plane() -> None:
+    one, cut = of_pod("port gpu3-plane1")
+    assert (one.kind, one.name, one.cuts) == ("port", "h3-plane1", True)
+    assert {name for name, _ in cut} == {"h3", "leaf1"}
+    assert len(one.links) == 4
+    assert set(POD.plane[list(one.links)].tolist()) == {1}
+
+
+def test_half_a_cable_is_the_last_of_them() -> None:
+    port, _ = of_pod("port h3-plane1")
+    half, cut = of_pod("half-cable h3-plane1")
+    assert len(half.links) == 2
+    assert set(half.links) < set(port.links)
+    assert {cable for _, cable in cut} == {max(POD.cable[list(port.links)].tolist())}
+
+
+def test_the_leaf_of_a_plane_ends_as_a_node_does() -> None:
+    one, _ = of_pod("leaf plane2")
+    node, _ = of_pod("node leaf2")
+    assert one.kind == "node"
+    assert set(one.links) == set(node.links)
+    assert one.nodes == node.nodes
+
+
+def test_a_port_is_mended_by_its_name() -> None:
+    failures = Failure(7, fail="half-cable h3-plane1"), Failure(9, heal="h3-plane1")
+    (one,) = read_faults(Settings(failures=failures), POD)
+    assert one.until_ps == 9
+
+
+def test_only_what_fails_at_zero_is_down_at_the_start() -> None:
+    failures = Failure(0, fail="half-cable h3-plane1"), Failure(5, fail="leaf plane2")
+    net = net_at_start(POD, Settings(failures=failures))
+    half, _ = of_pod("half-cable h3-plane1")
+    assert np.flatnonzero(net.is_up == 0).tolist() == sorted(half.links)
+    assert net_at_start(POD, Settings(failures=failures[1:])) is POD
+
+
+@pytest.mark.parametrize(
+    ("words", "allowed"),
+    [
+        ("leaf plane9", "a plane of one"),
+        ("leaf h3", "a plane of one"),
+        ("port h3-plane9", "a host and a plane of it"),
+        ("port leaf1-plane1", "a host and a plane of it"),
+        ("half-cable h3", "a host and a plane of it"),
+        ("ports h3-plane1", "half-cable h3-plane2"),
+    ],
+)
+def test_what_a_plane_has_not_is_told(words: str, allowed: str) -> None:
+    with pytest.raises(ConfigError, match=allowed):
+        of_pod(words)
