@@ -1,0 +1,121 @@
+"""Steps and fans over planes: what each row says, on pods that a plain loop runs."""
+
+import numpy as np
+import pytest
+
+from fanfold.errors import ConfigError
+from fanfold.kernels.jit import JIT
+from fanfold.scenario.settings import Failure, Settings
+from fanfold.schemes.program import build_program
+from fanfold.study import plane_fan, plane_steps
+from fanfold.study.plane_steps import (
+    MODES,
+    NEVER_ENDS,
+    PPM,
+    STATES,
+    build_step_table,
+    dispatch,
+    fullest_s,
+)
+from fanfold.topo.nets import build_named_net
+
+POD = "superpod:gpus=4,planes=4"
+N_BYTES = 64 << 20 if JIT else 1 << 20
+
+
+@pytest.fixture(scope="module")
+def table():
+    asked = plane_steps.Asked(POD, N_BYTES, 4, ("all_to_all",))
+    return {(row.state, row.mode): row for row in build_step_table(asked).rows}
+
+
+def test_every_state_has_a_row_of_every_mode(table):
+    assert set(table) == {(state, mode.name) for state in STATES for mode in MODES}
+
+
+def test_one_plane_is_cut_off_by_what_takes_it_away_and_no_other_mode_is(table):
+    cut = {key for key, row in table.items() if row.step_ps == NEVER_ENDS}
+    assert cut == {(state, MODES[0].name) for state in ("port", "leaf")}
+
+
+def test_per_packet_slows_by_the_share_that_is_lost(table):
+    for state, should in (("port", 4 / 3), ("leaf", 4 / 3), ("half-cable", 8 / 7)):
+        row = table[state, "per packet"]
+        assert row.should_ppm == round(should * PPM)
+        if JIT:  # latency is a part of short steps
+            assert row.slower_ppm == pytest.approx(row.should_ppm, rel=0.03)
+        else:
+            assert PPM < row.slower_ppm < row.should_ppm
+
+
+def test_a_lost_leaf_leaves_every_pair_three_planes_and_a_port_its_own_pairs(table):
+    for mode in MODES[1:]:
+        assert table["whole", mode.name].planes == (4, 4)
+        assert table["leaf", mode.name].planes == (3, 3)
+        assert table["port", mode.name].planes == (3, 4)
+        assert table["half-cable", mode.name].planes == (4, 4)
+
+
+def test_flows_keep_order_and_hashes_leave_ports_idle(table):
+    for (_, mode), row in table.items():
+        assert row.again == 0
+        assert (row.depth > 0) <= ("per packet" in mode)
+    assert table["whole", "per flow, sub-ports' addresses"].shared == 0
+    assert table["whole", "per flow, loopbacks"].shared > 0
+    loops, bound = (
+        table["whole", f"per flow, {by}"] for by in ("loopbacks", "sub-ports' addresses")
+    )
+    assert loops.step_ps > bound.step_ps
+    assert loops.busiest_bytes > bound.busiest_bytes
+
+
+def test_the_fullest_port_is_as_counted_by_hand():
+    """h0 sends 7 MB to h1: 4 planes of 800 Gbit/s; then one plane at half, one gone."""
+    net = build_named_net(POD)
+    messages = np.array([[0, 1, 7_000_000, 0]])
+    program = build_program(messages, np.zeros((0, 2), np.int64))
+    for words, seconds in (
+        (None, 7e6 / 4 * 8 / 800e9),
+        ("half-cable h1-plane2", 7e6 / 7 * 2 * 8 / 800e9),
+        ("leaf plane2", 7e6 / 3 * 8 / 800e9),
+        ("port h2-plane2", 7e6 / 4 * 8 / 800e9),
+    ):
+        failures = (Failure(0, fail=words),) if words else ()
+        settings = Settings(planes="auto", routing="flows", failures=failures)
+        assert fullest_s(net, program, settings) == pytest.approx(seconds, rel=1e-12)
+
+
+def test_a_dispatch_sends_a_token_once_to_each_gpu_of_its_experts():
+    program = dispatch(16, 8, 1)
+    assert set(program.n_bytes.tolist()) <= {7392 * n for n in range(1, 9)}
+    assert (program.src != program.dst).all()
+    sent = np.bincount(program.src, program.n_bytes, 16) / 7392
+    assert ((sent >= 8) & (sent <= 8 * 8)).all()
+    assert (dispatch(16, 8, 1).n_bytes == program.n_bytes).all()
+    assert not np.array_equal(dispatch(16, 8, 2).n_bytes, program.n_bytes)
+
+
+def test_what_has_no_planes_or_is_no_workload_is_told():
+    with pytest.raises(ConfigError, match="hosts with planes"):
+        build_step_table(plane_steps.Asked("star:hosts=4"))
+    with pytest.raises(ConfigError, match="all_to_all, all_reduce, dispatch"):
+        build_step_table(plane_steps.Asked(POD, workloads=("gather",)))
+    with pytest.raises(ConfigError, match="a receiver, not h0"):
+        plane_fan.build_fan_table(plane_fan.Asked(POD, 1 << 20, host="h0"))
+
+
+def test_a_fan_by_weight_has_the_bytes_of_its_weights_at_every_gpu():
+    n_bytes = (70 if JIT else 14) * 64 * 4096
+    found = plane_fan.build_fan_table(plane_fan.Asked(POD, n_bytes))
+    rows = {row.name: row for row in found.rows}
+    by_weight = rows["fanfold, planes by weight"]
+    assert by_weight.off_ppm < 2  # whole blocks, as many as the weights say
+    assert by_weight.out_bytes == by_weight.hurt_bytes == by_weight.other_bytes
+    assert by_weight.out_ppm == (285714, 142857, 285714, 285714)
+    one, tree = rows["BIER, plane 0"], rows["PIM-SM, one link of plane 0"]
+    assert sum(one.out_bytes[1:]) == sum(tree.out_bytes[1:]) == 0
+    assert by_weight.last_ps < one.last_ps < tree.last_ps
+    apart = rows["unicast, per packet by weight"]
+    assert apart.hurt_ppm == by_weight.hurt_ppm
+    assert apart.off_ppm < 2_000
+    assert sum(apart.out_bytes) > 2.5 * sum(by_weight.out_bytes)
