@@ -7,9 +7,13 @@ from fanfold.errors import ConfigError
 from fanfold.kernels.jit import JIT
 from fanfold.run import build_job, build_stage
 from fanfold.scenario.scenario import read_scenario
+from fanfold.scenario.settings import Settings
+from fanfold.schemes.program import build_program
 from fanfold.sim.fans import MAX_QUEUED
 from fanfold.sim.simulate import FANS, Simulation
 from fanfold.study.plane_steps import planes_of_pairs, shared_ports
+from fanfold.topo.nets import build_named_net
+from fanfold.topo.routes import build_routes
 from fanfold.units import PS_PER_US
 
 TOPOLOGY = "superpod:gpus=4,planes=3"
@@ -90,6 +94,12 @@ def test_a_fan_is_dealt_evenly_to_planes_and_to_the_legs_of_their_cables():
     assert sim.outcome().repairs == (0, 0)
 
 
+def test_words_go_home_by_the_plane_of_their_block_and_fold_there():
+    out = check(play(planes="auto"))
+    assert out.n_folds == (21, 0, 0)
+    assert out.feedback_at_source.tolist() == [21]
+
+
 def test_three_planes_take_about_a_third_of_the_time_of_one():
     one, three = (check(play(planes=text)).host_ps.max() for text in ("1", "auto"))
     assert 0.3 < three / one < 0.4
@@ -143,6 +153,14 @@ def test_a_plane_that_fails_in_mid_run_costs_what_was_on_it(failure, weights):
         assert out.host_ps.max() == pytest.approx(CUT_PS + left, rel=0.12)
     if failure == "leaf plane1":
         assert by_plane(sim, src=0)[1] < 0.2 * sum(by_plane(sim, src=0))
+
+
+def test_half_a_cable_is_no_lost_neighbour():
+    how = {"planes": "auto", "n_bytes": 60 * 64 * 4096, "hello_ps": PS_PER_US, **SOON}
+    half = play((CUT_PS, "half-cable h3-plane1"), **how)
+    port = play((CUT_PS, "port h3-plane1"), **how)
+    assert half.failing.lost == []
+    assert len(port.failing.lost) == 4  # both ends of both cables
 
 
 def test_a_plane_that_comes_back_carries_its_share_again():
@@ -229,6 +247,36 @@ def test_packets_come_out_of_order_and_flows_do_not():
     ]
     assert depths[0].max() == 0
     assert depths[1].max() > 0
+
+
+def test_packets_of_messages_take_both_cables_into_a_host_alike():
+    sim = play(
+        name="direct",
+        kind="all_to_all",
+        n_bytes=4 * 240 * 4096,
+        routing="packets",
+    )
+    for host in range(4):
+        for plane in range(3):
+            one, other = legs(sim, host, plane)
+            assert one == pytest.approx(other, rel=0.1)
+
+
+def test_a_cable_that_is_down_in_the_net_itself_is_left_alone():
+    whole = build_named_net(TOPOLOGY)
+    down = np.flatnonzero((whole.src == 3) & (whole.plane == 1))[0]
+    is_up = whole.is_up.copy()
+    is_up[[down, whole.reverse[down]]] = 0
+    net = whole._replace(is_up=is_up)
+    messages = np.array([[0, 3, 60 * 4096, 0], [3, 1, 60 * 4096, 0]])
+    program = build_program(messages, np.zeros((0, 2), np.int64))
+    for routing in ("flows", "packets"):
+        settings = Settings(planes="auto", routing=routing)
+        sim = Simulation(net, build_routes(net), program, settings, seed=1)
+        while sim.step():
+            pass
+        assert check(sim).link_drops.sum() == 0
+        assert legs(sim, 3, 1)[0] == 0 < legs(sim, 3, 1)[1]
 
 
 def test_queue_pairs_with_addresses_of_sub_ports_share_none_and_hashes_do():
