@@ -20,6 +20,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import msgspec
@@ -155,7 +156,8 @@ def simulated(fabric: Fabric, case: Case, n_bytes: int) -> Told:
 @contextmanager
 def _lab(fabric: Fabric) -> Iterator[Lab]:
     lab = Lab(f"planes{os.getpid()}")
-    config = Path(f"/tmp/{lab.name}.toml")
+    folder = TemporaryDirectory()
+    config = Path(folder.name) / "fabric.toml"
     try:
         save_fabric(fabric, config)
         words = ["lab", "up", "--name", lab.name, "--config", str(config), "--json"]
@@ -163,7 +165,7 @@ def _lab(fabric: Fabric) -> Iterator[Lab]:
         yield lab
     finally:
         run([*FANFOLD, "lab", "down", "--name", lab.name, "--purge", "--json"], 30)
-        config.unlink(missing_ok=True)
+        folder.cleanup()
 
 
 def _live(lab: Lab, fabric: Fabric, case: Case, n_bytes: int) -> Told:

@@ -327,6 +327,12 @@ def test_what_cannot_be_said_of_planes_is_told():
         play("half-cable h3-plane1", topology="superpod:gpus=4,planes=2,legs=1")
 
 
+@pytest.mark.parametrize("text", ["x", "0,", ",1", "0 1", "-1", "auto,1", "1" * 9])
+def test_planes_are_auto_or_numbers(text):
+    with pytest.raises(ConfigError, match=r"settings.planes.*auto, or numbers"):
+        play(planes=text)
+
+
 def test_flow_knows_no_weights_and_says_so():
     table = {
         "topology": TOPOLOGY,

@@ -203,6 +203,9 @@ def _check_settings(settings: Settings, prefix: str) -> None:
     if settings.bitstring_bits not in (AUTO, *WIDTHS):
         allowed = ", ".join(map(str, (AUTO, *WIDTHS)))
         raise ConfigError(f"{prefix}bitstring_bits", settings.bitstring_bits, allowed)
+    if not re.fullmatch(r"(auto|\d{1,3}(,\d{1,3})*)?", settings.planes):
+        allowed = "auto, or numbers with commas between, such as 0,1"
+        raise ConfigError(f"{prefix}planes", settings.planes, allowed)
     check_failures(settings, prefix)
     pause, resume = settings.pfc_pkts
     if resume > pause:

@@ -135,7 +135,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     table_ps: Delay = _MS
     reroute_ps: Delay = 200 * _MS
     protection: Protection = "auto"
-    planes: Annotated[str, Meta(pattern=r"^(auto|\d+(,\d+)*)?$")] = ""
+    planes: str = ""
     weights_ps: Delay = 140 * _MS
     queue_pairs: Annotated[int, Meta(ge=1, le=64)] = 1
     bound_pairs: bool = False
