@@ -117,7 +117,7 @@ def _show_steps(found: StepTable) -> None:
                     f"{few}" if few == most else f"{few} to {most}",
                 )
         console.print(table)
-    console.print("should be: the fullest port's bytes by weights over its rate, to the whole")
+    console.print("should be: bytes of the fullest port of a host, by weights, over its rate")
     console.print("out of order: packets of a queue pair ahead of one still awaited, at most")
     console.print("ports left idle: sub-ports without a queue pair, where others have several")
     console.print(f"again: {found.command}", soft_wrap=True)

@@ -183,7 +183,9 @@ def _states_of(
 ) -> Iterator[StepRow]:
     base: tuple[int, float] | None = None
     for state in STATES:
-        settings = settings_of(asked, mode, state)
+        settings = settings_of(asked, net, mode, state)
+        if state == "half-cable" and not _has_halves(asked, net):
+            continue
         ideal_s = fullest_s(net, program, settings)
         try:
             sim = Simulation(net, build_routes(net), program, settings, seed=asked.seed)
@@ -206,12 +208,12 @@ def _cut_off(workload: str, state: str, mode: Mode) -> StepRow:
     return StepRow(workload, state, mode.name, *times, 0, 0, 0, 0, (0, 0), 0)
 
 
-def settings_of(asked: Asked, mode: Mode, state: str) -> Settings:
-    """Settings of a mode in a state."""
+def settings_of(asked: Asked, net: Net, mode: Mode, state: str) -> Settings:
+    """Settings of a mode in a state; the leaf is that of the host in the plane."""
     words = {
         "port": f"port {asked.host}-plane{asked.plane}",
         "half-cable": f"half-cable {asked.host}-plane{asked.plane}",
-        "leaf": f"leaf plane{asked.plane}",
+        "leaf": f"node {_leaf_of(asked, net)}",
     }
     failures = (Failure(0, fail=words[state]),) if state in words else ()
     return msgspec.convert(
@@ -225,6 +227,23 @@ def settings_of(asked: Asked, mode: Mode, state: str) -> Settings:
         },
         Settings,
     )
+
+
+def _leaf_of(asked: Asked, net: Net) -> str:
+    names = [net.node_name(n) for n in range(net.n_hosts)]
+    host = names.index(asked.host) if asked.host in names else -1
+    mine = np.flatnonzero((net.src == host) & (net.plane == asked.plane))
+    if not mine.size:
+        got = f"{asked.host}-plane{asked.plane}"
+        raise ConfigError("fail", got, "a host and a plane of it, as h3-plane1")
+    return net.node_name(int(net.dst[mine[0]]))
+
+
+def _has_halves(asked: Asked, net: Net) -> bool:
+    """The port is of several cables."""
+    names = [net.node_name(n) for n in range(net.n_hosts)]
+    mine = (net.src == names.index(asked.host)) & (net.plane == asked.plane)
+    return int(mine.sum()) > 1
 
 
 def _row(
