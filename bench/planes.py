@@ -51,6 +51,7 @@ CUT_S, FIRST_PKTS = 1.0, 100
 """After so long, from so many packets on the link on: it is cut."""
 LINKS_THERE_AND_BACK = 5
 """One more than there are: packets take time on them as well."""
+FIRST_PREFIX, N_PREFIXES = 128, 100
 WAIT_S = 90.0
 WITHIN_SHARE, WITHIN_TIME = 0.02, 0.10
 
@@ -113,7 +114,8 @@ def _size(text: str) -> int:
 
 def build_fabric(*, is_slow: bool) -> Fabric:
     """The pod; in one plane links carry half where it is slow."""
-    fabric = lab_fabric(build_named_net(TOPOLOGY), name="planes").fabric
+    prefix = FIRST_PREFIX + os.getpid() % N_PREFIXES  # of addresses: labs may stand beside it
+    fabric = lab_fabric(build_named_net(TOPOLOGY), name="planes", prefix=prefix).fabric
     links = tuple(
         msgspec.structs.replace(link, rate="50Mbps", delay="")
         if is_slow and link.plane == SLOW

@@ -146,16 +146,16 @@ def joined(
     Args:
         each: of every strand. weights: of each part's planes, one for one without ways.
     """
+    bps_of = [[0] * len(mine) for mine in weights]
+    wait_ps = [0] * len(weights)
+    for one, share in zip(reversed(strands), reversed(each), strict=True):
+        bps_of[one.part][one.plane] += share.bps
+        wait_ps[one.part] = share.wait_ps  # of its first
     found = []
-    for m, mine in enumerate(weights):
-        own = [(s.plane, share) for s, share in zip(strands, each, strict=True) if s.part == m]
+    for bps, mine, wait in zip(bps_of, weights, wait_ps, strict=True):
         total = sum(mine) or len(mine)
-        bps = min(
-            sum(share.bps for plane, share in own if plane == p) * total // (weight or 1)
-            for p, weight in enumerate(mine)
-            if weight or not any(mine)
-        )
-        found.append(Share(bps, own[0][1].wait_ps))
+        used = [(b, w or 1) for b, w in zip(bps, mine, strict=True) if w or not any(mine)]
+        found.append(Share(min(b * total // w for b, w in used), wait))
     return found
 
 

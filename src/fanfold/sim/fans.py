@@ -100,10 +100,10 @@ class Fans(FanArrays):
         self.fill_planes()
         for m, part in enumerate(self.parts):
             weights = self.planes.weights(part.fan, part.ways) if part.ways else ()
-            if not any(weights):
-                continue
-            self.weights[m] = weights
-            self.shares = joined(self.strands, self.strand_shares, self.weights)
+            if any(weights):
+                self.weights[m] = weights
+        self.shares = joined(self.strands, self.strand_shares, self.weights)
+        for m, weights in enumerate(self.weights):
             if isinstance(machine := self.machines.get(m), StripedSender):
                 machine.cap_bps = self.clock.shown_bps(self.shares[m].bps)
                 machine.set_weights(self.clock.shown(at_ps), weights)
@@ -157,8 +157,8 @@ class Fans(FanArrays):
         self.inbound.count(sim.world.items["unreceived"][:n] > 0)
         for m in range(first, first + int(sim.world.items[item]["n_streams"])):
             self._start(m)
-            for at, one in enumerate(self.strands):
-                if one.part == m:
+            for plane in range(len(self.weights[m])):
+                for at in self._strands_of[m, plane]:
                     main = sim.senders.streams[self.lanes_at + at * LANES + MAIN]
                     main["next_ps"] = int(sim.q[r.NOW]) + self.shares[m].wait_ps
             self._go_on(sim, m, self.machines[m], [])
