@@ -172,6 +172,11 @@ def _lab(fabric: Fabric) -> Iterator[Lab]:
 
 def _live(lab: Lab, fabric: Fabric, case: Case, n_bytes: int) -> Told:
     """One push; where a port is cut, in its middle."""
+    heal(lab)
+    ends = time.monotonic() + WAIT_S
+    while not _is_well(lab):
+        assert time.monotonic() < ends, "the lab did not come to rest"
+        time.sleep(0.05)
     path = lab.folder / "pushed.bin"
     path.write_bytes(os.urandom(n_bytes))
     words = ["push", str(path), "--lab", lab.name, "--planes", case.planes, "--json"]
@@ -200,6 +205,14 @@ def _live(lab: Lab, fabric: Fabric, case: Case, n_bytes: int) -> Told:
     for row in result["planes"] or ():
         by_plane[row["plane"]] += row["bytes"] + row["repair_bytes"]
     return Told(result["seconds"], tuple(by_plane.values()))
+
+
+def _is_well(lab: Lab) -> bool:
+    """All neighbours hear each other."""
+    told = [call(lab.control_socket(node), {"do": "status"}, 0.5) for node in lab.nodes()]
+    return all(
+        row["state"] == "up" for one in told for row in one.get("neighbours", {}).values()
+    )
 
 
 def _received(lab: Lab, node: str, of: str) -> int:
