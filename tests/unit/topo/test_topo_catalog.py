@@ -19,7 +19,15 @@ MACHINERY = {
     *("field_rules", "labels", "tenant_rules"),
     *("birt", "bift", "byte_time", "predict"),
     *("net", "net_catalog", "net_rules", "nets", "sketch", "routes", "search", "limits"),
-    *("cost_map", "fan_weights", "lab_addresses", "path_weights", "plane_plan", "plane_rib"),
+    *(
+        "cost_map",
+        "fan_weights",
+        "lab_addresses",
+        "path_weights",
+        "plane_paths",
+        "plane_plan",
+        "plane_rib",
+    ),
     *("placement", "portrait", "way_back"),
     *("graph_net", "text_lines", "yml_lists", "ib_topo", "ns3_topo"),
     *(
