@@ -1,7 +1,8 @@
 """all_reduce by fanfold and by gloo, alternating, on this machine.
 
-By fanfold through shared memory, in the processes that gloo is measured in, and through sockets
-only, in a second lab and processes of its own that are idle meanwhile.
+By fanfold with all ranks at one host, and with a host for each behind BFRs that it reaches
+through shared memory, in the processes that gloo is measured in; and through sockets only, in a
+second lab and processes of its own that are idle meanwhile.
 """
 
 import importlib.util
@@ -28,8 +29,9 @@ ROUND_BYTES = 4 << 20
 CASTS, CAST_BYTES = 9000, 1 << 16
 LOOPS = 1000
 """Broadcasts one after the other, each waited for."""
+CASTERS = "host", "fanfold", "gloo"
 START_S, ROUND_S = 180.0, 60.0
-OURS, GLOO, SOCKETS = "fanfold", "gloo", "sockets"
+HOST, OURS, GLOO, SOCKETS = "host", "fanfold", "gloo", "sockets"
 
 
 def run(folder: Path, n_rounds: int, sizes: Sequence[int] = SIZES) -> Part:
@@ -50,7 +52,8 @@ def run(folder: Path, n_rounds: int, sizes: Sequence[int] = SIZES) -> Part:
                 _ranks(labs[0], folder, n_ranks) as near,
                 _ranks(labs[1], folder, n_ranks) as far,
             ):
-                ways = {OURS: (labs[0], near), SOCKETS: (labs[1], far), GLOO: (labs[0], near)}
+                ways = dict.fromkeys((HOST, OURS, GLOO), (labs[0], near))
+                ways[SOCKETS] = labs[1], far
                 rows += [_row(ways, size, n_rounds) for size in sizes]
         finally:
             for lab in labs:
@@ -61,10 +64,13 @@ def run(folder: Path, n_rounds: int, sizes: Sequence[int] = SIZES) -> Part:
         columns={
             "ranks": "ranks",
             "size": "array",
-            "ours_us": "fanfold, us",
-            "sockets_us": "by sockets, us",
+            "host_us": "fanfold, one host, us",
+            "ours_us": "by BFRs, us",
             "gloo_us": "gloo, us",
-            "ratio": "gloo / fanfold",
+            "sockets_us": "by BFRs and sockets, us",
+            "host_ratio": "gloo / one host",
+            "host_spread": "over rounds",
+            "ratio": "gloo / by BFRs",
             "ratio_spread": "over rounds",
             "least": "least of each, us",
             "cpu": "CPU us, with BFRs",
@@ -72,9 +78,9 @@ def run(folder: Path, n_rounds: int, sizes: Sequence[int] = SIZES) -> Part:
         },
         rows=rows,
         source="Begin of the first rank to end of the last, after a barrier, by operations in a"
-        " row; each round measures all ways, fanfold (by shared memory) and gloo in the same"
+        " row; each round measures all ways, those but the last in the same"
         f" processes, in changing order; medians of {n_rounds} rounds. CPU time by"
-        " operation, in the order of the ways: all ranks, and for fanfold all nodes",
+        " operation, in the order of the ways: all ranks, and all nodes of the lab",
         limits="No link limits either: what is compared is the work that a byte costs. Ranks"
         " and BFRs share the processors of this machine.",
     )
@@ -98,7 +104,7 @@ def run_broadcasts(folder: Path, n_rounds: int) -> Part:
         lab.up()
         with _ranks(lab, folder, RANKS[0]) as ranks:
             for i in range(-1, n_rounds):
-                for name in (OURS, GLOO) if i % 2 else (GLOO, OURS):
+                for name in CASTERS if i % 2 else CASTERS[::-1]:
                     for task in (whole, many, loop):
                         told = ask(ranks, task | {"backend": name}, ROUND_S)
                         wrong += sum(t["n_wrong"] for t in told)
@@ -117,9 +123,9 @@ def run_broadcasts(folder: Path, n_rounds: int) -> Part:
             "ratio": "times as long",
             "ratio_spread": "over rounds",
             "loop_us": "in a loop, us each",
-            "wrong": "wrong, both",
+            "wrong": "wrong, all",
         },
-        rows=[_cast_row(name, took, wrong) for name in (OURS, GLOO)],
+        rows=[_cast_row(name, took, wrong) for name in CASTERS],
         source="async_op=True for all, then a wait for each; in a loop: "
         f"{LOOPS:,} of them, each waited for before the next; begin of the first rank to end of"
         f" the last, after a barrier; medians of {n_rounds} rounds in changing order",
@@ -133,7 +139,7 @@ def _cast_row(
     many, whole, loop = took[name, CASTS], took[name, 1], took[name, LOOPS]
     ratios = [a / b for a, b in zip(many, whole, strict=True)]
     return {
-        "by": name,
+        "by": {HOST: "fanfold, one host", OURS: "fanfold, by BFRs"}.get(name, name),
         "many": f"{median(many):,.0f}",
         "whole": f"{median(whole):,.0f}",
         "ratio": f"{median(ratios):.2f}",
@@ -153,10 +159,10 @@ def _row(
     wrong = 0
     for i in range(-1, n_rounds):
         order = list(ways)
-        for way in order[i % 3 :] + order[: i % 3]:
+        for way in order[i % len(order) :] + order[: i % len(order)]:
             lab, ranks = ways[way]
             before = sum(cpu_of(pid) for pid in lab.pids)
-            backend = GLOO if way == GLOO else OURS
+            backend = OURS if way == SOCKETS else way
             told = ask(ranks, {"backend": backend, "n_bytes": size, "n_ops": n_ops}, ROUND_S)
             nodes_s = sum(cpu_of(pid) for pid in lab.pids) - before
             wrong += sum(t["n_wrong"] for t in told)
@@ -165,13 +171,18 @@ def _row(
             seconds = max(t["ended"] for t in told) - min(t["began"] for t in told)
             took[way].append(seconds * 1e6 / n_ops)
             cpu[way].append((sum(t["cpu_s"] for t in told) + nodes_s) * 1e6 / n_ops)
-    ratios = [b / a for a, b in zip(took[OURS], took[GLOO], strict=True)]
+    ratios, at_one = (
+        [b / a for a, b in zip(took[way], took[GLOO], strict=True)] for way in (OURS, HOST)
+    )
     return {
         "ranks": len(ways[OURS][1]),
         "size": format_size(size),
+        "host_us": f"{median(took[HOST]):,.0f}",
         "ours_us": f"{median(took[OURS]):,.0f}",
         "sockets_us": f"{median(took[SOCKETS]):,.0f}",
         "gloo_us": f"{median(took[GLOO]):,.0f}",
+        "host_ratio": f"{median(at_one):.2f}",
+        "host_spread": spread(at_one, 2),
         "ratio": f"{median(ratios):.2f}",
         "ratio_spread": spread(ratios, 2),
         "least": ", ".join(f"{min(took[way]):,.0f}" for way in ways),

@@ -2,7 +2,8 @@
 
     python beside_rank.py RANK N_RANKS PORT
 
-FANFOLD_LAB names the lab; rank r is its host r + 1. Each line of standard input is a task in
+FANFOLD_LAB names the lab; rank r is its host r + 1, and all are at its host 1 in a second
+group, "host". Each line of standard input is a task in
 JSON: backend, bytes, operations one after the other; each answer is a line too.
 """
 
@@ -16,7 +17,10 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-TIMEOUT = timedelta(seconds=60)
+from fanfold.torch import FanfoldOptions
+
+TIMEOUT = timedelta(seconds=180)
+"""Kernels may have to be compiled before the first operation of a group."""
 
 
 def main() -> None:
@@ -28,6 +32,10 @@ def main() -> None:
         "fanfold", init_method=url, rank=rank, world_size=n_ranks, timeout=TIMEOUT
     )
     groups = {"fanfold": dist.group.WORLD, "gloo": dist.new_group(backend="gloo")}
+    at_one = FanfoldOptions(host="h1")
+    groups["host"] = dist.new_group(backend="fanfold", pg_options=at_one, timeout=TIMEOUT)
+    for group in groups.values():
+        dist.barrier(group=group)
     print("{}", flush=True)
     for line in sys.stdin:
         print(json.dumps(do(json.loads(line), groups, rank, n_ranks)), flush=True)

@@ -119,8 +119,8 @@ def preload(backend: str) -> None:
     """Load what ranks would load each for itself."""
     if backend != "fanfold":
         return
-    from fanfold.group.fabric import RankEnd, port_of_group  # noqa: PLC0415
     from fanfold.live.lab import Lab  # noqa: PLC0415
+    from fanfold.live.rank import RankEnd, port_of_group  # noqa: PLC0415
     from fanfold.torch.build import build_communicator  # noqa: PLC0415,F401
 
     fabric = Lab(os.environ["FANFOLD_LAB"]).fabric()

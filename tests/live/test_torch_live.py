@@ -47,16 +47,23 @@ def torchrun(env, *args, flags=()):
     return done.stdout
 
 
-def test_features_of_pytorch_find_what_they_find_by_gloo(lab, tmp_path):
-    file = tmp_path / "found.json"
-    torchrun(lab, HERE / "torch_toys.py", file, "fanfold", "gloo")
-    found = json.loads(file.read_text())
-    ours, gloo = found["fanfold"], found["gloo"]
+def toys(env, folder, *backends):
+    file = folder / "found.json"
+    torchrun(env, HERE / "torch_toys.py", file, *backends)
+    return json.loads(file.read_text())
+
+
+@pytest.fixture(scope="module")
+def found(lab, tmp_path_factory):
+    """What PyTorch's features find by both backends."""
+    return toys(lab, tmp_path_factory.mktemp("both"), "fanfold", "gloo")
+
+
+def check_toys(ours, gloo):
     assert ours.pop("orders") == 4 * (0 + 1 + 2 + 3)
     assert ours.pop("coalesced") == [[6], [[4, 6]]]
-    for name in FLOATS:
-        assert ours.pop(name) == pytest.approx(gloo.pop(name), abs=BOUND)
-    assert ours == gloo
+    floats = {name: pytest.approx(gloo[name], abs=BOUND) for name in FLOATS}
+    assert ours == gloo | floats
     assert set(ours) >= {
         "integers",
         "dtensor",
@@ -67,6 +74,20 @@ def test_features_of_pytorch_find_what_they_find_by_gloo(lab, tmp_path):
         "compiled",
         "states",
     }
+
+
+def test_features_of_pytorch_find_what_they_find_by_gloo(found):
+    check_toys(found["fanfold"], found["gloo"])
+
+
+def test_at_one_host_they_find_the_same_and_no_array_leaves_it(lab, nodes, found, tmp_path):
+    def arrays():
+        return [nodes.status(name)["arrays"] for name in ("leaf1", "leaf2", "spine1", "h1")]
+
+    before = arrays()
+    ours = toys(lab | {"FANFOLD_HOST": "h1"}, tmp_path, "fanfold")
+    check_toys(ours["fanfold"], found["gloo"])
+    assert arrays() == before
 
 
 def test_a_transformer_learns_as_by_gloo_and_twice_the_same(lab, tmp_path):
@@ -101,8 +122,9 @@ def by_hand(env, script, n, **more):
     return [(json.loads(out), err) for out, err in ends]
 
 
-def test_who_differs_sleeps_or_dies_is_named_on_every_rank(lab):
-    ends = by_hand(lab, "torch_faults.py", N)
+@pytest.mark.parametrize("host", ["", "h1"])
+def test_who_differs_sleeps_or_dies_is_named_on_every_rank(lab, host):
+    ends = by_hand(lab, "torch_faults.py", N, FANFOLD_HOST=host)
     for rank, (told, _) in enumerate(ends):
         assert "all_reduce" in told["sizes"][0]
         assert "rank 1" in told["sizes"][0]
@@ -124,8 +146,8 @@ def test_who_differs_sleeps_or_dies_is_named_on_every_rank(lab):
             words, seconds = told["death"]
             assert "all_reduce" in words
             assert f"rank {N - 1}" in words
-            assert "leaf" in words  # the branch
-            assert seconds < 9
+            assert ("has ended" if host else "leaf") in words  # or the branch
+            assert seconds < (1.5 if host else 9)
             assert told["after"] == [N * (N - 1)] * 3
 
 

@@ -3,8 +3,9 @@
 A rank cannot know how many broadcasts the others have been asked for by now. So the words by
 which ranks agree on one say also how many wait behind it here, and a digest of the first two,
 four, eight and so on. All ranks see the least number and whether the digests are equal, and
-move as many at once as all of them have, byte behind byte. What was asked for in between ends a
-row: the order of operations stays.
+move as many at once as all of them have: small ones byte behind byte, large ones in blocks of
+their own, from memory to memory without a copy (``alone_bytes``). What was asked for in between
+ends a row: the order of operations stays.
 """
 
 import zlib
@@ -28,8 +29,11 @@ STEP_BYTES = 9
 NO_ROW = -1
 MOST_BYTES = 1 << 23
 """Copied together at most; a row that has more goes in parts."""
+MOST_ALONE = 1 << 26
+"""Of those in blocks of their own."""
 
 Raw = NDArray[np.uint8]
+NO_BYTES = np.zeros(0, np.uint8)
 
 
 class Cast(NamedTuple):
@@ -99,13 +103,19 @@ class Casts:
     def _first_row(self) -> list[Cast]:
         first = self._waiting[0]
         found, n_bytes = [first], first.raw.size
+        most = MOST_ALONE if self._is_large(first) else MOST_BYTES
         for i in range(1, min(len(self._waiting), 1 << self._steps - 1)):
             cast = self._waiting[i]
             n_bytes += cast.raw.size
-            if cast.row != first.row or cast.ask.root != first.ask.root or n_bytes > MOST_BYTES:
+            if cast.row != first.row or cast.ask.root != first.ask.root or n_bytes > most:
+                break
+            if most == MOST_ALONE and not self._is_large(cast):
                 break
             found.append(cast)
         return found
+
+    def _is_large(self, cast: Cast) -> bool:
+        return cast.raw.size >= self._session.alone_bytes
 
     def _agree(self, casts: list[Cast]) -> int:
         """How many of them all ranks have.
@@ -127,24 +137,72 @@ class Casts:
         return max((1 << i for i in range(1, len(equal)) if equal[i]), default=1)
 
     def _move(self, casts: list[Cast]) -> None:
-        """Move the bytes of all, one behind the other."""
+        """Move the bytes of all.
+
+        Sizes say how, and these are the same on all ranks; where the bytes stand is not: where
+        arrays of a rank overlap, they come into a copy, and from there in their order.
+        """
         session, first = self._session, casts[0]
-        is_root = session.rank == first.ask.root
-        n_bytes = sum(cast.raw.size for cast in casts)
-        if len(casts) == 1:
-            raw = first.raw
-        else:
-            if self._room.size < n_bytes:  # kept: fresh memory costs more than the copies
-                self._room = np.zeros(n_bytes, np.uint8)
-            raw = self._room[:n_bytes]
-            if is_root:
-                np.concatenate([cast.raw for cast in casts], out=raw)
-        segments = layout.broadcast(n_bytes, first.ask.root, session.rank, self._ids)
+        raws = [cast.raw for cast in casts]
+        sizes = [raw.size for raw in raws]
+        is_alone = min(sizes) >= session.alone_bytes
+        raw, places = span_of(raws) if is_alone or len(raws) == 1 else (NO_BYTES, [])
+        is_copied = not len(places)
+        if is_copied:
+            raw = self._copied(raws, is_root=session.rank == first.ask.root)
+            sizes = sizes if is_alone else [raw.size]
+            places = [0, *np.cumsum(sizes[:-1]).tolist()]
+        segments = [
+            segment
+            for n, at in zip(sizes, places, strict=True)
+            for segment in layout.broadcast(n, first.ask.root, session.rank, self._ids, at)
+        ]
         session.n_operations += len(casts) - 1
         session.move("broadcast", segments, raw, first.until_ps)
-        if is_root or len(casts) == 1:
+        if session.rank == first.ask.root or not is_copied:
             return
         at = 0
-        for cast in casts:
-            cast.raw[:] = raw[at : at + cast.raw.size]
-            at += cast.raw.size
+        for own in raws:
+            own[:] = raw[at : at + own.size]
+            at += own.size
+
+    def _copied(self, raws: Sequence[Raw], *, is_root: bool) -> Raw:
+        """Room for all of them, with their bytes at the root."""
+        n_bytes = sum(raw.size for raw in raws)
+        if self._room.size < n_bytes:  # kept: fresh memory costs more than the copies
+            self._room = np.zeros(n_bytes, np.uint8)
+        room = self._room[:n_bytes]
+        if is_root:
+            np.concatenate(raws, out=room)
+        return room
+
+
+class _Span:
+    """A range of addresses, as numpy takes it."""
+
+    def __init__(self, first: int, n_bytes: int) -> None:
+        shape, data = (n_bytes,), (first, False)
+        self.__array_interface__ = {
+            "shape": shape,
+            "typestr": "|u1",
+            "data": data,
+            "version": 3,
+        }
+
+
+def span_of(raws: Sequence[Raw]) -> tuple[Raw, list[int]]:
+    """All memory from the first to the last of some arrays, and where in it each begins.
+
+    What lies between them is nobody's business, and may not even be there: it is not touched.
+    Nowhere where some overlap.
+    """
+    if len(raws) == 1:
+        return raws[0], [0]
+    places = np.array([raw.__array_interface__["data"][0] for raw in raws], np.int64)
+    ends = places + np.array([raw.size for raw in raws], np.int64)
+    order = np.argsort(places)
+    if (places[order][1:] < ends[order][:-1]).any():
+        return NO_BYTES, []
+    first = int(places.min())
+    span = np.asarray(_Span(first, int(ends.max()) - first))
+    return span, (places - first).tolist()

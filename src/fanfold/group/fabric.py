@@ -12,9 +12,10 @@ from fanfold.errors import ConfigError
 from fanfold.group import layout
 from fanfold.group.casts import Casts
 from fanfold.group.communicator import Array, GroupError, Op, Work
+from fanfold.group.ends import Wants, is_one_host, open_host, open_network
 from fanfold.group.messages import MessageMatcher, Receive, Received, Stream, message_ask
 from fanfold.group.rules import BY_VALUE, PATIENCE_PS, WAIT, Inside, Rules, check_rules
-from fanfold.group.session import LEAVING, Ask, Session
+from fanfold.group.session import LEAVING, Ask
 from fanfold.group.values import (
     MOVED,
     Moved,
@@ -27,12 +28,10 @@ from fanfold.group.values import (
     wide_of,
     widened,
 )
-from fanfold.group.ways import root_level_of, root_without_bfr
 from fanfold.group.work import FabricWork
 from fanfold.kernels.reduce import join_floats
 from fanfold.live.clock import now_ps
-from fanfold.live.rank import WINDOW, RankEnd, port_of_group, port_of_pair
-from fanfold.live.rank_build import window_on
+from fanfold.live.rank import WINDOW, port_of_pair
 from fanfold.live.rank_state import NOTHING
 from fanfold.live.worker import Worker
 from fanfold.topo.fabric import Fabric
@@ -86,30 +85,19 @@ class FabricCommunicator:
         for name, value, n in (("rank", rank, len(members)), ("group", group, 1 << 32)):
             if not 0 <= value < n:
                 raise ConfigError(name, value, f"0 to {n - 1}")
-        rules = check_rules(
-            Rules(stragglers, patience_ps, numbers, bool(secret)), members, laid
-        )
-        window = window_on(fabric, laid.slots // 2 if laid else window, stragglers != WAIT)
+        is_checked = bool(secret) and not is_one_host(members)  # no BFR adds there
+        rules = Rules(stragglers, patience_ps, numbers, is_checked)
+        rules = check_rules(rules, members, laid)
         self.fabric, self.members, self.group = fabric, tuple(members), group
-        own_level, root = root_level_of(fabric, members, group, root, root_level)
-        self.root = root or root_without_bfr(fabric, members)
-        self.rank, self.size = rank, len(members)
+        self.rank, self.size, self.root = rank, len(members), root
         self.timeout_ps, self._window, self._root_level = timeout_ps, window, root_level
-        self.end = RankEnd(
-            fabric,
-            members,
-            rank,
-            group=group,
-            port=port or port_of_group(group),
-            window=window,
-            root_level=own_level,
-            root=self.root,
-            secret=secret,
-        )
-        if laid:
-            self.end.lean_on(laid)
+        if is_one_host(members):
+            self._session = open_host(fabric, members, rank, group, rules)
+        else:
+            wants = Wants(port, window, root_level, root, laid, secret)
+            self._session, self.root = open_network(fabric, members, rank, group, rules, wants)
+        self.end = self._session.end
         self._ids = [fabric.by_name[name].bfr_id for name in members]
-        self._session = Session(self.end, rank, rules, 4 * window)
         self._worker = Worker(f"fanfold-group-{group}")
         self._who = layout.checksum([], self._ids)
         self._casts = Casts(self._session, self._ids, self._worker.submit)
@@ -455,8 +443,6 @@ class FabricCommunicator:
             "partial_blocks": session.n_partial,
             "flushed_values": session.n_flushed,
             "excluded": len(session.excluded),
-            "host_root": int(self.end.state.row[0]["root_id"] != 0),
-            "window": int(self.end.state.row[0]["window"]),
         }
         return self.end.counters() | own
 

@@ -23,6 +23,9 @@ from fanfold.live.rank_state import (
 )
 from fanfold.wire.fold import FoldScope
 
+LARGE_BLOCKS = 4
+"""An array of so many blocks has blocks of its own beside others: a fifth more at most."""
+
 
 class Segment(NamedTuple):
     """A run of bytes that belong together, cut into blocks in its turn.
@@ -91,9 +94,11 @@ def reduce(n_bytes: int, root: int, rank: int, ids: Sequence[int]) -> list[Segme
     return [Segment(0, dst, n_bytes, FoldScope.ONLY, ids[root])]
 
 
-def broadcast(n_bytes: int, root: int, rank: int, ids: Sequence[int]) -> list[Segment]:
-    """The root sends; everybody else keeps."""
-    src, dst = (0, NOTHING) if rank == root else (NOTHING, 0)
+def broadcast(
+    n_bytes: int, root: int, rank: int, ids: Sequence[int], at: int = 0
+) -> list[Segment]:
+    """The root sends; everybody else keeps; at: offset in either's array."""
+    src, dst = (at, NOTHING) if rank == root else (NOTHING, at)
     return [Segment(src, dst, n_bytes, FoldScope.BUT, ids[root])]
 
 

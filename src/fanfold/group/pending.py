@@ -6,6 +6,7 @@ small broadcast costs. Here all of a communicator share one gate, and a batch op
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import TimeoutError as WaitOver
+from contextlib import ExitStack
 
 from fanfold.live.worker import Gate
 
@@ -13,13 +14,14 @@ from fanfold.live.worker import Gate
 class Pending:
     """One operation's end."""
 
-    __slots__ = ("_error", "_gate", "_is_over", "_then")
+    __slots__ = ("_error", "_gate", "_is_over", "_then", "_within")
 
     def __init__(self, gate: Gate) -> None:
         self._gate = gate
         self._is_over = False
         self._error: BaseException | None = None
         self._then: Callable[[], None] | None = None
+        self._within: Gate | None = None
 
     def done(self) -> bool:
         """Over, well or badly."""
@@ -38,11 +40,15 @@ class Pending:
         """Why it failed, None while it runs."""
         return self._error
 
-    def then(self, action: Callable[[], None]) -> None:
-        """Call this once at the end, in the thread that sees it, or here where it is over."""
+    def then(self, action: Callable[[], None], within: Gate | None = None) -> None:
+        """Call this once at the end, in the thread that sees it, or here where it is over.
+
+        Args:
+            within: a gate that the action opens; of a batch its threads are woken once.
+        """
         with self._gate:
             if not self._is_over:
-                self._then = action
+                self._then, self._within = action, within
                 return
         action()
 
@@ -54,7 +60,10 @@ def end_all(gate: Gate, some: Iterable[Pending], error: BaseException | None = N
         for one in ended:
             one._error, one._is_over = error, True
         gate.notify_all()
-    for one in ended:
-        action, one._then = one._then, None
-        if action is not None:
-            action()
+    with ExitStack() as stack:
+        for within in {one._within for one in ended if one._within is not None}:
+            stack.enter_context(within)
+        for one in ended:
+            action, one._then = one._then, None
+            if action is not None:
+                action()

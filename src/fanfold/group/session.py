@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fanfold.group.communicator import GroupError
 from fanfold.group.gone import GONE_TEXTS
-from fanfold.group.layout import Segment, build_blocks
+from fanfold.group.layout import LARGE_BLOCKS, Segment, build_blocks
 from fanfold.group.rules import EXCLUDE, Inside, Rules, said_rules
 from fanfold.group.silence import Setting, Verdict, judge
 from fanfold.group.values import KINDS, MOVED, WIDENED, Form
@@ -122,7 +122,7 @@ class Session:
         self, end: RankEnd, rank: int, rules: Rules = WAIT_FOR_ALL, n_spare: int = 0
     ) -> None:
         self.end, self.rank, self.size = end, rank, len(end.members)
-        self.n_spare = n_spare
+        self.n_spare, self.alone_bytes = n_spare, LARGE_BLOCKS * end.block_bytes
         self.called: Sequence[int] = range(self.size)
         """What errors call each rank: a pair is two ranks of a larger group."""
         self.rules = rules

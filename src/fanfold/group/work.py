@@ -7,11 +7,14 @@ from concurrent.futures import TimeoutError as WaitOver
 from fanfold.group.communicator import GroupError
 from fanfold.group.pending import Pending
 from fanfold.group.rules import Inside
+from fanfold.live.worker import Gate
 from fanfold.units import PS_PER_SECOND
 
 
 class FabricWork:
     """One operation under way; see ``Work``."""
+
+    __slots__ = ("_future", "_name")
 
     def __init__(self, name: str, future: Future[Inside | None] | Pending) -> None:
         self._name, self._future = name, future
@@ -32,12 +35,16 @@ class FabricWork:
         self.wait()
         return self._future.result()
 
-    def then(self, action: Callable[[], None]) -> None:
-        """Call this once at the end, in the thread that sees it: it must not wait nor raise."""
+    def then(self, action: Callable[[], None], within: Gate | None = None) -> None:
+        """Call this once at the end, in the thread that sees it: it must not wait nor raise.
+
+        Args:
+            within: a gate that the action opens; many ends open it once.
+        """
         if isinstance(self._future, Future):
             self._future.add_done_callback(lambda _: action())
         else:
-            self._future.then(action)
+            self._future.then(action, within)
 
     def is_done(self) -> bool:
         """Over, well or badly."""

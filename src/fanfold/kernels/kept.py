@@ -19,6 +19,7 @@ from typing import Any, cast
 
 from numba.core import config
 from numba.core.caching import FunctionCache, IndexDataCacheFile
+from numba.core.compiler_lock import global_compiler_lock
 
 _FLAGS = cast("Any", config)  # numba defines its flags at run time
 LOCK = "compile.lock"
@@ -149,10 +150,13 @@ def keep(dispatcher: Any, folder: Path) -> None:
         return KeptKernel(dispatcher.py_func, folder)
 
     def compile_once(sig: Any) -> Any:
-        dispatcher._cache = kept()
-        try:
-            return inner(sig)
-        finally:
-            kept().give()
+        with cast(
+            "Any", global_compiler_lock
+        ):  # threads of this process share the folder's lock
+            dispatcher._cache = kept()
+            try:
+                return inner(sig)
+            finally:
+                kept().give()
 
     dispatcher.compile = compile_once

@@ -460,10 +460,11 @@ class RankEnd:
         return by_address[int(self.state.row[0]["up_addr"])]
 
     def counters(self) -> dict[str, int]:
-        """What was sent and received, and the round trip."""
+        """What was sent and received, the round trip, and what the root granted."""
         counts = dict(zip(COUNTERS, map(int, self.state.counts), strict=True))
         row = self.state.row[0]
-        return counts | {"srtt_ps": int(row["srtt_ps"]), "cwnd": int(row["cwnd"])}
+        own = {name: int(row[name]) for name in ("srtt_ps", "cwnd", "window")}
+        return counts | own | {"host_root": int(row["root_id"] != 0)}
 
     def recall(self) -> None:
         """End a wait that may end, from another thread."""

@@ -8,6 +8,7 @@ controllen, flags; seven 8-byte words.
 import ctypes
 import mmap
 import os
+import platform
 import signal
 
 import numpy as np
@@ -30,6 +31,11 @@ ENOBUFS = 105
 PR_SET_PDEATHSIG = 1
 MAP_FIXED = 0x10
 NO_RESERVE = 0x4000
+SYS_FUTEX = 202 if platform.machine() == "x86_64" else 98
+FUTEX_WAIT = 0
+FUTEX_WAKE = 1
+
+NONE = np.uint64(0)
 
 if JIT:
     _recvmsg = extern("recvmsg", "int64", "int32", "uint64", "int32")
@@ -41,6 +47,7 @@ if JIT:
     _errno_place = extern("__errno_location", "uint64")
     _read = extern("read", "int64", "int32", "uint64", "uint64")
     _write = extern("write", "int64", "int32", "uint64", "uint64")
+    _syscall = extern("syscall", "int64", *["int64"] * 3, *["uint64"] * 4)
 else:
     _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -59,6 +66,7 @@ else:
     _bcopy = _twin("bcopy", _i64, _u64, _u64, _u64)
     _read = _twin("read", _i64, _i32, _u64, _u64)
     _write = _twin("write", _i64, _i32, _u64, _u64)
+    _syscall = _twin("syscall", _i64, *[_i64] * 3, *[_u64] * 4)
 
     def _errno_place() -> int:
         _own_errno.value = ctypes.get_errno()  # a call through ctypes has put it there
@@ -101,6 +109,27 @@ def read_fd(fd: int, to: np.uint64, n: int) -> int:
 def write_fd(fd: int, source: np.uint64, n: int) -> int:
     """Bytes written, or -1."""
     return _write(fd, source, np.uint64(n))
+
+
+@kernel
+def sleep_at(address: np.uint64, value: int, timespec: np.uint64) -> int:
+    """Sleep while the 32-bit word at an address of shared memory has a value; futex(2).
+
+    Args:
+        timespec: how long at most.
+
+    Returns:
+        0 when woken; -1 when time is over, the word is another, or a signal came.
+    """
+    word = np.int64(address)
+    return _syscall(SYS_FUTEX, word, FUTEX_WAIT, np.uint64(value), timespec, NONE, NONE)
+
+
+@kernel
+def wake_at(address: np.uint64) -> int:
+    """Wake who sleeps at an address; how many did."""
+    word = np.int64(address)
+    return _syscall(SYS_FUTEX, word, FUTEX_WAKE, np.uint64(1), NONE, NONE, NONE)
 
 
 @kernel

@@ -4,8 +4,8 @@ The fabric: ``pg_options=FanfoldOptions(fabric=...)``; or FANFOLD_FABRIC, a TOML
 FANFOLD_LAB, a lab of this machine; or what another rank of the group found by these, which it
 says through the group's store. The host: ``FanfoldOptions(host=...)``; or FANFOLD_HOST; or
 FANFOLD_HOSTS, a node list by global rank; or, of the hosts whose addresses this machine has,
-the one at LOCAL_RANK in the order of BFR-ids. Nobody is put on a loopback address of another
-machine: ranks that found different fabrics are refused.
+the only one, or the one at LOCAL_RANK in the order of BFR-ids. Nobody is put on a loopback
+address of another machine: ranks that found different fabrics are refused.
 
 Ranks that are late: ``FanfoldOptions(stragglers=..., patience_ms=...)``, or FANFOLD_STRAGGLERS
 and FANFOLD_PATIENCE_MS; the root of sums: ``FanfoldOptions(root=...)`` or FANFOLD_ROOT; what
@@ -120,6 +120,8 @@ def find_host(
     place = int(local) if (local := env.get("LOCAL_RANK") or str(rank)).isdecimal() else -1
     if place < 0:
         raise ConfigError("LOCAL_RANK", local, "a whole number, 0 or more")
+    if len(mine) == 1:
+        return mine[0]  # of all ranks of this machine
     if place >= len(mine):
         found = f"{len(mine)} of {len(hosts)} hosts have an address of this machine"
         raise ConfigError(HOST, found, f"one for each local rank, also for {place}")

@@ -38,7 +38,12 @@ class Plan:
     Args:
         backs: what is copied back at its end. after: done then. given: tensors that a profiler
             shows, where they are not those of the outcome.
+
+    Attributes:
+        is_plain: nothing is left to do at its end.
     """
+
+    __slots__ = ("_after", "_backs", "given", "is_plain", "start", "tensors")
 
     def __init__(
         self,
@@ -48,17 +53,14 @@ class Plan:
         after: Callable[[], Any] | None = None,
         given: Sequence[Tensor] | None = None,
     ) -> None:
+        self.is_plain = after is None
         for flat in backs:
             if flat.target is not None:
                 check_room(flat.target)
+                self.is_plain = False
         self.tensors, self.start = tensors, start
         self.given = tensors if given is None else given
         self._backs, self._after = backs, after
-
-    @property
-    def is_plain(self) -> bool:
-        """Nothing is left to do at its end."""
-        return self._after is None and all(flat.target is None for flat in self._backs)
 
     def finish(self) -> None:
         """Put outcomes where the caller expects them."""

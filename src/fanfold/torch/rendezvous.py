@@ -111,9 +111,10 @@ class Rendezvous:
         self._say(PLACE, find_host(agreed, own, env, self.ranks[self.rank]))
         members = self._hear(PLACE)
         self._refuse_twice(members)
+        root = find_root(own, env) if len(set(members)) > 1 else ""  # one host needs none
         busy: list[str] = []
         for attempt in range(MAX_NUMBERS):
-            number = self._number(attempt, agreed, members, find_root(own, env))
+            number = self._number(attempt, agreed, members, root)
             try:
                 made = build(agreed, members, self.rank, number, timeout_ps)
                 self._say(f"{BUILT}{attempt}", "")
@@ -180,11 +181,15 @@ class Rendezvous:
         return mine
 
     def _refuse_twice(self, members: list[str]) -> None:
+        if len(set(members)) == 1:
+            return  # they meet in that host's memory
         first = {host: rank for rank, host in reversed(list(enumerate(members)))}
         for rank, host in enumerate(members):
             if first[host] != rank:
                 text = f"ranks {first[host]} and {rank} are both on host {host}"
-                raise self._error(f"{text}; allowed is one rank a host", [first[host], rank])
+                raise self._error(
+                    f"{text}; allowed is one rank a host, or all at one", [first[host], rank]
+                )
 
     def _say(self, step: str, value: str) -> None:
         self._store.set(f"{step}/{self.rank}", value)

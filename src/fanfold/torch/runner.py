@@ -187,7 +187,7 @@ class Runner:
             return
         then = getattr(ends[0], "then", None) if task.is_plain and len(ends) == 1 else None
         if then is not None:
-            then(partial(self._end_plain, task.work, ends[0]))  # the rest of it is free
+            then(partial(self._end_plain, task.work, ends[0]), self._gate)
         else:
             self._begun.put((task, ends))
 

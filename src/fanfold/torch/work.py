@@ -28,6 +28,8 @@ CARRIED_BY = {"all_to_all": "all_gather"}
 class _Outcome:
     """What the future's callback tells; apart from the Work, so that nothing holds itself."""
 
+    __slots__ = ("error", "tensors")
+
     def __init__(self, tensors: list[Any]) -> None:
         self.tensors = tensors
         self.error: Exception | None = None

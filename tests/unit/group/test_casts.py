@@ -6,13 +6,15 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from fanfold.group.casts import MOST_BYTES, Casts
+from fanfold.group import casts
+from fanfold.group.casts import MOST_BYTES, Casts, span_of
 from fanfold.group.communicator import GroupError
 from fanfold.group.layout import Segment
 from fanfold.group.session import Ask
 from fanfold.group.values import MOVED
 
 N = 2
+ALONE = 1000
 
 
 class Ranks:
@@ -26,6 +28,7 @@ class Ranks:
             for session, tasks in zip(self.sessions, self.tasks, strict=True)
         ]
         self.moved: list[int] = []
+        self.segments: list[int] = []
         self.error: GroupError | None = None
 
     def add(self, rank: int, value: int, n: int = 4, *, root: int = 0) -> np.ndarray:
@@ -40,7 +43,7 @@ class Session:
 
     def __init__(self, ranks: Ranks, rank: int, n_spare: int) -> None:
         self.ranks, self.rank, self.n_spare = ranks, rank, n_spare
-        self.n_operations = 0
+        self.n_operations, self.alone_bytes = 0, ALONE
         self.said: list[np.ndarray] = []
 
     def agree_to_move(self, ask: Ask, words: np.ndarray, until_ps: int) -> np.ndarray:
@@ -55,11 +58,11 @@ class Session:
         return np.maximum(words, theirs)
 
     def move(self, name: str, segments: list[Segment], raw: np.ndarray, until_ps: int) -> None:
-        (segment,) = segments
-        assert segment.n_bytes == raw.size
-        self.ranks.moved.append(raw.size)
-        if segment.src == -1:
-            raw[:] = 9
+        self.ranks.moved.append(sum(segment.n_bytes for segment in segments))
+        self.ranks.segments.append(len(segments))
+        for segment in segments:
+            if segment.src == -1:
+                raw[segment.dst : segment.dst + segment.n_bytes] = 9
 
 
 class Pause(Exception):  # noqa: N818 - no error
@@ -112,11 +115,44 @@ def test_another_operation_or_root_ends_a_row() -> None:
     assert [len(ranks.casts[1]._first_row())] == [1]
 
 
-def test_a_row_is_bounded_in_bytes() -> None:
+def test_a_row_is_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     ranks = Ranks()
     for _ in range(3):
-        ranks.add(0, 1, MOST_BYTES // 2)
+        ranks.add(0, 1, ALONE - 1)
+    monkeypatch.setattr(casts, "MOST_BYTES", 2 * ALONE)
     assert len(ranks.casts[0]._first_row()) == 2
+    assert casts.MOST_BYTES < MOST_BYTES
+
+
+def test_a_row_is_of_large_ones_or_of_small_ones() -> None:
+    ranks = Ranks()
+    for size in (ALONE, ALONE + 5, ALONE - 1, ALONE):
+        ranks.add(0, 1, size)
+    assert len(ranks.casts[0]._first_row()) == 2
+
+
+def test_large_ones_are_moved_where_they_stand_and_in_order_where_they_overlap() -> None:
+    sizes = [ALONE, ALONE + 7, ALONE, ALONE]
+    for is_twice in (False, True):
+        ranks = Ranks()
+        ranks.sessions[0].said = [words_of(4, sizes)]
+        raws = [ranks.add(1, 0, size) for size in sizes]
+        if is_twice:
+            cast = ranks.casts[1]._waiting[3]
+            ranks.casts[1]._waiting[3] = cast._replace(raw=raws[0])
+        ranks.casts[1]._begin()
+        assert (ranks.moved, ranks.segments) == ([sum(sizes)], [4])
+        assert all((raw == 9).all() for raw in raws[:3])
+        assert (raws[3] == (0 if is_twice else 9)).all()
+        assert (ranks.casts[1]._room.size > 0) == is_twice
+
+
+def test_nothing_beside_arrays_is_in_the_way_of_their_span() -> None:
+    room = np.arange(100, dtype=np.uint8)
+    span, places = span_of([room[70:80], room[10:20]])
+    assert (places, span.size) == ([60, 0], 70)
+    assert (span == room[10:80]).all()
+    assert span_of([room[10:20], room[19:30]])[1] == []
 
 
 def test_an_error_ends_the_first_alone_when_nothing_was_agreed() -> None:

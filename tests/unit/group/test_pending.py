@@ -58,3 +58,31 @@ def test_what_hangs_on_an_end_is_called_once_before_or_after_it() -> None:
     end_all(gate, [one])
     one.then(lambda: told.append("later"))
     assert told == ["at its end", "later"]
+
+
+def test_a_gate_that_actions_open_wakes_once_a_batch() -> None:
+    gate, theirs = Gate(), Gate()
+    some, woken = [Pending(gate) for _ in range(200)], []
+    n_told = [0]
+
+    def tell() -> None:
+        with theirs:
+            n_told[0] += 1
+            theirs.notify_all()
+
+    for one in some:
+        one.then(tell, theirs)
+
+    def wait() -> None:
+        with theirs:
+            while n_told[0] < len(some):
+                theirs.wait(10)
+                woken.append(n_told[0])
+
+    waiter = threading.Thread(target=wait)
+    waiter.start()
+    while not theirs._waiters:  # type: ignore[attr-defined]  # it waits by now
+        pass
+    end_all(gate, some)
+    waiter.join()
+    assert woken == [len(some)]

@@ -3,8 +3,9 @@
 import pytest
 
 from fanfold.errors import ConfigError
-from fanfold.group.fabric import FabricCommunicator, root_without_bfr
+from fanfold.group.fabric import FabricCommunicator
 from fanfold.group.rules import Rules, check_rules, said_rules
+from fanfold.group.ways import root_without_bfr
 from fanfold.topo.fabric import Fabric, Link, Node
 from fanfold.topo.lab_fabric import leaf_spine
 

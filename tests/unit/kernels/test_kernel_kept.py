@@ -36,6 +36,24 @@ one = kernel(triple)
 assert (one(2), one(2.5)) == (6, 7.5)  # two sets of types
 print(len(compiled), len(waited) > 0, flush=True)
 """
+THREADS = f"""{KERNEL}
+import threading
+lock, held = kept.lock_of(cache_dir("kernels")), []
+def see(name):
+    held.append(lock._fd >= 0)
+    time.sleep(0.5)
+    held.append(lock._fd >= 0)
+on_compile(see)
+give = kept.Lock.give
+kept.Lock.give = lambda self: (time.sleep(0.2), give(self))
+one = kernel(triple)
+threads = [threading.Thread(target=one, args=(x,)) for x in (2, 2.5)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print(len(compiled), held)
+"""
 TORN = f"""{KERNEL}
 one = kernel(triple)
 assert one(2) == 6
@@ -104,6 +122,13 @@ def test_of_processes_that_start_on_an_empty_cache_one_compiles(tmp_path: Path) 
             told.append(out.split())
     assert sum(int(n) for n, _ in told) == 2  # one for each set of types
     assert sum(waited == "True" for _, waited in told) >= 2
+
+
+@compiles
+def test_threads_of_one_process_hold_the_lock_one_after_the_other(tmp_path: Path) -> None:
+    with start(written(THREADS, tmp_path), tmp_path / "cache") as run:
+        out, _ = run.communicate(timeout=60)
+    assert (run.returncode, out) == (0, f"2 {[True] * 4}\n")
 
 
 @compiles

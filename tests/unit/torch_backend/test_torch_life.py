@@ -57,7 +57,7 @@ def test_a_collective_begins_in_the_thread_that_asks_and_ends_in_the_one_that_se
             self.work, self.rank = work, rank
             self.wait = work.wait
 
-        def then(self, action):
+        def then(self, action, within=None):
             def see():
                 self.work.wait()
                 told[self.rank].append(threading.get_ident())

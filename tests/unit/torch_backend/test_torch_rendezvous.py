@@ -107,6 +107,16 @@ def test_two_ranks_on_one_host_are_refused_on_all_ranks():
         assert "ranks 0 and 2 are both on host h1" in words
 
 
+def test_all_ranks_may_be_at_one_host_and_need_no_root():
+    assert meet([FanfoldOptions(FABRIC, "h1", root="spine1")] * 3) == [6] * 3
+
+
+def test_ranks_of_a_machine_with_one_hosts_address_are_at_that_host(monkeypatch):
+    address = FABRIC.by_name["h3"].address
+    monkeypatch.setattr(placement, "_is_mine", lambda asked: asked == address)
+    assert [find_host(FABRIC, None, {"LOCAL_RANK": str(r)}, r) for r in range(8)] == ["h3"] * 8
+
+
 def test_what_fails_on_one_rank_is_told_on_all(tmp_path):
     owns = [FanfoldOptions(FABRIC, "h1"), FanfoldOptions(tmp_path / "none.toml")]
     for words in meet(owns):
