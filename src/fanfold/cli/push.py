@@ -156,20 +156,8 @@ def push(
     terms = terms_of(rate, patience, repair, planes)
     terms = terms._replace(takes_over=take_over, avoids_gray=avoid_gray)
     capture, signing = (pcap, snaplen), Signing(sign, seal, Place(keys, trusted))
-    order = Order(
-        path,
-        source,
-        to,
-        terms,
-        loss or (),
-        impair or (),
-        seed,
-        capture,
-        wish,
-        signing,
-        receipts,
-        attest,
-    )
+    rest = seed, capture, wish, signing, receipts, attest
+    order = Order(path, source, to, terms, loss or (), impair or (), *rest)
     result = run_shown(site, order, is_shown=not as_json)
     finish(result, as_json)
 

@@ -496,6 +496,5 @@ class RankEnd:
         self.links.close()
         free_check(self.state.check)
         close_exits(self.io)
-        self.sock.close()
-        self._wake.close()
-        self._woken.close()
+        for each in (self.sock, self._wake, self._woken):
+            each.close()

@@ -17,7 +17,7 @@ from fanfold.live.event_loop import EventLoop
 from fanfold.live.key_log import KEY_LOG, KeyLog, open_key_log
 from fanfold.live.key_watch import OwnKey
 from fanfold.live.link_driver import PUSH_PATIENCE_PS, drive_links, room_for_links
-from fanfold.live.outbox import Fan, Outbox, Read
+from fanfold.live.outbox import Outbox, Read
 from fanfold.live.own_status import status_of
 from fanfold.live.ports import (
     Limits,
@@ -46,7 +46,7 @@ from fanfold.push.receipts import Receipts
 from fanfold.push.result import PushResult, ReceiverResult
 from fanfold.push.sender_role import SenderRole, drive
 from fanfold.push.sending import PATIENCE_PS, PushSender
-from fanfold.push.source import Wish, build_manifest, warnings_of
+from fanfold.push.source import Wish, build_manifest, fan_of, fan_of_bytes, warnings_of
 from fanfold.seals.trust import Seals
 from fanfold.topo.fabric import Fabric
 from fanfold.topo.predict import nodes_on_trees, suspect
@@ -271,8 +271,8 @@ class Push:
         first = Shape(len(whole), *self.geometry)
         n_tags = self.tag_bytes * manifests.n_chunks(self.manifest)
         second = Shape(self.manifest.total_bytes + n_tags, *self.geometry)
-        outbox.fans[self.flow] = _fan_of_bytes(whole, first)
-        outbox.fans[self.flow | 1] = _fan_of(read, second)
+        outbox.fans[self.flow] = fan_of_bytes(whole, first)
+        outbox.fans[self.flow | 1] = fan_of(read, second)
         ids = [self.fabric.by_name[name].bfr_id for name in self.targets]
         planes = self._begin_planes()
         outbox.entropies = self.planes.entropies
@@ -481,19 +481,6 @@ class Push:
 
 
 NEVER_TICK = 2**62
-
-
-def _fan_of_bytes(whole: bytes, shape: Shape) -> Fan:
-    def read(block: int, room: memoryview) -> int:
-        part = whole[block * shape.block_bytes : (block + 1) * shape.block_bytes]
-        room[: len(part)] = part
-        return len(part)
-
-    return Fan(shape.stride, shape.n_psn, shape.last_n_psn, read)
-
-
-def _fan_of(read: Read, shape: Shape) -> Fan:
-    return Fan(shape.stride, shape.n_psn, shape.last_n_psn, read)
 
 
 def _seconds(ps: int) -> float:

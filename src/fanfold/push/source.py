@@ -11,7 +11,9 @@ from typing import NamedTuple
 
 from blake3 import blake3
 
+from fanfold.core.flight import Shape
 from fanfold.errors import ConfigError, MisuseError
+from fanfold.live.outbox import Fan, Read
 from fanfold.push.fds import FdCache, read_full
 from fanfold.push.layout import Layout
 from fanfold.push.manifest import (
@@ -254,3 +256,19 @@ def warnings_of(reader: SourceReader) -> list[str]:
     flaws = [f"{x.path}: {x.what}; pushed as it is (--strict refuses)" for x in reader.flaws]
     left_out = [f"{path} is left out, a receiver's own folder" for path in reader.ignored]
     return flaws + left_out
+
+
+def fan_of_bytes(whole: bytes, shape: Shape) -> Fan:
+    """Bytes at hand as a fan that an outbox sends."""
+
+    def read(block: int, room: memoryview) -> int:
+        part = whole[block * shape.block_bytes : (block + 1) * shape.block_bytes]
+        room[: len(part)] = part
+        return len(part)
+
+    return Fan(shape.stride, shape.n_psn, shape.last_n_psn, read)
+
+
+def fan_of(read: Read, shape: Shape) -> Fan:
+    """What is read block by block as a fan that an outbox sends."""
+    return Fan(shape.stride, shape.n_psn, shape.last_n_psn, read)
