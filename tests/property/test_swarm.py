@@ -15,7 +15,7 @@ def test_no_law_is_broken_and_the_seeds_have_in_them_what_they_should():
     assert sum(s.is_told for s in seen) >= 3
     assert sum(s.is_rerouted for s in seen) >= 4
     assert sum(s.n_repairs for s in seen) > 100
-    assert sum(s.is_full for s in seen) >= 2
+    assert sum(s.is_full for s in seen) >= 1
     assert sum(s.n_bad for s in seen) > 50
 
 

@@ -57,6 +57,10 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         "failures --schemes fanfold,mldp",
         "failures --topology fat-tree:k=4 --failure link",
     ),
+    "planes": (
+        "planes --topology superpod:gpus=8,planes=4",
+        "planes --fan --size 16MiB",
+    ),
     "compare": (
         "compare --topology fat-tree:k=8 --workload broadcast:1MiB --schemes unicast,fanfold",
         "compare examples/lossy.toml",

@@ -44,6 +44,8 @@ _COMPILED: dict[str, tuple[str, ...]] = {
         "live/mending.py",
         "live/arrays.py",
         "live/pump.py",
+        "live/host_state.py",
+        "live/host_loop.py",
         "live/rank_state.py",
         "live/rank_late.py",
         "live/rank_words.py",

@@ -247,6 +247,7 @@ class _Node(msgspec.Struct, frozen=True):
     role: Role
     bfr_id: int = 0
     link_key: str = ""
+    link_key_also: str = ""
     labels: dict[str, str] = {}
     label_seal: str = ""
 

@@ -35,7 +35,7 @@ def test_the_secret_of_sums_is_long_enough_and_in_no_text():
     own = FanfoldOptions(check=secret)
     assert find_secret(own, {}) == secret.encode()
     assert secret not in repr(own)
-    with pytest.raises(ConfigError, match="FANFOLD_CHECK: got 15 characters") as refused:
+    with pytest.raises(ConfigError, match="FANFOLD_CHECK: got '15 characters'") as refused:
         find_secret(None, {"FANFOLD_CHECK": secret[:15]})
     assert secret[:15] not in str(refused.value)
 
