@@ -33,7 +33,7 @@ warm()
 n = 0
 for package in (fanfold.core, fanfold.live, fanfold.push):
     for entry in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
-        if entry.name.startswith("fanfold.live.rank"):
+        if entry.name.startswith(("fanfold.live.rank", "fanfold.live.host_")):
             continue  # a rank loads its own kernels when it joins
         for name, found in calls(importlib.import_module(entry.name)):
             n += 1
