@@ -101,7 +101,7 @@ def test_every_command_is_run_somewhere() -> None:
 
 
 def test_the_lab_of_the_readme(site: Site, here: Path) -> None:
-    commands = block_with("fanfold lab status", "docs/pushing.md")
+    commands = block_with("push checkpoints --as", "docs/pushing.md")
     assert {len([c for c in commands if is_one_of(c, (k,))]) > 0 for k in IN_ORDER} == {True}
     try:
         for command in commands:
