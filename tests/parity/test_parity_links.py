@@ -134,7 +134,7 @@ def test_each_link_carries_what_is_simulated(lab, tmp_path, case):
 
 @pytest.fixture
 def keyed(site):
-    fabric = leaf_spine(1, 0, 3, prefix=free_prefix())
+    fabric = leaf_spine(1, 0, 3, prefix=free_prefix() + 50)
     made = start_lab(site, "parity-keys", fabric, "--link-keys")
     yield made
     made.down()
