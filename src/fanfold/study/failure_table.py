@@ -137,6 +137,9 @@ def build_failure_table(
     net = build_named_net(asked.topology, asked.seed)
     if net.n_hosts < 3:
         raise ConfigError("topology", f"{net.n_hosts} hosts", "3 or more")
+    for words in asked.failures:  # before anything is run
+        if words not in KINDS:
+            read_faults(Settings(failures=(Failure(0, fail=words),)), net)
     ground = _Ground(asked, net, build_routes(net), tuple(range(1, net.n_hosts)))
     if jobs == 0:
         jobs = cores() if net.n_hosts >= MANY_HOSTS else 1
