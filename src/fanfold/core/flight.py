@@ -24,6 +24,8 @@ MAX_OPEN = 48
 """Blocks of a lane under way at once, however little is left of each."""
 MAX_LIGHT = 1024
 """The same with those that only the mute still lack: these take nothing of the window."""
+AHEAD = 24
+"""So many of them the mute are sent before they are set aside: their sockets hold no more."""
 MUTE_ASKS = 2
 """Of these so many are asked about, oldest first: one answer tells that they speak again."""
 
@@ -385,6 +387,11 @@ class Lane:
         light = (b for b, flight in self.flights.items() if not flight.need & ~self.mute)
         oldest = set(islice(light, MUTE_ASKS))
         return owed + [b for b in due if b in oldest]
+
+    def is_far_ahead(self) -> bool:
+        """As much waits for the mute as their sockets hold: what else they are sent is lost."""
+        is_many = self.mute and len(self.flights) >= AHEAD
+        return bool(is_many and sum(f.is_light for f in self.flights.values()) >= AHEAD)
 
     def fall_mute(self, mask: int, shape: Shape) -> None:
         """Nothing comes from these members: what only they lack takes no room any more."""

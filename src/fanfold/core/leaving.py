@@ -77,6 +77,8 @@ class Leaving(Books):
             for k, since_ps in owing(now_ps, (main,), n_asked, STALL_PS).items():
                 if self._signs.silent_ps(now_ps, k, since_ps) >= least_ps:
                     silent |= 1 << k
+        if main.is_far_ahead():
+            silent |= main.mute
         silent &= main.members
         if not silent or silent.bit_count() * 2 > main.members.bit_count():
             return False

@@ -4,7 +4,7 @@ from fanfold.core.flight import Lane, members_of
 
 BACK_PS = 100_000_000_000
 """Who was heard within this time is not silent any more."""
-MAX_RETURNS = 4
+MAX_RETURNS = 16
 """Who fell silent more often than this goes on at its own pace."""
 SLOW_PS = 400_000_000_000
 """Who speaks again, takes longer for what was on its way to it, and has a full queue before
@@ -110,8 +110,10 @@ class Returns:
                 continue
             since_ps = self._since_ps.setdefault(k, now_ps)
             is_over = int(now_ps - since_ps >= SLOW_PS) << k
-            back |= (1 << k) & ~owing | is_over & ~full
-            slow |= is_over & owing & full
+            # What came while it stood still filled its queue: the first time that says nothing.
+            told = full if self._n_back.get(k) else 0
+            back |= (1 << k) & ~owing | is_over & ~told
+            slow |= is_over & owing & told
         for k in members_of(back | slow):
             del self._since_ps[k]
         for k in members_of(back):

@@ -3,7 +3,7 @@
 import pytest
 
 from fanfold.core.effects import Effect, SendBlock
-from fanfold.core.flight import MAIN, MAX_LIGHT, MAX_OPEN, MUTE_ASKS, Flight, Lane, Shape
+from fanfold.core.flight import AHEAD, MAIN, MAX_LIGHT, MAX_OPEN, MUTE_ASKS, Flight, Lane, Shape
 from fanfold.core.leaving import TICK_PS
 from fanfold.core.pace import Pace
 from fanfold.core.sender import FanSender
@@ -119,6 +119,22 @@ def test_blocks_that_wait_for_the_mute_are_bounded() -> None:
     for block in range(1, MAX_OPEN + 1):
         lane.flights[block].is_light = False
     assert not lane.may_send()
+
+
+def test_who_was_sent_as_much_as_a_socket_holds_is_set_aside() -> None:
+    sender = begun(4)
+    now, n_sent = 70 * MS, 4
+    for block in range(AHEAD - 1):
+        sender.on_feedback(now, word(block, OTHERS), [])
+        now += MS
+        n_sent += fill(sender, now)
+        for bit in range(7):
+            sender.hear(now, bit)
+    sender.on_timer(now + TICK_PS, [])
+    assert sender.lanes[MAIN].members == EIGHT
+    sender.on_feedback(now, word(AHEAD - 1, OTHERS), [])
+    sender.on_timer(now + 3 * TICK_PS, [])
+    assert sender.lanes[MAIN].members == OTHERS
 
 
 def test_the_mute_are_asked_and_split_off_in_the_end() -> None:

@@ -275,7 +275,10 @@ def test_who_speaks_again_goes_on_with_all_unless_a_full_queue_is_before_it() ->
     signs.hear(600 * MS, 0)
     signs.hear(600 * MS, 1)
     assert returns.judge(600 * MS, lane, signs, 0b10) == (0, 0)
-    assert returns.judge(600 * MS + SLOW_PS, lane, signs, 0b10) == (0b01, 0b10)
+    assert returns.judge(600 * MS + SLOW_PS, lane, signs, 0b10) == (0b11, 0)  # it stood still
+    signs.hear(2000 * MS, 1)
+    assert returns.judge(2000 * MS, lane, signs, 0b10) == (0, 0)
+    assert returns.judge(2000 * MS + SLOW_PS, lane, signs, 0b10)[1] == 0b10  # now it is slow
     lane.flights.clear()
     lane.members = 0b10
     signs.hear(1200 * MS, 1)
