@@ -38,6 +38,10 @@ Keys = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="print JSON")]
+TrustFile = Annotated[
+    Path | None,
+    typer.Option(help="trust file  [default: in the folder]", show_default=False),
+]
 
 
 @app.command()
@@ -82,10 +86,7 @@ def trust(
     key: Annotated[str, typer.Argument(help="its public key, or a file that holds it")],
     node: Node = "",
     keys: Keys = None,
-    trusted: Annotated[
-        Path | None,
-        typer.Option(help="trust file  [default: in the folder]", show_default=False),
-    ] = None,
+    trusted: TrustFile = None,
     prefix: Annotated[str, typer.Option(help="it may write below this path only")] = "",
     max_bytes: Annotated[str, typer.Option(help="of its pushes at once, such as 200GB")] = "",
     label: Annotated[str, typer.Option(help="said in the log beside its name")] = "",
@@ -239,10 +240,7 @@ def verify_receipt(
     ],
     node: Node = "",
     keys: Keys = None,
-    trusted: Annotated[
-        Path | None,
-        typer.Option(help="trust file  [default: in the folder]", show_default=False),
-    ] = None,
+    trusted: TrustFile = None,
     of: Annotated[
         Path | None,
         typer.Option("--of", help="the push that they are to be of: what its --json printed"),
