@@ -97,6 +97,8 @@ def main() -> int:
     n_bytes = parse_size(args.size, "--size")
     wanted = [case for case in CASES if not args.case or case.name in args.case]
     rows: dict[str, list[Run]] = {case.name: [] for case in wanted}
+    if os.geteuid() != 0:
+        parser.exit(3, "needs root for network namespaces\n")
     with _lab(args.rate) as lab:
         for _ in range(args.rounds):
             for case in wanted:
