@@ -13,6 +13,11 @@ MIN_SAMPLE = 16
 LOSSY_PER_MILLE = 380
 """A receiver that lacks this share of what is offered to all is lossy."""
 PERIOD_PS = 250_000_000_000
+RUN = 8
+"""So many packets of a block, one behind the other and no others, are lost where a way breaks:
+a queue that overflows lets some pass between them."""
+LEFT = 3
+"""A way that broke lets a third through at least; what lets less through is too slow."""
 FEW = 8
 """One receiver, or an eighth of them, is slow; more than that lose packets together."""
 
@@ -35,6 +40,7 @@ class Losses:
         """A lower rate did not help them: they are lossy no more."""
         self._went_bps = 0
         self._lacked: dict[int, int] = {}
+        self._void: dict[int, int] = {}  # of them, lost in one run
         self._looked_ps = 0
         self._start_ps = self._told_ps = 0
         """When the first of the packets offered was sent; when the last word of them came."""
@@ -82,7 +88,7 @@ class Losses:
             return
         flight.is_counted = True
         self.book.add(flight.sent_to, flight.spoke, n_psn, flight.gaps)
-        self._count(now_ps, lane, flight, flight.lost, n_psn)
+        self._count(now_ps, lane, flight, flight.lost, n_psn, flight.gaps)
 
     def count_again(self, now_ps: int, lane: Lane, flight: Flight, feedback: Feedback) -> None:
         """A block was sent again, not too fast for most, and few still lack some of it."""
@@ -97,10 +103,17 @@ class Losses:
             more[k] = max(lacks - flight.lacked.get(k, 0), 0)
             flight.lacked[k] = flight.lacked.get(k, 0) + more[k]
         if n_psn or any(more.values()):
-            self._count(now_ps, lane, flight, more, n_psn)
+            gaps = {row.psn: row.lacking for row in feedback.rows}
+            self._count(now_ps, lane, flight, more, n_psn, gaps)
 
     def _count(
-        self, now_ps: int, lane: Lane, flight: Flight, lost: dict[int, int], n_psn: int
+        self,
+        now_ps: int,
+        lane: Lane,
+        flight: Flight,
+        lost: dict[int, int],
+        n_psn: int,
+        gaps: dict[int, int],
     ) -> None:
         self._went_bps, self._told_ps = flight.went_bps, now_ps
         self._start_ps = (
@@ -109,6 +122,8 @@ class Losses:
         self.offered += n_psn
         for k, n in lost.items():
             self._lacked[k] = self._lacked.get(k, 0) + n
+            if n >= RUN and _is_run(gaps, k):
+                self._void[k] = self._void.get(k, 0) + n
         is_told = self.offered >= self.least  # else nobody looks: they would wait for ever
         self.suspects = few(self.lossy(lane.members), lane.members) if is_told else 0
 
@@ -150,9 +165,18 @@ class Losses:
     def lossy(self, members: int) -> int:
         """Who of them lacked too much of what was offered, and twice as much as most.
 
-        What all lose is no reason to send it to some of them a second time.
+        What all lose is no reason to send it to some of them a second time. Who lost whole runs
+        of packets and little between them had a way that was broken: that is no rate.
         """
-        return too_lossy(self._lacked, self.offered, members) & ~self.immune
+        lossy = too_lossy(self._lacked, self.offered, members) & ~self.immune
+        broken = sum(1 << k for k in members_of(lossy) if self._was_broken(k))
+        return lossy & ~broken
+
+    def _was_broken(self, k: int) -> bool:
+        void = self._void.get(k, 0)
+        offered, lacked = self.offered - void, self._lacked[k] - void
+        is_much = offered * LEFT >= self.offered
+        return void > 0 and is_much and lacked * 1000 < offered * LOSSY_PER_MILLE
 
     def is_doubtful(self, lossy: int, members: int) -> bool:
         """Many lost so much, some of it at a rate that was cut since: that says little of them.
@@ -162,7 +186,7 @@ class Losses:
         is_of_before = self._start_ps < self._cut_ps
         if not is_of_before or lossy.bit_count() * FEW <= max(members.bit_count(), FEW):
             return False
-        self.offered, self._lacked, self._since_ps = 0, {}, self._cut_ps
+        self.offered, self._lacked, self._void, self._since_ps = 0, {}, {}, self._cut_ps
         return True
 
     def fade(self, now_ps: int) -> None:
@@ -171,6 +195,7 @@ class Losses:
         self._start_ps += (self._told_ps - self._start_ps) // 2
         self.offered //= 2
         self._lacked = {k: n // 2 for k, n in self._lacked.items() if n > 1}
+        self._void = {k: n // 2 for k, n in self._void.items() if n > 1}
         self.suspects = 0
 
     def passed(self, mask: int, stride: int) -> tuple[int, int]:
@@ -186,6 +211,12 @@ class Losses:
         came_bits = max(self.offered - worst, 1) * stride * 8
         came_bps = came_bits * PS_PER_SECOND // max(self._told_ps - self._start_ps, 1)
         return min(self._went_bps * (1000 - lost) // 1000, came_bps + came_bps // 4), lost
+
+
+def _is_run(gaps: dict[int, int], k: int) -> bool:
+    """The packets of a block that a receiver lacks stand one behind the other."""
+    lacked = [psn for psn, bits in gaps.items() if bits >> k & 1]
+    return bool(lacked) and max(lacked) - min(lacked) + 1 == len(lacked)
 
 
 def few(mask: int, members: int) -> int:

@@ -13,6 +13,7 @@ from fanfold.core.flight import MAIN, Flight, Lane, Shape
 from fanfold.core.gap_book import GapBook
 from fanfold.core.leaving import TICK_PS, Leaving
 from fanfold.core.losses import MIN_SAMPLE
+from fanfold.core.outage import Outage
 from fanfold.core.pace import FULL
 from fanfold.units import NEVER
 from fanfold.wire.feedback import NOT_TOLD, Feedback, FeedbackFlag
@@ -54,6 +55,7 @@ class FanSender(Leaving):
         super().__init__(flow, shape, need, cap_bps)
         self.n_repairs = 0
         self._nudged = 0  # who told a quiet fan that it lacks something
+        self._outage = Outage()
         self.waits = WAIT_PS, 16  # at least; of the round trips seen, where that is longer
         self.quick = SOON_PS, 2  # the same, before a question is put
         self.slots_ps = SLOTS_PS  # before the first one about a block, and any in a slow lane
@@ -120,7 +122,7 @@ class FanSender(Leaving):
         block = feedback.block
         if block >= self.shape.n_blocks or feedback.n_psn != self.shape.psns(block):
             return
-        self._hear(feedback.heard)
+        self._hear(now_ps, feedback.heard)
         heard = feedback.heard & ~self._resting.mask
         if feedback.queue == FULL:
             self._held.full |= heard
@@ -152,6 +154,7 @@ class FanSender(Leaving):
             self._repeat_last(now_ps, index, nudged, out)
             for block in lane.to_ask(now_ps)[:MAX_ASKS]:
                 self._ask_again(now_ps, index, block, out)
+        self._probe(now_ps, out)
         self._give_up_silent(now_ps, out)
         if not self._split_silent(now_ps, out):
             self._split_slow(now_ps, passed_ps, out)
@@ -265,10 +268,31 @@ class FanSender(Leaving):
             self._note_mute(lane, flight, flight.need & ~feedback.heard)
             flight.hurry(now_ps, 2 * max(TICK_PS, self._way_ps(lane, lane.pace.known_ps())))
 
-    def _hear(self, heard: int) -> None:
+    def _hear(self, now_ps: int, heard: int) -> None:
         self._signs.heard |= heard & self.everyone
+        main = self.lanes[MAIN]
+        if self._outage.hear(now_ps, heard, main, self._long_ps(main)):
+            main.pace.limit.forget_before(now_ps)
+            for flight in main.flights.values():
+                flight.hurry(now_ps, 0)
         for lane in self.lanes:
             lane.mute &= ~heard
+
+    def _long_ps(self, lane: Lane) -> int:
+        """Silence of most members that is no delay; NEVER while no round trip is known."""
+        return 2 * self._wait_ps(lane) if lane.pace.known_ps() else NEVER
+
+    def _probe(self, now_ps: int, out: list[Effect]) -> None:
+        """Most say nothing: send the last packet of the oldest block again, and wait as before."""
+        lane = self.lanes[MAIN]
+        long_ps, every_ps = self._long_ps(lane), self._wait_ps(lane)
+        block = self._outage.probe(now_ps, lane, long_ps, every_ps)
+        if block is not None:
+            flight = lane.flights[block]
+            due_ps = flight.sent_ps + flight.wait_ps
+            gaps = {self.shape.psns(block) - 1: flight.need}
+            self._repair(now_ps, MAIN, block, flight, gaps, out)
+            flight.wait_ps = max(flight.wait_ps, due_ps - now_ps)
 
     def _note_mute(self, lane: Lane, flight: Flight, missing: int) -> None:
         """A slot waited in vain for a minority of whom nothing came since the block had left.
