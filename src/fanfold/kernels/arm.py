@@ -58,7 +58,7 @@ def arm(
     if row["armed_ps"] < 0 or row["late"] != 0 or buf[fan + 1] & FLAG_REPAIR == 0:
         # A repair joins a slot that waits already: it must not hold back what was heard.
         set_deadline(row, node, i64(buf[fan + 13]) - i64(buf[at + TTL_AT]), now_ps)
-    expect(fold, slot, bits, words)
+    expect(fold, slot, bits, words, bifts.f_bm[bifts.first[table], 0])
     return slot
 
 

@@ -165,14 +165,18 @@ def note_lag(node: Rows, lag_ps: int, now_ps: int) -> None:
 
 
 @kernel
-def expect(fold: Fold, at: int, bits: U64, n_words: int) -> None:
-    """Join the BitString that passed down to the A-BM; who is silent is left out of the wait.
+def expect(fold: Fold, at: int, bits: U64, n_words: int, nowhere: U64) -> None:
+    """Join the BitString that passed down to the A-BM.
 
-    Whoever is asked anew is waited for anew.
+    Who is silent is left out of the wait, and whom no neighbour leads to. Whoever is asked anew
+    is waited for anew.
+
+    Args:
+        bits: (W,). nowhere: (W,), of the null next hop in the table in use.
     """
     row, words = fold.rows[at], fold.words[at]
     for w in range(n_words):
-        silent = bits[w] & fold.silent[row["which"], SILENT, w]
+        silent = bits[w] & (fold.silent[row["which"], SILENT, w] | nowhere[w])
         words[A_BM, w] |= bits[w]
         words[GONE, w] = words[GONE, w] & ~bits[w] | silent
 

@@ -291,7 +291,8 @@ def arm_fan(
         row["bfir_addr"], row["flow_port"] = fan["addr"], fan["flow_port"]
     if row["armed_ps"] < 0 or row["late"] != 0 or pkt["again"] == 0:
         set_deadline(row, bier.bfrs[r : r + 1], 64 - pkt["ttl"], q[NOW] + pkt["span_ps"])
-    expect(fold, slot, pkt_bits[p], q[N_WORDS])
+    table = look_up(q, bier.tables, r, pkt["si"], pkt["path"])
+    expect(fold, slot, pkt_bits[p], q[N_WORDS], bier.tables.f_bm[table, 0])
     watch_slots(q, nodes, bier, node)
 
 
