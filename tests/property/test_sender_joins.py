@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sender_world import BIFT_ID, LAW, MS, N_PSN, NETWORKS, Receiver, World, feedback_of
 
-from fanfold.core import sender as s
+from fanfold.core import waiting
 from fanfold.core.books import MAX_LANES
 from fanfold.core.effects import ReceiverLost, ReceiverSplit, SendBlock
 from fanfold.kernels.jit import JIT
@@ -186,12 +186,12 @@ def test_old_words_of_a_receiver_that_restarted_clear_nothing():
         n = world.shape.n_blocks
         assert machine.n_lacking[1] == (n - 2 if remembers else n)
         assert machine.lanes[0].members == (0b11 if remembers else 0b01)
-        world.checked.call("on_timer", 10 * MS + s.STALE_PS - 1)
+        world.checked.call("on_timer", 10 * MS + waiting.STALE_PS - 1)
         assert machine.lanes[0].members == (0b11 if remembers else 0b01)
-        assert not machine.is_quiet(10 * MS + s.STALE_PS - 1)
-        world.checked.call("on_timer", 20 * MS + s.STALE_PS)
+        assert not machine.is_quiet(10 * MS + waiting.STALE_PS - 1)
+        world.checked.call("on_timer", 20 * MS + waiting.STALE_PS)
         assert machine.lanes[0].members == 0b11
-        world.checked.call("on_feedback", 20 * MS + s.STALE_PS, feedback_of(1, old))
+        world.checked.call("on_feedback", 20 * MS + waiting.STALE_PS, feedback_of(1, old))
         assert machine.n_lacking[1] == (n - 2 if remembers else n - 1)
         world.checked.check_books()
 

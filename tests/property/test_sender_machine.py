@@ -22,7 +22,7 @@ from sender_world import (
     feedback_of,
 )
 
-from fanfold.core import held, leaving
+from fanfold.core import held, leaving, waiting
 from fanfold.core import sender as s
 from fanfold.core.effects import BlockDone, ReceiverLost, ReceiverSplit, SendBlock
 from fanfold.core.flight import Shape
@@ -285,9 +285,9 @@ def test_a_block_still_queued_is_not_asked_for_again():
         assert jobs(checked.call("on_timer", t * 10 * MS)) == []
     left = 3 * PS_PER_SECOND
     checked.call("on_sent", left, job)
-    assert jobs(checked.call("on_timer", left + s.SLOTS_PS - 1)) == []
+    assert jobs(checked.call("on_timer", left + waiting.SLOTS_PS - 1)) == []
     ((psns, bits, round_),) = jobs(
-        checked.call("on_timer", left + s.SLOTS_PS + leaving.TICK_PS)
+        checked.call("on_timer", left + waiting.SLOTS_PS + leaving.TICK_PS)
     )
     assert (psns, bits, round_) == (1 << N_PSN - 1, (1,), 1)
 
@@ -299,7 +299,7 @@ def test_a_silent_receiver_is_asked_again_and_again():
     times = world.checked.times[:-1]  # the last effect gives it up
     first, *waits = [b - a for a, b in pairwise(times)]
     steady, rarer = waits[: s.STEADY], waits[s.STEADY : -1]  # it is the last block of the fan
-    assert s.SLOTS_PS <= first <= s.SLOTS_PS + leaving.TICK_PS
+    assert waiting.SLOTS_PS <= first <= waiting.SLOTS_PS + leaving.TICK_PS
     assert all(s.ASK_PS // 2 <= wait <= s.ASK_PS // 2 + leaving.TICK_PS for wait in steady)
     assert len(rarer) >= 3
     assert all(s.ASK_PS <= wait <= s.ASK_PS + leaving.TICK_PS for wait in rarer)
@@ -315,7 +315,7 @@ def test_the_end_of_a_fan_is_asked_about_sooner_than_its_midst():
         for job in checked.call("fill", MS + block):
             checked.call("on_sent", MS + block, job)
         waits.append(machine.lanes[0].flights[block].wait_ps)
-    assert waits[1:] == [s.SLOTS_PS] * 6 + [80 * MS]
+    assert waits[1:] == [waiting.SLOTS_PS] * 6 + [80 * MS]
 
 
 def test_a_wait_in_a_slot_is_a_round_trip_while_nothing_better_is_known():
@@ -339,7 +339,7 @@ def test_a_wait_in_a_slot_is_a_round_trip_while_nothing_better_is_known():
 def test_a_nudge_counts_where_all_has_left(all_has_left):
     """Who is nudged for gets the last packet, and nobody else: it asks for a word."""
     checked = machine_with_block()
-    now = s.QUIET_PS if all_has_left else s.QUIET_PS - 1
+    now = waiting.QUIET_PS if all_has_left else waiting.QUIET_PS - 1
     assert checked.machine.is_quiet(now) == all_has_left
     checked.call("nudge", now, 1)
     out = jobs(checked.call("on_timer", now + leaving.TICK_PS))

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sender_world import BIFT_ID, LAW, MS, N_PSN, STRIDE, Checked, feedback_of
 
-from fanfold.core import sender as s
+from fanfold.core import waiting
 from fanfold.core.flight import Shape
 from fanfold.core.pace import CALM, HEAVY_LOSS_PER_MILLE, HIGH, MAX_BLOCKS, Pace
 from fanfold.kernels.jit import JIT
@@ -104,4 +104,4 @@ def test_a_window_stays_between_one_block_and_its_bound(steps, cap_bps):
         assert 1000 <= pace.window_bytes <= MAX_BLOCKS * 1000
         assert 0 <= pace.flying_bytes <= (MAX_BLOCKS + 1) * 1000
         assert 0 < pace.rate_bps() <= (cap_bps or 10**15)
-        assert pace.timeout_ps(s.WAIT_PS, 16) >= s.WAIT_PS
+        assert pace.timeout_ps(waiting.WAIT_PS, 16) >= waiting.WAIT_PS

@@ -346,11 +346,15 @@ class Lane:
         return 2 * n_lacked >= n_left > 0
 
     def may_send(self) -> bool:
-        """Whether a new block may go: to the silent nothing goes but questions and repairs."""
+        """Whether a new block may go."""
+        return self.pace.can_send() and self.is_open()
+
+    def is_open(self) -> bool:
+        """Not too many blocks are out; to the silent nothing goes but questions and repairs."""
         n_open = len(self.flights)
         if MAX_OPEN <= n_open < MAX_LIGHT:
             n_open -= sum(1 for flight in self.flights.values() if flight.is_light)
-        return n_open < MAX_OPEN and self.pace.can_send() and not self.is_silent
+        return n_open < MAX_OPEN and not self.is_silent
 
     def next_block(self, need: Sequence[int]) -> int | None:
         """The next block that a member needs and that is not on its way to it."""

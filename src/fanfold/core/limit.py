@@ -152,7 +152,12 @@ class Limit:
 
     def _is_used(self) -> bool:
         """Four fifths of the rate came through lately: else it is not what limits the lane."""
-        return self._came_ps == 0 or 5 * self._came_bps(self._done_ps) >= 4 * self.bps
+        return self._came_ps == 0 or 5 * self.came_bps >= 4 * self.bps
+
+    @property
+    def came_bps(self) -> int:
+        """What the last blocks came through at, until the last of them; 0: few came."""
+        return self._came_bps(self._done_ps)
 
     def _came_bps(self, now_ps: int) -> int:
         """What comes through, of the last blocks and the time since; 0: few came."""

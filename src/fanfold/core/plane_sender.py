@@ -1,7 +1,7 @@
 """The part of a fan that goes over one plane: a sender whose blocks may leave it for others."""
 
 from fanfold.core.effects import Effect
-from fanfold.core.flight import MAIN, Flight, Shape, members_of
+from fanfold.core.flight import MAIN, Flight, Lane, Shape, members_of
 from fanfold.core.sender import FanSender
 from fanfold.wire.feedback import NOT_TOLD, Feedback
 
@@ -16,6 +16,10 @@ class PlaneSender(FanSender):
 
     def __init__(self, flow: int, shape: Shape, cap_bps: int) -> None:
         super().__init__(flow, shape, [0], cap_bps)
+
+    def _may_send(self, now_ps: int, index: int, lane: Lane) -> bool:
+        """Silence may be of this plane alone: new blocks go by others."""
+        return lane.may_send()
 
     def is_begun(self, block: int) -> bool:
         """Whether its pass has come by a block, or it is on its way to somebody."""

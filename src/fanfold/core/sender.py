@@ -11,57 +11,34 @@ from collections.abc import Callable, Sequence
 from fanfold.core.effects import BlockDone, Effect, SendBlock
 from fanfold.core.flight import MAIN, Flight, Lane, Shape
 from fanfold.core.gap_book import GapBook
-from fanfold.core.leaving import TICK_PS, Leaving
+from fanfold.core.leaving import TICK_PS
 from fanfold.core.losses import MIN_SAMPLE
-from fanfold.core.outage import Outage
 from fanfold.core.pace import FULL
+from fanfold.core.waiting import WAY_PS, Waiting
 from fanfold.units import NEVER
 from fanfold.wire.feedback import NOT_TOLD, Feedback, FeedbackFlag
 
-WAIT_PS = 300_000_000_000
-"""Shortest wait for word of a block: above the fold deadlines of a four-level fabric."""
-WAY_PS = 100_000_000_000
-"""Longest round trip while none is known."""
 GATHER_PS = 20_000_000_000
 """Where much of a block is lost, repairs wait so long for what others lack of it."""
 HEAVY_PKTS = 8
 """So many packets of a block are much."""
-SOON_PS = 30_000_000_000
-"""Shortest wait before whoever owes a word is asked, or two usual round trips."""
-SLOTS_PS = 200_000_000_000
-"""The same for a block that went to all, where the driver knows no better: above the deadline
-of the first BFR's slot in a leaf-spine fabric, which tells who was heard. Asked sooner, all
-would be asked for the one that lost."""
 ASK_PS = 120_000_000_000
 MAX_ASK_PS = 600_000_000_000
 """Longest between two questions about one block, half of it before the second."""
 STEADY = 4
 """Questions about one block before they get rarer."""
-FEW_LEFT = 4
-"""Blocks that are left at the end of a fan, of which all is asked as soon as can be."""
 MAX_ASKS = 4
 """Blocks of a lane asked about in one tick, oldest first."""
-QUIET_PS = 60_000_000_000
-"""A fan that has sent everything waits this long, and four round trips, before it is quiet."""
-STALE_PS = 1_000_000_000_000
-"""A word is no longer than this on its way, slots that wait for their deadlines included."""
 MAX_ROUND = 255
 
 
-class FanSender(Leaving):
+class FanSender(Waiting):
     """One reliable fan to a changing set of receivers; arguments as Books has them."""
 
     def __init__(self, flow: int, shape: Shape, need: Sequence[int], cap_bps: int) -> None:
         super().__init__(flow, shape, need, cap_bps)
         self.n_repairs = 0
         self._nudged = 0  # who told a quiet fan that it lacks something
-        self._outage = Outage()
-        self.waits = WAIT_PS, 16  # at least; of the round trips seen, where that is longer
-        self.quick = SOON_PS, 2  # the same, before a question is put
-        self.slots_ps = SLOTS_PS  # before the first one about a block, and any in a slow lane
-        self.rest_ps = STALE_PS
-        """A receiver that forgot everything waits so long: until then words of it may be of
-        before, and count for nothing."""
         self._rounds: dict[int, int] = {}  # last one of each block that was sent again
         self._owed: set[tuple[int, int]] = set()  # lane and block of repairs that wait
 
@@ -88,7 +65,7 @@ class FanSender(Leaving):
         has_room: (flow, lane) -> whether the driver takes more of this lane.
         """
         for index, lane in enumerate(self.lanes):
-            if not lane.may_send() or not has_room(self.flow, index):
+            if not has_room(self.flow, index) or not self._may_send(now_ps, index, lane):
                 continue
             block = lane.next_block(self.need)
             if block is None:
@@ -278,12 +255,8 @@ class FanSender(Leaving):
         for lane in self.lanes:
             lane.mute &= ~heard
 
-    def _long_ps(self, lane: Lane) -> int:
-        """Silence of most members that is no delay; NEVER while no round trip is known."""
-        return 2 * self._wait_ps(lane) if lane.pace.known_ps() else NEVER
-
     def _probe(self, now_ps: int, out: list[Effect]) -> None:
-        """Most say nothing: send the last packet of the oldest block again, and wait as before."""
+        """Most say nothing: send the last packet of the oldest block again; wait as before."""
         lane = self.lanes[MAIN]
         long_ps, every_ps = self._long_ps(lane), self._wait_ps(lane)
         block = self._outage.probe(now_ps, lane, long_ps, every_ps)
@@ -453,23 +426,6 @@ class FanSender(Leaving):
     def _questions(self, block: int, flight: Flight) -> dict[int, int]:
         return flight.questions(self.shape.psns(block) - 1)
 
-    def _wait_ps(self, lane: Lane) -> int:
-        """How long to wait for word before a question."""
-        least_ps, rounds = self.quick
-        if lane.pace.srtt_ps == 0:
-            least_ps = max(least_ps, WAY_PS)
-        if lane is not self.lanes[MAIN]:  # who is slow has a full queue before it
-            least_ps = max(least_ps, self.slots_ps)
-        return lane.pace.soon_ps(least_ps, rounds)
-
-    def _is_last(self, lane: Lane) -> bool:
-        """A lane has sent everything once, and all that is left are few blocks."""
-        return lane.cursor >= lane.end <= lane.missed and len(lane.flights) <= FEW_LEFT
-
-    def _way_ps(self, lane: Lane, known_ps: int) -> int:
-        """Round trip for questions: behind the last block no other keeps them waiting."""
-        return min(known_ps, lane.pace.min_rtt_ps) if self._is_last(lane) else known_ps
-
     def _repeat_last(self, now_ps: int, index: int, nudged: int, out: list[Effect]) -> None:
         """Send the last packet of the oldest blocks to those who said that they lack some."""
         flights = self.lanes[index].flights
@@ -479,19 +435,6 @@ class FanSender(Leaving):
             flight.is_nudged = True
             last = self.shape.psns(block) - 1
             self._repair(now_ps, index, block, flight, {last: flight.need & nudged}, out)
-
-    def is_quiet(self, now_ps: int) -> bool:
-        """All of it left long ago, and somebody lacks some: a packet or a word was lost."""
-        if self._resting.mask:
-            return False
-        for lane in self.lanes:
-            if now_ps - lane.left_ps() < max(QUIET_PS, 4 * lane.pace.srtt_ps):
-                return False
-            if lane.missed < lane.end and lane.members:
-                return False
-            if any(self.need[b] & lane.members for b in range(lane.cursor, lane.end)):
-                return False
-        return self._left > 0
 
     def nudge(self, now_ps: int, bit: int) -> None:
         """A receiver, asked by other means, says that it lacks something."""

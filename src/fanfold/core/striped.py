@@ -22,7 +22,7 @@ from fanfold.core.flight import MAIN, Shape, members_of, owing
 from fanfold.core.gap_book import GapBook
 from fanfold.core.leaving import STALL_PS, TICK_PS
 from fanfold.core.plane_sender import FIRST_AGAIN_PS, Plane, PlaneSender
-from fanfold.core.sender import WAY_PS
+from fanfold.core.waiting import WAY_PS
 from fanfold.units import NEVER
 from fanfold.wire.feedback import Feedback
 

@@ -46,7 +46,7 @@ later than the slots of four levels flush (core/pace.py), so that it knows whom 
 LATE_WAITS = 16
 """A slot that has heard nobody by its deadline is kept so many waits more, while its place is
 not needed: words may stand in a queue. A second at the leaves, as long as a word may be on its
-way (STALE_PS of core/sender.py)."""
+way (STALE_PS of core/waiting.py)."""
 OLD_WAITS = 4
 """Shortest deadlines after which a lag says nothing of now."""
 

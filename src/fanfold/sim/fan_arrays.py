@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fanfold.core.flight import Shape
 from fanfold.core.pace import MAX_BLOCKS
-from fanfold.core.sender import WAIT_PS
+from fanfold.core.waiting import WAIT_PS
 from fanfold.errors import ConfigError
 from fanfold.ids import MAX_BFR_ID
 from fanfold.kernels import collect as c
@@ -66,7 +66,7 @@ I64 = NDArray[np.int64]
 Rows = NDArray[np.void]
 LANES = 9
 LIVE_RTT_PS = 13_000_000_000
-"""Round trip that the waits of core/sender.py suit."""
+"""Round trip that the waits of core/waiting.py suit."""
 MAX_SPEED = 10_000
 REORDER_PS, IDLE_PS = 2_000_000_000, 20_000_000_000
 AGAIN_PS = 60_000_000_000

@@ -3,7 +3,8 @@
 from fanfold.core.effects import Effect, SendBlock
 from fanfold.core.flight import MAIN, Shape
 from fanfold.core.leaving import TICK_PS
-from fanfold.core.sender import SLOTS_PS, WAIT_PS, FanSender
+from fanfold.core.sender import FanSender
+from fanfold.core.waiting import SLOTS_PS, WAIT_PS
 from fanfold.wire.feedback import Feedback, FeedbackFlag, FeedbackRow
 
 MS = 1_000_000_000

@@ -7,7 +7,8 @@ from fanfold.core.flight import MAIN, MAX_OPEN, MAX_QUESTIONS, RARE_PS, Flight, 
 from fanfold.core.leaving import MANY_ASKS, SILENT_PS, SILENT_ROUNDS, TICK_PS
 from fanfold.core.limit import CHANCE, IN_VAIN, SIGN_PER_MILLE, TRIAL_PS, Limit
 from fanfold.core.pace import MANY, MAX_WAIT_PS, Pace
-from fanfold.core.sender import SLOTS_PS, SOON_PS, FanSender
+from fanfold.core.sender import FanSender
+from fanfold.core.waiting import SLOTS_PS, SOON_PS
 from fanfold.live.ports import FOLD_PS
 from fanfold.wire.feedback import Feedback, FeedbackFlag, FeedbackRow
 
@@ -198,8 +199,11 @@ def test_a_word_stands_for_what_was_said_before_and_its_further_parts_join() -> 
     assert flight.left_bytes(STRIDE, BLOCK) == 2 * STRIDE
 
 
-def first_question(usual_ps: int, slots_ps: int = SLOTS_PS) -> int:
-    """When one that owes a word is asked, the usual round trip being known."""
+def first_question(usual_ps: int, slots_ps: int = SLOTS_PS, *, is_silence: bool = False) -> int:
+    """When one that owes a word is asked, the usual round trip being known.
+
+    is_silence: nothing else is heard meanwhile; else words of a block of before come.
+    """
     sender = FanSender(7, SHAPE, [0b11], 0)
     sender.slots_ps = slots_ps
     for _ in range(MANY):
@@ -210,6 +214,8 @@ def first_question(usual_ps: int, slots_ps: int = SLOTS_PS) -> int:
     now = 0
     while not out:
         now += MS
+        if not is_silence:
+            sender.on_feedback(now, word(1, 0b11, {}), [])
         sender.on_timer(now, out)
     return now
 
@@ -220,6 +226,11 @@ def test_who_owes_a_word_is_asked_after_two_usual_round_trips_and_the_deadlines_
     assert SLOTS_PS <= first_question(MS) <= SLOTS_PS + TICK_PS
     assert 240 * MS <= first_question(120 * MS) <= 240 * MS + TICK_PS
     assert SOON_PS <= first_question(MS, slots_ps=0) <= SOON_PS + TICK_PS
+
+
+def test_where_nobody_says_anything_the_oldest_block_is_probed_after_two_waits() -> None:
+    first_ps = first_question(MS, is_silence=True)
+    assert 2 * SOON_PS <= first_ps <= 2 * SOON_PS + TICK_PS
 
 
 def test_all_are_asked_only_when_every_slot_of_three_levels_has_told_whom_it_heard() -> None:
