@@ -1,4 +1,4 @@
-"""Where most receivers fall silent together a way is broken: probes, and no blame for a rate."""
+"""Where most receivers fall silent together a way is broken: probes, no blame for a rate."""
 
 import pytest
 

@@ -5,6 +5,8 @@ import numpy as np
 import pytest
 from kernel_nodes import BFIR, BIFT_ID, FOLD_PS, data, feedback, plain_node, word_of
 
+from fanfold.kernels.tables import NULL_NBR
+
 UP, LEFT, RIGHT = 4, 1, 3
 """The inlet; ports of bits 1 and 2, and of bits 4 to 6."""
 ALL = 0b110110
@@ -133,3 +135,17 @@ def test_where_nobody_knows_who_is_behind_a_port_the_slot_waits_as_before():
     node.forward([word(0b10, 0, is_partial=True)], port=LEFT, now_ps=5)
     node.forward([word(0b110000, 0)], port=RIGHT, now_ps=6)
     assert up(node) == []
+
+
+def test_whom_no_neighbour_leads_to_is_not_waited_for_and_the_word_says_that_some_lack():
+    node = node_of()
+    node.bifts.nbr_of[0, 2] = NULL_NBR  # bit 2: its leaf died, and tables do without it
+    node.bifts.f_bm[0, NULL_NBR + 1] |= np.uint64(0b100)
+    for nbr in range(node.bifts.f_bm.shape[1] - 1):
+        node.bifts.f_bm[0, nbr + 1] &= ~np.uint64(0b100)
+    assert answered(node, 0, 0) == [(0b110010, True)]
+
+
+def test_when_a_way_leads_to_it_again_it_is_waited_for():
+    node = node_of()
+    assert answered(node, 0, 0) == []
