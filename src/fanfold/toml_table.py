@@ -4,8 +4,7 @@ Only what scenarios and fabric files need: text, whole numbers, booleans, tables
 any one of these.
 """
 
-import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Mapping
 from types import NoneType
 from typing import Any, TypeVar
 
@@ -61,7 +60,14 @@ def allowed_of(kind: Any) -> str:
 
 def write_table(value: msgspec.Struct) -> str:
     """TOML that ``read_table`` reads back as an equal struct; None and UNSET are left out."""
-    return "\n\n".join(_blocks(value, "")) + "\n"
+    return dump_toml(_rows(value))
+
+
+def dump_toml(rows: Mapping[str, Any]) -> str:
+    """TOML of nested rows, tables last among their neighbours; escapes are tomlkit's."""
+    import tomlkit  # noqa: PLC0415 - who only reads does without it
+
+    return tomlkit.dumps(rows)
 
 
 def _value(value: object, field: FieldInfo, prefix: str, say: Callable[[Any], str]) -> Any:
@@ -114,36 +120,19 @@ _WORDS: tuple[tuple[type[inspect.Type], Callable[[Any], str]], ...] = (
 )
 
 
-def _blocks(value: msgspec.Struct, name: str) -> Iterator[str]:
-    """The struct's own lines, then a block for each table in it."""
-    items = [(f.name, getattr(value, f.name)) for f in fields(value)]
-    plain = [(k, v) for k, v in items if not _is_table(v)]
-    lines = [f"{k} = {_toml(v)}" for k, v in plain if not isinstance(v, UNSAID)]
-    if lines:
-        yield "\n".join(([f"[{name}]"] if name else []) + lines)
-    for key, inner in items:
-        path = f"{name}.{key}" if name else key
-        if isinstance(inner, msgspec.Struct):
-            yield from _blocks(inner, path)
-        elif _is_table(inner):
-            for row in inner:
-                (block,) = _blocks(row, path)
-                yield block.replace(f"[{path}]", f"[[{path}]]", 1)
+def _rows(value: msgspec.Struct) -> dict[str, Any]:
+    """Fields that say something, tables after the rest, as TOML has them."""
+    said = {f.name: getattr(value, f.name) for f in fields(value)}
+    plain = {key: _bare(got) for key, got in said.items() if not isinstance(got, UNSAID)}
+    return dict(sorted(plain.items(), key=lambda row: _is_table(row[1])))
+
+
+def _bare(value: object) -> object:
+    if isinstance(value, msgspec.Struct):
+        return _rows(value)
+    return [_bare(each) for each in value] if isinstance(value, tuple) else value
 
 
 def _is_table(value: object) -> bool:
-    if isinstance(value, tuple):
-        return bool(value) and isinstance(value[0], msgspec.Struct)
-    return isinstance(value, msgspec.Struct)
-
-
-def _toml(value: object) -> str:
-    match value:
-        case bool():
-            return "true" if value else "false"
-        case tuple():
-            return f"[{', '.join(_toml(v) for v in value)}]"
-        case str():  # JSON's escapes are TOML's, but for the one that JSON lets through
-            return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-        case _:
-            return str(value)
+    first = value[0] if isinstance(value, list) and value else value
+    return isinstance(first, dict)

@@ -25,7 +25,7 @@ from msgspec.structs import FieldInfo, fields
 
 from fanfold.errors import ConfigError
 from fanfold.kernels.layout import TRAILER_BYTES
-from fanfold.toml_table import read_values
+from fanfold.toml_table import dump_toml, read_values
 from fanfold.topo.fabric_rules import check_fabric
 
 Role = Literal["host", "bfr"]
@@ -321,23 +321,27 @@ def load_fabric(path: Path) -> Fabric:
 
 def save_fabric(fabric: Fabric, path: Path) -> None:
     """Write the file that ``load_fabric`` reads back as an equal fabric."""
-    check_fabric(fabric, str(path))  # names need no escapes afterwards
+    check_fabric(fabric, str(path))
+    path.write_text(dump_toml(_rows_of(fabric)), encoding="utf-8")
+
+
+def _rows_of(fabric: Fabric) -> dict[str, Any]:
+    """What its file says, table by table."""
     usual = {field.name: field.default for field in _NUMBERS if field.name in _RARE}
-    blocks = [_block("[fabric]", _values_of(fabric, _NUMBERS, usual))]
-    if fabric.limits != ArrayLimits():
-        blocks.append(_block("[limits]", msgspec.structs.asdict(fabric.limits)))
     mean = {field.name: field.default for field in _OF_A_TENANT}
-    for one in fabric.tenants:
-        blocks.append(
-            _block(f"[tenants.{_key(one.name)}]", _values_of(one, _OF_A_TENANT, mean))
-        )
     bare = {"link_key": "", "link_key_also": "", "labels": (), "label_seal": ""}
-    blocks += [_block("[[node]]", _values_of(n, fields(Node), bare)) for n in fabric.nodes]
     plain = {field.name: field.default for field in _OF_A_LINK}
-    for link in fabric.links:
-        between = f"[[link]]\nbetween = [{_toml(link.a)}, {_toml(link.b)}]"
-        blocks.append(_block(between, _values_of(link, _OF_A_LINK, plain)))
-    path.write_text("\n\n".join(blocks) + "\n", encoding="utf-8")
+    nodes = [_values_of(node, fields(Node), bare) for node in fabric.nodes]
+    links = [
+        {"between": [link.a, link.b]} | _values_of(link, _OF_A_LINK, plain)
+        for link in fabric.links
+    ]
+    tenants = {one.name: _values_of(one, _OF_A_TENANT, mean) for one in fabric.tenants}
+    limits = {} if fabric.limits == ArrayLimits() else msgspec.structs.asdict(fabric.limits)
+    own = _values_of(fabric, _NUMBERS, usual)
+    rows: dict[str, Any] = {"fabric": own, "limits": limits, "tenants": tenants}
+    rows |= {"node": nodes, "link": links}
+    return {key: table for key, table in rows.items() if table}
 
 
 def _values_of(
@@ -345,21 +349,8 @@ def _values_of(
 ) -> dict[str, Any]:
     """Fields that are not as usual."""
     rows = {field.name: getattr(value, field.name) for field in known}
-    return {key: got for key, got in rows.items() if key not in usual or got != usual[key]}
-
-
-def _block(head: str, rows: Mapping[str, Any]) -> str:
-    return "\n".join([head, *(f"{key} = {_toml(value)}" for key, value in rows.items())])
-
-
-def _key(name: str) -> str:
-    """A name as a TOML key: dots stand in quotes."""
-    return f'"{name}"' if "." in name else name
-
-
-def _toml(value: str | int | tuple[Any, ...]) -> str:
-    if isinstance(value, tuple):
-        if value and isinstance(value[0], tuple):
-            return "{ " + ", ".join(f"{key} = {_toml(text)}" for key, text in value) + " }"
-        return f"[{', '.join(map(_toml, value))}]"
-    return f'"{value}"' if isinstance(value, str) else str(value).lower()
+    return {
+        key: dict(got) if key == "labels" else got
+        for key, got in rows.items()
+        if key not in usual or got != usual[key]
+    }

@@ -58,7 +58,7 @@ def test_labels_and_their_signatures_stand_in_the_file(tmp_path):
     path = tmp_path / "f.toml"
     save_fabric(SIGNED, path)
     assert load_fabric(path) == SIGNED
-    assert 'labels = { owner = "x", region = "eu" }' in path.read_text()
+    assert '[node.labels]\nowner = "x"\nregion = "eu"\n' in path.read_text()
     assert check_labels(load_fabric(path), [SENDER.public]) == len(PLAIN.nodes)
     save_fabric(PLAIN, path)
     assert "label" not in path.read_text()
