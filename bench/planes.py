@@ -36,7 +36,8 @@ from fanfold.scenario.settings import Failure, Settings
 from fanfold.schemes.program import Fan, build_program
 from fanfold.sim.fan_arrays import LIVE_RTT_PS
 from fanfold.sim.simulate import FANS, Simulation
-from fanfold.topo.fabric import Fabric, save_fabric
+from fanfold.topo.fabric import Fabric
+from fanfold.topo.fabric_file import save_fabric
 from fanfold.topo.fabric_net import fabric_net
 from fanfold.topo.lab_fabric import lab_fabric
 from fanfold.topo.nets import build_named_net

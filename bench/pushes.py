@@ -17,7 +17,8 @@ from msgspec.structs import replace
 from shaped_net import QUEUE_BYTES, WIRE, ShapedNet, shaped_net
 from wire_loss import Loss
 
-from fanfold.topo.fabric import Fabric, save_fabric
+from fanfold.topo.fabric import Fabric
+from fanfold.topo.fabric_file import save_fabric
 
 N_RECEIVERS = 8
 START_S = 180.0

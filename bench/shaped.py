@@ -19,7 +19,7 @@ from measure import Part
 from shaped_net import WIRE, ShapedNet, shaped_net
 from wire_loss import LossError
 
-from fanfold.topo.fabric import save_fabric
+from fanfold.topo.fabric_file import save_fabric
 
 N_RANKS = 8
 """h1 to h8; h0 is the root of broadcasts on top."""

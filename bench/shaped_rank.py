@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from fanfold.group.expectation import Case, n_wrong
 from fanfold.group.fabric import FabricCommunicator
-from fanfold.topo.fabric import Fabric, load_fabric
+from fanfold.topo.fabric import Fabric
+from fanfold.topo.fabric_file import load_fabric
 from fanfold.units import PS_PER_SECOND
 
 GROUP = 0x5A4D

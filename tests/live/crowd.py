@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 from live_site import LiveLab, Site, random_bytes, states
 
-from fanfold.topo.fabric import save_fabric
+from fanfold.topo.fabric_file import save_fabric
 from fanfold.topo.lab_fabric import leaf_spine
 
 LEAVES, SPINES = 4, 2

@@ -16,7 +16,7 @@ import numpy as np
 
 from fanfold.group.communicator import GroupError
 from fanfold.group.fabric import FabricCommunicator
-from fanfold.topo.fabric import load_fabric
+from fanfold.topo.fabric_file import load_fabric
 from fanfold.units import PS_PER_SECOND
 
 N = 1 << 18

@@ -30,7 +30,7 @@ from fanfold.errors import WireError
 from fanfold.group.communicator import GroupError
 from fanfold.group.fabric import FabricCommunicator
 from fanfold.live.capture import read_raw
-from fanfold.topo.fabric import load_fabric
+from fanfold.topo.fabric_file import load_fabric
 from fanfold.units import PS_PER_SECOND
 from fanfold.wire.fold import Fold
 from fanfold.wire.packet import Packet, parse

@@ -15,7 +15,8 @@ from typing import Any
 from live_site import Site, finish, wait_for
 from msgspec.structs import replace
 
-from fanfold.topo.fabric import Fabric, save_fabric
+from fanfold.topo.fabric import Fabric
+from fanfold.topo.fabric_file import save_fabric
 from fanfold.topo.lab_fabric import leaf_spine
 
 SUBNET = "10.85.0"

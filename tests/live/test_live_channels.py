@@ -12,7 +12,7 @@ from live_site import LiveLab, Site
 
 from fanfold.kernels.jit import JIT
 from fanfold.live.capture import read_raw
-from fanfold.topo.fabric import load_fabric
+from fanfold.topo.fabric_file import load_fabric
 from fanfold.wire.fold import Fold
 from fanfold.wire.link import is_link
 from fanfold.wire.packet import parse

@@ -10,7 +10,7 @@ import pytest
 from live_site import LiveLab, Site, finish, random_bytes, states, wait_for
 
 from fanfold.kernels.jit import JIT
-from fanfold.topo.fabric import load_fabric
+from fanfold.topo.fabric_file import load_fabric
 
 pytestmark = [
     pytest.mark.live,

@@ -23,7 +23,7 @@ from fanfold.kernels.vat import OPEN
 from fanfold.live.host import Host
 from fanfold.live.ports import Limits
 from fanfold.live.warm import warm
-from fanfold.topo.fabric import load_fabric
+from fanfold.topo.fabric_file import load_fabric
 
 pytestmark = pytest.mark.live
 

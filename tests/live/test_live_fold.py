@@ -14,7 +14,8 @@ from vat_nodes import GROUP, GROUP_PORT, figure_one, message, said
 from fanfold.group.communicator import GroupError, Op
 from fanfold.kernels.layout import BIER_PORT
 from fanfold.live.ports import open_socket
-from fanfold.topo.fabric import Fabric, load_fabric, save_fabric
+from fanfold.topo.fabric import Fabric
+from fanfold.topo.fabric_file import load_fabric, save_fabric
 from fanfold.units import PS_PER_SECOND
 
 pytestmark = pytest.mark.live

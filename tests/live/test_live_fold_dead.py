@@ -16,7 +16,8 @@ from live_site import LiveLab, Site
 
 from fanfold.group.communicator import GroupError
 from fanfold.group.fabric import FabricCommunicator
-from fanfold.topo.fabric import Fabric, load_fabric
+from fanfold.topo.fabric import Fabric
+from fanfold.topo.fabric_file import load_fabric
 from fanfold.units import PS_PER_SECOND
 
 pytestmark = pytest.mark.live

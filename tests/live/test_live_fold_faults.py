@@ -17,7 +17,8 @@ from live_group import BLOCK, Group, Losses, values
 from live_site import LiveLab, Site
 
 from fanfold.group.communicator import Op
-from fanfold.topo.fabric import Fabric, load_fabric
+from fanfold.topo.fabric import Fabric
+from fanfold.topo.fabric_file import load_fabric
 
 pytestmark = pytest.mark.live
 

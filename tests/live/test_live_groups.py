@@ -18,7 +18,8 @@ from fanfold.live import pump as p
 from fanfold.live.event_loop import EventLoop
 from fanfold.live.ports import Limits, build_node_state, build_sock, open_socket
 from fanfold.live.warm import warm
-from fanfold.topo.fabric import Fabric, save_fabric
+from fanfold.topo.fabric import Fabric
+from fanfold.topo.fabric_file import save_fabric
 from fanfold.topo.lab_fabric import leaf_spine
 from fanfold.wire import bitstring
 from fanfold.wire.bier import BierHeader

@@ -21,7 +21,8 @@ from live_site import LiveLab, Site, finish, is_running, random_bytes, states, w
 
 from fanfold.core.effects import DropReason
 from fanfold.live.control_sockets import call
-from fanfold.topo.fabric import Fabric, load_fabric
+from fanfold.topo.fabric import Fabric
+from fanfold.topo.fabric_file import load_fabric
 
 pytestmark = pytest.mark.live
 

@@ -17,7 +17,7 @@ from fanfold.kernels.jit import JIT
 from fanfold.kernels.layout import TRAILER_BYTES
 from fanfold.live.space_build import build_spaces, off_loopback
 from fanfold.live.spaces import remove_spaces
-from fanfold.topo.fabric import load_fabric, save_fabric
+from fanfold.topo.fabric_file import load_fabric, save_fabric
 from fanfold.topo.lab_fabric import leaf_spine
 
 pytestmark = [

@@ -21,7 +21,8 @@ from fanfold.kernels.layout import TRAILER_BYTES
 from fanfold.live.chance import draw_octets
 from fanfold.seals.link_keys import LinkKey, load_link_key, read_link_public
 from fanfold.seals.noise import Initiator
-from fanfold.topo.fabric import Fabric, load_fabric
+from fanfold.topo.fabric import Fabric
+from fanfold.topo.fabric_file import load_fabric
 from fanfold.wire.bier import BierHeader
 from fanfold.wire.fan import Data
 from fanfold.wire.handshake import BODY_BYTES, FIRST, Handshake

@@ -16,7 +16,8 @@ from live_site import LiveLab, Site, wait_for
 from fanfold.group.communicator import GroupError
 from fanfold.kernels.codes import DROP_LINK_NO_KEY
 from fanfold.live.rank import port_of_group
-from fanfold.topo.fabric import Fabric, load_fabric
+from fanfold.topo.fabric import Fabric
+from fanfold.topo.fabric_file import load_fabric
 from fanfold.wire.bier import BierHeader
 from fanfold.wire.fold import Fold, FoldWhat
 from fanfold.wire.inner import GROUP_ADDRESS, address_of

@@ -18,7 +18,8 @@ from tenant_packets import Aim, packets
 
 from fanfold.api.tenants import with_tenants
 from fanfold.push.attesting import software_digest
-from fanfold.topo.fabric import Fabric, load_fabric, save_fabric
+from fanfold.topo.fabric import Fabric
+from fanfold.topo.fabric_file import load_fabric, save_fabric
 from fanfold.topo.lab_fabric import leaf_spine
 
 pytestmark = pytest.mark.live

@@ -22,7 +22,8 @@ from fanfold.push.envelope import wrap
 from fanfold.push.geometry import geometry_of
 from fanfold.push.manifest import encode
 from fanfold.push.source import build_manifest
-from fanfold.topo.fabric import Fabric, load_fabric
+from fanfold.topo.fabric import Fabric
+from fanfold.topo.fabric_file import load_fabric
 from fanfold.wire.bier import BierHeader
 from fanfold.wire.captures import read_frames
 from fanfold.wire.fan import Data, DataFlag

@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from fanfold.kernels.jit import JIT
 from fanfold.live.metrics import exposed_names
-from fanfold.topo.fabric import load_fabric
+from fanfold.topo.fabric_file import load_fabric
 
 pytestmark = [
     pytest.mark.live,

@@ -13,7 +13,8 @@ from fanfold.group.communicator import GroupError, Op
 from fanfold.group.fabric import FabricCommunicator
 from fanfold.group.rules import Inside
 from fanfold.impair import Impairment
-from fanfold.topo.fabric import Fabric, Link, Node, load_fabric, save_fabric
+from fanfold.topo.fabric import Fabric, Link, Node
+from fanfold.topo.fabric_file import load_fabric, save_fabric
 from fanfold.units import PPB_ONE, PS_PER_SECOND
 
 pytestmark = [pytest.mark.live, pytest.mark.alone]

@@ -11,7 +11,8 @@ from live_site import LiveLab, Site
 
 from fanfold.group.communicator import Op
 from fanfold.impair import Impairment
-from fanfold.topo.fabric import Fabric, load_fabric
+from fanfold.topo.fabric import Fabric
+from fanfold.topo.fabric_file import load_fabric
 
 pytestmark = pytest.mark.live
 

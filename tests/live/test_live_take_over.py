@@ -12,7 +12,7 @@ from live_site import Json, LiveLab, Site, finish, links, random_bytes, states, 
 
 import fanfold
 from fanfold.push.geometry import geometry_of
-from fanfold.topo.fabric import load_fabric
+from fanfold.topo.fabric_file import load_fabric
 from fanfold.wire.fan import Data
 from fanfold.wire.link import is_link
 from fanfold.wire.packet import parse

@@ -19,7 +19,8 @@ from live_site import LiveLab, Site, random_bytes, states, wait_for
 from tenant_packets import Aim, packets
 
 from fanfold.live.syscalls import SOL_UDP, UDP_SEGMENT
-from fanfold.topo.fabric import Fabric, load_fabric
+from fanfold.topo.fabric import Fabric
+from fanfold.topo.fabric_file import load_fabric
 
 pytestmark = pytest.mark.live
 

@@ -11,7 +11,8 @@ from live_site import LiveLab, Site
 
 from fanfold.errors import ConfigError
 from fanfold.group.communicator import GroupError, Op
-from fanfold.topo.fabric import Fabric, load_fabric, save_fabric
+from fanfold.topo.fabric import Fabric
+from fanfold.topo.fabric_file import load_fabric, save_fabric
 from fanfold.topo.vat_file import load_vat_file
 from fanfold.topo.vat_laid import LaidTree, lay_trees
 from fanfold.units import PS_PER_SECOND

@@ -13,7 +13,7 @@ from fanfold.push.source import build_manifest
 from fanfold.scenario.settings import Settings
 from fanfold.schemes.program import ACKED, Fan, build_program
 from fanfold.sim.simulate import Simulation
-from fanfold.topo.fabric import save_fabric
+from fanfold.topo.fabric_file import save_fabric
 from fanfold.topo.fabric_net import fabric_net
 from fanfold.topo.routes import build_routes
 

@@ -12,7 +12,7 @@ from node_replay import SimNode, journal_of, queues_of, sent_by
 from tries import Tries
 
 from fanfold.kernels.jit import JIT
-from fanfold.topo.fabric import load_fabric
+from fanfold.topo.fabric_file import load_fabric
 from fanfold.topo.fabric_net import fabric_net
 from fanfold.topo.lab_fabric import leaf_spine
 from fanfold.wire.fan import Data, DataFlag

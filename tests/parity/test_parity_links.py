@@ -12,7 +12,7 @@ from tries import Tries
 from fanfold.kernels.jit import JIT
 from fanfold.kernels.layout import TRAILER_BYTES
 from fanfold.results.outcome import ACK, DATA, FEEDBACK, REPAIR
-from fanfold.topo.fabric import load_fabric
+from fanfold.topo.fabric_file import load_fabric
 from fanfold.topo.lab_fabric import leaf_spine
 
 pytestmark = [

@@ -26,7 +26,7 @@ from fanfold.results.outcome import DATA
 from fanfold.scenario.settings import Settings
 from fanfold.schemes.program import Sum, build_program
 from fanfold.sim.simulate import Simulation
-from fanfold.topo.fabric import load_fabric
+from fanfold.topo.fabric_file import load_fabric
 from fanfold.topo.fabric_net import fabric_net
 from fanfold.topo.lab_fabric import leaf_spine
 from fanfold.topo.routes import build_routes

@@ -10,7 +10,7 @@ import pytest
 from tree import ROOT, texts
 
 from fanfold.cli.main import command
-from fanfold.topo.fabric import load_fabric
+from fanfold.topo.fabric_file import load_fabric
 
 CODE = re.compile(r"```.*?```|`[^`\n]+`", re.DOTALL)
 VERB = re.compile(r"(?:^|[\s`/])fanfold ([a-z][a-z-]*)", re.MULTILINE)

@@ -12,7 +12,7 @@ from fanfold.api.labs import pick_fabric, start_lab
 from fanfold.api.tenants import with_tenants
 from fanfold.errors import ConfigError, EnvironmentLack
 from fanfold.live.lab import Lab
-from fanfold.topo.fabric import load_fabric
+from fanfold.topo.fabric_file import load_fabric
 
 
 def main(asked: dict[str, Any]) -> None:

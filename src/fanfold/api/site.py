@@ -10,7 +10,8 @@ from fanfold.impair import LinkImpairment
 from fanfold.live.control_sockets import Answer, Call, ask_all, begin_asking
 from fanfold.live.lab import Lab
 from fanfold.live.spaces import enter_space
-from fanfold.topo.fabric import Fabric, load_fabric
+from fanfold.topo.fabric import Fabric
+from fanfold.topo.fabric_file import load_fabric
 
 STATUS_S = 0.3
 """Nodes that are silent for longer are left out of the counters."""

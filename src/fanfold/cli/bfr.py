@@ -15,7 +15,7 @@ from fanfold.cli.metrics_flag import Metrics
 from fanfold.cli.telling import telling
 from fanfold.errors import ConfigError
 from fanfold.live.warm import warm
-from fanfold.topo.fabric import load_fabric
+from fanfold.topo.fabric_file import load_fabric
 from fanfold.topo.fabric_rules import check_fabric
 
 

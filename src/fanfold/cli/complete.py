@@ -73,7 +73,7 @@ def _nodes(ctx: Any, *roles: str) -> list[str]:
     lab = ctx.params.get("lab") or ctx.params.get("name") or "lab"
     home = import_module("fanfold.live.lab").labs_home()
     config = Path(ctx.params.get("config") or home / lab / "fabric.toml")
-    fabric = import_module("fanfold.topo.fabric").load_fabric(config)
+    fabric = import_module("fanfold.topo.fabric_file").load_fabric(config)
     return [node.name for node in fabric.nodes if node.role in roles]
 
 
@@ -100,7 +100,7 @@ def _failing(ctx: Any) -> list[str]:
         return _all_nodes(ctx)
     home = import_module("fanfold.live.lab").labs_home()
     lab = ctx.params.get("name") or "lab"
-    fabric = import_module("fanfold.topo.fabric").load_fabric(home / lab / "fabric.toml")
+    fabric = import_module("fanfold.topo.fabric_file").load_fabric(home / lab / "fabric.toml")
     return [f"{link.a}-{link.b}" for link in fabric.links]
 
 

@@ -162,11 +162,8 @@ def links(
 ) -> None:
     """Draw keys for the links of a fabric: each node's own folder, and a file for all."""
     from fanfold.api.keys import make_link_keys  # noqa: PLC0415 - others need no fabric
-    from fanfold.topo.fabric import (  # noqa: PLC0415 - as above
-        KeyMode,
-        load_fabric,
-        save_fabric,
-    )
+    from fanfold.topo.fabric import KeyMode  # noqa: PLC0415 - as above
+    from fanfold.topo.fabric_file import load_fabric, save_fabric  # noqa: PLC0415 - as above
 
     modes: dict[str, KeyMode] = {"required": "required", "on": "on"}
     if mode not in modes:
@@ -202,7 +199,7 @@ def label(
     keys: Keys = None,
 ) -> None:
     """Sign the labels of nodes as the operator of a fabric."""
-    from fanfold.topo.fabric import load_fabric, save_fabric  # noqa: PLC0415 - as above
+    from fanfold.topo.fabric_file import load_fabric, save_fabric  # noqa: PLC0415 - as above
     from fanfold.topo.labels import sign_labels  # noqa: PLC0415 - as above
 
     fabric = sign_labels(load_fabric(config), load_keys(folder_of(node, keys)))
@@ -219,7 +216,7 @@ def check_labels(
     """See that all labels of a fabric are signed by its operator."""
     from fanfold.seals.keys import read_public  # noqa: PLC0415 - as above
     from fanfold.topo import labels  # noqa: PLC0415 - as above
-    from fanfold.topo.fabric import load_fabric  # noqa: PLC0415 - as above
+    from fanfold.topo.fabric_file import load_fabric  # noqa: PLC0415 - as above
 
     n = labels.check_labels(load_fabric(config), [read_public(_text_of(key), "KEY")])
     say(f"{config}: labels of {n} nodes, signed by {key if len(key) < 100 else 'KEY'}")

@@ -17,7 +17,8 @@ from fanfold.errors import CheckFailed, ConfigError
 from fanfold.live.lab import Lab, labs_home, list_labs
 from fanfold.push.gray import GrayLink
 from fanfold.push.notes import words_of
-from fanfold.topo.fabric import Fabric, load_fabric
+from fanfold.topo.fabric import Fabric
+from fanfold.topo.fabric_file import load_fabric
 from fanfold.topo.fabric_rules import check_fabric
 from fanfold.units import format_size
 

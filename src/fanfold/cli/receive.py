@@ -16,7 +16,7 @@ from fanfold.cli.telling import telling
 from fanfold.errors import ConfigError
 from fanfold.live.warm import warm
 from fanfold.push.store import Store
-from fanfold.topo.fabric import load_fabric
+from fanfold.topo.fabric_file import load_fabric
 from fanfold.units import parse_size
 
 

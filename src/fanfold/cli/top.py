@@ -17,7 +17,8 @@ from fanfold.live.clock import pause, unix_ns
 from fanfold.live.control_sockets import Call, ask_all
 from fanfold.live.lab import Lab
 from fanfold.push.gray import share
-from fanfold.topo.fabric import Fabric, load_fabric
+from fanfold.topo.fabric import Fabric
+from fanfold.topo.fabric_file import load_fabric
 from fanfold.units import PS_PER_MS, PS_PER_SECOND, format_duration, format_rate, parse_duration
 
 ASK_S = 1.0

@@ -8,7 +8,8 @@ from fanfold.api.lab_status import no_such_lab
 from fanfold.errors import ConfigError, EnvironmentLack
 from fanfold.live.control_sockets import Answer, Call, Where, ask_all
 from fanfold.live.lab import Lab
-from fanfold.topo.fabric import Fabric, load_fabric
+from fanfold.topo.fabric import Fabric
+from fanfold.topo.fabric_file import load_fabric
 from fanfold.topo.vat_file import VatFile
 from fanfold.topo.vat_laid import LaidTree, lay_trees
 

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from fanfold.errors import ConfigError
 from fanfold.seals.link_keys import LINK_KEY_FILE, LinkKey, load_link_key
-from fanfold.topo.fabric import Fabric, Node, load_fabric
+from fanfold.topo.fabric import Fabric, Node
+from fanfold.topo.fabric_file import load_fabric
 from fanfold.units import PS_PER_SECOND
 
 LOOK_PS = PS_PER_SECOND

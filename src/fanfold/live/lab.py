@@ -21,7 +21,8 @@ from fanfold.folders import STATE, make_folder, state_home
 from fanfold.live.birth import Say, hear, nobody
 from fanfold.live.control_sockets import call
 from fanfold.live.spaces import pids_in_spaces, remove_spaces, remove_speaker_homes
-from fanfold.topo.fabric import Fabric, load_fabric, save_fabric
+from fanfold.topo.fabric import Fabric
+from fanfold.topo.fabric_file import load_fabric, save_fabric
 
 STOP_S = 5.0
 MAX_NAME = 60

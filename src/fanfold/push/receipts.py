@@ -7,7 +7,7 @@ need no clock of the wall.
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import msgspec
 
@@ -18,7 +18,7 @@ from fanfold.live.clock import now_ps, unix_ns
 from fanfold.push.attesting import NOT_ATTESTED, Verifier, challenge_of
 from fanfold.push.author import Author
 from fanfold.push.gate import Gate
-from fanfold.push.manifest import whole_digest
+from fanfold.push.manifest import Manifest, whole_digest
 from fanfold.push.peer import State
 from fanfold.push.result import PushResult
 from fanfold.push.sender_role import SenderRole
@@ -40,13 +40,11 @@ from fanfold.seals.receipts import (
     receipt_of,
     verify,
 )
+from fanfold.topo.fabric import Fabric
 from fanfold.units import PS_PER_MS, PS_PER_SECOND
 from fanfold.wire.ask import WHAT_RECEIPT, Ask
 from fanfold.wire.packet import Packet
 from fanfold.wire.report import Report, ReportState
-
-if TYPE_CHECKING:  # service.py calls what is here
-    from fanfold.push.service import Push
 
 AGAIN_PS = 60 * PS_PER_MS
 MOST_KEPT = 256
@@ -218,6 +216,17 @@ class ReceiptRole:
         return {i: self.refused.get(i, silent) for i in self._names if i not in self.found}
 
 
+class Job(Protocol):
+    """A push, as far as its receipts speak of it."""
+
+    fabric: Fabric
+    source: str
+    author: Author | None
+    manifest: Manifest
+    flow: int
+    nonce: int
+
+
 class Receipts:
     """The receipts of one push.
 
@@ -231,7 +240,7 @@ class Receipts:
         self._verdicts: dict[str, str] = {}
         self._lacking: dict[str, str] = {}
 
-    def collect(self, job: "Push", role: SenderRole) -> None:
+    def collect(self, job: Job, role: SenderRole) -> None:
         """Ask all that have a push for theirs, and keep what is sound."""
         author = job.author
         if author is None:

@@ -16,7 +16,7 @@ it is, at all nodes, some time after the first has noticed.
 
 import heapq
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,17 +31,16 @@ from fanfold.scenario.settings import Settings
 from fanfold.schemes.program import Program
 from fanfold.sim.by_hand import push
 from fanfold.sim.fan_planes import masks
+from fanfold.sim.fans import Fans
 from fanfold.sim.link_sessions import LinkSessions, failed_links
 from fanfold.sim.loop import rows as r
 from fanfold.sim.loop.fans import Bier
+from fanfold.sim.running import Running
 from fanfold.streams import stream_key
 from fanfold.topo.birt import build_birt
 from fanfold.topo.net import Net
 from fanfold.topo.routes import build_routes
 from fanfold.units import NEVER
-
-if TYPE_CHECKING:
-    from fanfold.sim.simulate import Simulation
 
 I64 = NDArray[np.int64]
 AHEAD = 5
@@ -54,6 +53,10 @@ EVERYBODY = -1
 """In place of a node: all routers change their tables."""
 BEGINS, ENDS = 0, 1
 Call = Callable[[Bier], None]
+
+
+class _Run(Running, Protocol):
+    fans: Fans
 
 
 class Failing:
@@ -105,7 +108,7 @@ class Failing:
                     what = (2 * link + 1) * r.N_KINDS + r.EV_CABLE
                     push(q, fault.until_ps, what)
 
-    def go_on(self, sim: "Simulation", now_ps: int) -> int:
+    def go_on(self, sim: _Run, now_ps: int) -> int:
         """Do what is due; when there is something to do next, NEVER where nothing is."""
         while self._acts and self._acts[0][0] <= now_ps:
             _, what, number = self._acts.pop(0)
@@ -138,7 +141,7 @@ class Failing:
                 self._on_neighbour(heard.at_ps, heard.node, heard.effect)
         self.sessions.heard.clear()
 
-    def _begin(self, sim: "Simulation", number: int, now_ps: int) -> None:
+    def _begin(self, sim: _Run, number: int, now_ps: int) -> None:
         fault, links = self.faults[number], sim.world.links
         self._news_ps = now_ps
         hosts = sim.world.nodes[: self.net.n_hosts]
@@ -163,7 +166,7 @@ class Failing:
                 self.sessions.stand(node)
         self._hear()
 
-    def _tell_weights(self, sim: "Simulation", now_ps: int) -> None:
+    def _tell_weights(self, sim: _Run, now_ps: int) -> None:
         """All hosts hear of a change of links, at the start at once."""
         if self.by_weights:
             then_ps = now_ps + (self.settings.weights_ps if now_ps else 0)
@@ -176,7 +179,7 @@ class Failing:
             if links["rng"][link] == 0:
                 links["rng"][link] = stream_key(self.seed, f"sim/gray/{link}") & (2**64 - 1)
 
-    def _end(self, sim: "Simulation", number: int, now_ps: int) -> None:
+    def _end(self, sim: _Run, number: int, now_ps: int) -> None:
         fault, links = self.faults[number], sim.world.links
         self._news_ps = now_ps
         for link in fault.links:

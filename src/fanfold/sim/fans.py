@@ -7,7 +7,6 @@ keep their proportion to the round trip (docs/simulator.md 6).
 """
 
 from collections import deque
-from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec.structs import replace
@@ -36,15 +35,13 @@ from fanfold.sim.fan_crowd import Inbound, first_window
 from fanfold.sim.fan_planes import joined, striped
 from fanfold.sim.loop import rows as r
 from fanfold.sim.loop.words import SIZE
+from fanfold.sim.running import Running
 from fanfold.sim.waits import AGAIN_ROUNDS, fan_rounds
 from fanfold.topo.byte_time import BYTE_BIT_PS
 from fanfold.topo.net import Net
 from fanfold.topo.routes import Routes
 from fanfold.wire import bitstring, feedback
 from fanfold.wire.feedback import Feedback, FeedbackRow
-
-if TYPE_CHECKING:
-    from fanfold.sim.simulate import Simulation
 
 I64 = NDArray[np.int64]
 Rows = NDArray[np.void]
@@ -94,7 +91,7 @@ class Fans(FanArrays):
         self._wake_ps: dict[int, int] = {}
         self.inbound = Inbound(net, program)
 
-    def follow_links(self, sim: "Simulation", at_ps: int) -> None:
+    def follow_links(self, sim: Running, at_ps: int) -> None:
         """All hosts know of links as they stand: weights of planes and BIFTs follow."""
         self.planes.follow(sim.world.links["up"] > 0)
         self.fill_planes()
@@ -109,7 +106,7 @@ class Fans(FanArrays):
                 machine.set_weights(self.clock.shown(at_ps), weights)
                 push(sim.q, at_ps, m * r.N_KINDS + r.EV_WAKE)
 
-    def deliver(self, sim: "Simulation") -> None:
+    def deliver(self, sim: Running) -> None:
         """Hand every upcall to the sender it is for."""
         q = sim.q
         at = int(q[r.AT_UPCALLS])
@@ -138,7 +135,7 @@ class Fans(FanArrays):
                 machine.on_timer(self.clock.shown(now), out)
             self._go_on(sim, m, machine, out)
 
-    def _on_sent(self, sim: "Simulation", m: int, j: int, machine: Machine) -> None:
+    def _on_sent(self, sim: Running, m: int, j: int, machine: Machine) -> None:
         job, n_left = self._jobs.pop(j)
         row = sim.senders.jobs[j]
         pool = self._free_bits if row["n_rows"] == 1 else self._free_runs
@@ -151,7 +148,7 @@ class Fans(FanArrays):
             self._queued[m, job.lane] -= 1
         machine.on_sent(self.clock.shown(int(sim.q[r.NOW])), job)
 
-    def _start_item(self, sim: "Simulation", first: int) -> None:
+    def _start_item(self, sim: Running, first: int) -> None:
         item = self.parts[first].item
         n = self.program.src.size
         self.inbound.count(sim.world.items["unreceived"][:n] > 0)
@@ -248,7 +245,7 @@ class Fans(FanArrays):
             behind=word.behind,
         )
 
-    def _go_on(self, sim: "Simulation", m: int, machine: Machine, out: list[Effect]) -> None:
+    def _go_on(self, sim: Running, m: int, machine: Machine, out: list[Effect]) -> None:
         now = int(sim.q[r.NOW])
         while True:
             self._perform(sim, m, machine, out)
@@ -266,9 +263,7 @@ class Fans(FanArrays):
             self._wake_ps[m] = due
             push(sim.q, due, m * r.N_KINDS + r.EV_WAKE)
 
-    def _perform(
-        self, sim: "Simulation", m: int, machine: Machine, effects: list[Effect]
-    ) -> None:
+    def _perform(self, sim: Running, m: int, machine: Machine, effects: list[Effect]) -> None:
         for effect in effects:
             if isinstance(effect, SendBlock):
                 parts = one_by_one(effect) if effect.by_unicast else [effect]
@@ -295,7 +290,7 @@ class Fans(FanArrays):
 
     def _enlist(
         self,
-        sim: "Simulation",
+        sim: Running,
         m: int,
         machine: Machine,
         job: SendBlock,
@@ -349,7 +344,7 @@ class Fans(FanArrays):
         wake(sim.q, sim.world.links, int(st["nic"]))
         return j
 
-    def _way(self, sim: "Simulation", m: int, lane: int) -> tuple[int, int, int]:
+    def _way(self, sim: Running, m: int, lane: int) -> tuple[int, int, int]:
         """Stream and table of a lane's next job, and links that its plane takes in turn."""
         plane = self._plane_of(m, lane)
         every, part = self._strands_of[m, plane], self.parts[m]
@@ -374,7 +369,7 @@ class Fans(FanArrays):
             ours <<= self.n_bits
         raise AssertionError("a job for nobody")
 
-    def _make_room(self, sim: "Simulation", n_rows: int) -> None:
+    def _make_room(self, sim: Running, n_rows: int) -> None:
         if not self._free_jobs:
             old = sim.senders.jobs
             jobs = np.zeros(2 * old.size, r.JOB_ROW)
@@ -384,7 +379,7 @@ class Fans(FanArrays):
         if not (self._free_bits if n_rows == 1 else self._free_runs):
             self._add_bits(sim, n_rows)
 
-    def _add_bits(self, sim: "Simulation", n_rows: int) -> None:
+    def _add_bits(self, sim: Running, n_rows: int) -> None:
         old = sim.senders.job_bits
         first = old.shape[0]
         if n_rows == 1:

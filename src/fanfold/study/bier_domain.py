@@ -7,10 +7,9 @@ and new paths later.
 
 from collections.abc import Sequence
 
-from fanfold.trees.machine import Machine
 from fanfold.trees.paths import NONE, Paths
 from fanfold.trees.tree import ANY, Entry, Out
-from fanfold.trees.world import World
+from fanfold.trees.world import Machine, World
 
 
 class BierDomain(Machine):

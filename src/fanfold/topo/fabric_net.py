@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from fanfold.errors import ConfigError
-from fanfold.topo.fabric import Fabric, load_fabric
+from fanfold.topo.fabric import Fabric
+from fanfold.topo.fabric_file import load_fabric
 from fanfold.topo.net import Cables, Net, Stands, build_net
 from fanfold.topo.net_rules import check_net, tiers_of
 from fanfold.topo.sketch import LINE, Line

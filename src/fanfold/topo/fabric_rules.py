@@ -5,11 +5,11 @@ Field names are those of the file after ``source``: "lab.toml: node[3].bfr_id", 
 
 from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv4Network
-from typing import TYPE_CHECKING
 
 from fanfold.errors import ConfigError
 from fanfold.ids import check_bfr_id
 from fanfold.seals.link_keys import read_link_public
+from fanfold.topo.fabric import Fabric, Link, Node
 from fanfold.topo.field_rules import check_cache, check_labels, check_name
 from fanfold.topo.tenant_rules import check_tenants
 from fanfold.units import parse_duration, parse_rate
@@ -21,9 +21,6 @@ from fanfold.wire.bitstring import (
     MIN_BSL,
     bitstring_bits,
 )
-
-if TYPE_CHECKING:  # fabric.py calls these rules; only their types look back
-    from fanfold.topo.fabric import Fabric, Link, Node
 
 MAX_ECMP = 256
 """Tables of one BIFT-id."""
@@ -48,7 +45,7 @@ _NOT_OF_ONE = tuple(
 )
 
 
-def check_fabric(fabric: "Fabric", source: str) -> None:
+def check_fabric(fabric: Fabric, source: str) -> None:
     """Raise ConfigError naming ``source`` and the field where a rule is broken."""
     _check_numbers(fabric, source)
     _check_nodes(fabric, source)
@@ -57,7 +54,7 @@ def check_fabric(fabric: "Fabric", source: str) -> None:
     check_tenants(fabric, source)
 
 
-def _check_numbers(fabric: "Fabric", source: str) -> None:
+def _check_numbers(fabric: Fabric, source: str) -> None:
     check_name(fabric.name, f"{source}: fabric.name")
     if fabric.bitstring_bits not in map(bitstring_bits, range(MIN_BSL, MAX_BSL + 1)):
         raise ConfigError(
@@ -80,7 +77,7 @@ def _check_numbers(fabric: "Fabric", source: str) -> None:
     check_cache(fabric.cache, f"{source}: fabric.cache")
 
 
-def _check_nodes(fabric: "Fabric", source: str) -> None:
+def _check_nodes(fabric: Fabric, source: str) -> None:
     seen: dict[tuple[str, str | int], int] = {}
     is_far = any(_is_far(node.address) for node in fabric.nodes)
     if not fabric.nodes:
@@ -96,7 +93,7 @@ def _check_nodes(fabric: "Fabric", source: str) -> None:
                 raise ConfigError(f"{where}.{key}", value, f"one that node[{first}] has not")
 
 
-def _unique_values(node: "Node") -> Iterator[tuple[str, str | int]]:
+def _unique_values(node: Node) -> Iterator[tuple[str, str | int]]:
     yield "name", node.name
     yield "address", node.address
     if node.bfr_id:
@@ -131,7 +128,7 @@ def _is_far(address: str) -> bool:
         return False
 
 
-def _check_node_id(node: "Node", n_bits: int, field: str) -> None:
+def _check_node_id(node: Node, n_bits: int, field: str) -> None:
     """Hosts are BFERs and need a BFR-id; its set must fit the SI (RFC 8279 section 3)."""
     if node.role == "bfr" and node.bfr_id == 0:
         return
@@ -140,7 +137,7 @@ def _check_node_id(node: "Node", n_bits: int, field: str) -> None:
         raise ConfigError(field, node.bfr_id, f"1..{highest}, {MAX_SI + 1} sets of {n_bits}")
 
 
-def _check_links(fabric: "Fabric", source: str) -> None:
+def _check_links(fabric: Fabric, source: str) -> None:
     seen: dict[frozenset[str], int] = {}
     for index, link in enumerate(fabric.links):
         where = f"{source}: link[{index}].between"
@@ -154,7 +151,7 @@ def _check_links(fabric: "Fabric", source: str) -> None:
         _check_line(fabric, link, f"{source}: link[{index}]")
 
 
-def _check_line(fabric: "Fabric", link: "Link", where: str) -> None:
+def _check_line(fabric: Fabric, link: Link, where: str) -> None:
     """What a path needs to know of a link, and the simulator of its line."""
     is_inner = all(fabric.by_name[end].role == "bfr" for end in (link.a, link.b))
     most = MAX_WEIGHT if is_inner else 1
@@ -170,7 +167,7 @@ def _check_line(fabric: "Fabric", link: "Link", where: str) -> None:
         parse_duration(link.delay, f"{where}.delay")
 
 
-def _check_keys(fabric: "Fabric", link: "Link", where: str) -> None:
+def _check_keys(fabric: Fabric, link: Link, where: str) -> None:
     """Both ends of a link with keys have one, and nobody has another's."""
     if (link.keys or fabric.link_keys) == "off":
         return
@@ -183,7 +180,7 @@ def _check_keys(fabric: "Fabric", link: "Link", where: str) -> None:
             read_link_public(node.link_key_also, f"{source}: node[{index}].link_key_also")
 
 
-def _check_reach(fabric: "Fabric", source: str) -> None:
+def _check_reach(fabric: Fabric, source: str) -> None:
     """Every node reaches every other; hosts pass nothing on.
 
     BFRs of several parts, such as switches inside servers, are as good where every two hosts
@@ -200,7 +197,7 @@ def _check_reach(fabric: "Fabric", source: str) -> None:
                 raise ConfigError(f"{source}: node[{index}]", node.name, allowed)
 
 
-def _share_parts(fabric: "Fabric") -> bool:
+def _share_parts(fabric: Fabric) -> bool:
     """Whether there are hosts and every two of them hang on one part of the BFRs."""
     part_of: dict[str, str] = {}
     for node in fabric.nodes:
@@ -216,12 +213,12 @@ def _share_parts(fabric: "Fabric") -> bool:
     return bool(homes) and is_used and all(a & b for a in homes for b in homes)
 
 
-def _is_bfr(fabric: "Fabric", name: str) -> bool:
+def _is_bfr(fabric: Fabric, name: str) -> bool:
     """Whether a node passes on."""
     return fabric.by_name[name].role == "bfr"
 
 
-def _reached(fabric: "Fabric", start: str) -> set[str]:
+def _reached(fabric: Fabric, start: str) -> set[str]:
     reached, todo = {start}, [start]
     while todo:
         name = todo.pop()

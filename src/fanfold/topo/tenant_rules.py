@@ -1,15 +1,12 @@
 """What makes tenants of a fabric sound: a sub-domain each, own hosts, quotas that fit."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from fanfold.errors import ConfigError
+from fanfold.topo.fabric import Fabric, Tenant
 from fanfold.topo.field_rules import check_cache, check_name
 from fanfold.units import parse_rate
 from fanfold.wire.bitstring import MAX_SUB_DOMAIN
-
-if TYPE_CHECKING:  # fabric.py calls these rules; only their types look back
-    from fanfold.topo.fabric import Fabric, Tenant
 
 LEAST_SLOTS, MOST_SLOTS = 16, 1 << 16
 MOST_ARRAY_SLOTS = 1 << 18
@@ -18,7 +15,7 @@ LEAST_RATE = 1_000_000
 """Bits per second; below, the burst alone would be most of what comes through."""
 
 
-def check_tenants(fabric: "Fabric", source: str) -> None:
+def check_tenants(fabric: Fabric, source: str) -> None:
     """Raise ConfigError for the first rule that is broken, by the key of its field."""
     names: set[str] = set()
     sub_domains = {fabric.sub_domain: "hosts of no tenant"}
@@ -41,14 +38,14 @@ def check_tenants(fabric: "Fabric", source: str) -> None:
         _check_rule(fabric, one, where)
 
 
-def _bounds(one: "Tenant") -> Iterator[tuple[str, int, int, int]]:
+def _bounds(one: Tenant) -> Iterator[tuple[str, int, int, int]]:
     yield "sub_domain", one.sub_domain, 0, MAX_SUB_DOMAIN
     yield "slots", one.slots, LEAST_SLOTS, MOST_SLOTS
     yield "array_slots", one.array_slots, 0, MOST_ARRAY_SLOTS
     yield "receivers", one.receivers, 0, MOST_RECEIVERS
 
 
-def _check_quotas(one: "Tenant", where: str) -> None:
+def _check_quotas(one: Tenant, where: str) -> None:
     if one.slots & (one.slots - 1):
         raise ConfigError(f"{where}.slots", one.slots, "a power of two")
     if one.cache:
@@ -57,7 +54,7 @@ def _check_quotas(one: "Tenant", where: str) -> None:
         raise ConfigError(f"{where}.rate", one.rate, "1Mbps and above")
 
 
-def _check_rule(fabric: "Fabric", one: "Tenant", where: str) -> None:
+def _check_rule(fabric: Fabric, one: Tenant, where: str) -> None:
     """A tenant whose packets keep to nodes of a label has hosts there only."""
     if not one.only_through:
         return
@@ -71,7 +68,7 @@ def _check_rule(fabric: "Fabric", one: "Tenant", where: str) -> None:
             raise ConfigError(f"{where}.hosts[{i}]", got, f"hosts of {one.only_through}")
 
 
-def _check_hosts(fabric: "Fabric", one: "Tenant", where: str, owner: dict[str, str]) -> None:
+def _check_hosts(fabric: Fabric, one: Tenant, where: str, owner: dict[str, str]) -> None:
     if not one.hosts:
         raise ConfigError(f"{where}.hosts", "none", "at least one host")
     for i, name in enumerate(one.hosts):

@@ -37,7 +37,8 @@ from fanfold.group.rules import (
 from fanfold.group.rules import NUMBERS as NUMBER_FORMATS
 from fanfold.ids import expand_nodes
 from fanfold.live.lab import Lab
-from fanfold.topo.fabric import Fabric, load_fabric
+from fanfold.topo.fabric import Fabric
+from fanfold.topo.fabric_file import load_fabric
 
 FABRIC, LAB = "FANFOLD_FABRIC", "FANFOLD_LAB"
 HOST, HOSTS = "FANFOLD_HOST", "FANFOLD_HOSTS"

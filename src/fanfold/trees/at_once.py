@@ -15,7 +15,6 @@ from fanfold.topo.net import Net
 from fanfold.trees.loop import rows as r
 from fanfold.trees.loop.run import run, start
 from fanfold.trees.loop.search import search
-from fanfold.trees.machine import Machine
 from fanfold.trees.settings import (
     ASSERT_BYTES,
     IGMP_BYTES,
@@ -27,7 +26,7 @@ from fanfold.trees.settings import (
     TreeSettings,
 )
 from fanfold.trees.tree import Tree
-from fanfold.trees.world import SETUP_PS
+from fanfold.trees.world import SETUP_PS, Machine
 from fanfold.units import NEVER, PS_PER_SECOND
 
 I64 = NDArray[np.int64]

@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from functools import partial
 from typing import ClassVar
 
-from fanfold.trees.machine import Machine
 from fanfold.trees.paths import FAR, NONE
 from fanfold.trees.settings import JOIN_BYTES, JOIN_PERIOD_PS, OFFER_BYTES
 from fanfold.trees.tree import ANY, Entry, Out, match, to_links
+from fanfold.trees.world import Machine
 
 JOIN, PRUNE, OFFER, WINNER = "join (*,G)", "prune (*,G)", "offer", "winner"
 STAR = "*,G"

@@ -4,12 +4,12 @@ from typing import NamedTuple
 
 from fanfold.errors import ConfigError
 from fanfold.trees.bidir_pim import BidirPim
-from fanfold.trees.machine import Machine
 from fanfold.trees.mldp_mp2mp import MldpMp2mp
 from fanfold.trees.mldp_p2mp import MldpP2mp
 from fanfold.trees.pim_dm import PimDm
 from fanfold.trees.pim_sm import PimSm
 from fanfold.trees.sr_p2mp import SrP2mp
+from fanfold.trees.world import Machine
 
 
 class TreeRow(NamedTuple):

@@ -11,13 +11,12 @@ from collections.abc import Iterable, Sequence
 
 from fanfold.topo.net import Net
 from fanfold.trees.catalog import protocol_of
-from fanfold.trees.machine import Machine
 from fanfold.trees.paths import Paths
 from fanfold.trees.settings import TreeSettings
 from fanfold.trees.standing import SHARED, Standing, stand
 from fanfold.trees.tree import Tree
 from fanfold.trees.tree_run import centre_of
-from fanfold.trees.world import World
+from fanfold.trees.world import Machine, World
 
 MEASURED = 8
 """Trees that are set up message by message where there are more than twice as many."""

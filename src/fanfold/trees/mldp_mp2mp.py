@@ -7,11 +7,11 @@ Data goes up as far as the root and down every other branch on its way.
 
 from typing import ClassVar
 
-from fanfold.trees.machine import Machine
 from fanfold.trees.mldp_p2mp import FEC_BYTES, LABEL_BYTES
 from fanfold.trees.paths import NONE
 from fanfold.trees.settings import LDP_BYTES
 from fanfold.trees.tree import ANY, Entry, to_links
+from fanfold.trees.world import Machine
 
 DOWN, UP = "downstream mapping", "upstream mapping"
 WITHDRAW, RELEASE = "label withdraw", "label release"

@@ -8,10 +8,10 @@ old one a withdraw, where it can still be reached.
 
 from typing import ClassVar
 
-from fanfold.trees.machine import Machine
 from fanfold.trees.paths import NONE
 from fanfold.trees.settings import LDP_BYTES
 from fanfold.trees.tree import ANY, Entry, to_links
+from fanfold.trees.world import Machine
 
 MAPPING, WITHDRAW, RELEASE = "label mapping", "label withdraw", "label release"
 LSP = "lsp"

@@ -9,7 +9,6 @@ prunes the winner (section 4.6.4). Prunes take effect at once, as a link has one
 from collections.abc import Iterable
 from typing import ClassVar
 
-from fanfold.trees.machine import Machine
 from fanfold.trees.paths import NONE
 from fanfold.trees.settings import (
     ASSERT_BYTES,
@@ -18,6 +17,7 @@ from fanfold.trees.settings import (
     STATE_REFRESH_PS,
 )
 from fanfold.trees.tree import NOWHERE, Entry, match, to_links
+from fanfold.trees.world import Machine
 
 PRUNE, GRAFT, GRAFT_ACK, ASSERT = "prune (S,G)", "graft", "graft-ack", "assert"
 STATE = "S,G"

@@ -8,7 +8,6 @@ its keepalive timer: a last-hop router drops it with its last member.
 from collections.abc import Iterable
 from typing import ClassVar
 
-from fanfold.trees.machine import Machine
 from fanfold.trees.paths import NONE
 from fanfold.trees.settings import (
     JOIN_BYTES,
@@ -17,6 +16,7 @@ from fanfold.trees.settings import (
     STOP_BYTES,
 )
 from fanfold.trees.tree import NOWHERE, TUNNEL, Entry, Out, match, to_links
+from fanfold.trees.world import Machine
 
 JOIN, PRUNE = "join (*,G)", "prune (*,G)"
 JOIN_S, PRUNE_S = "join (S,G)", "prune (S,G)"

@@ -9,9 +9,9 @@ the tree, then those that were in it, last those that leave it.
 
 from typing import ClassVar
 
-from fanfold.trees.machine import Machine
 from fanfold.trees.settings import REPORT_BYTES
 from fanfold.trees.tree import ANY, Entry, Out, to_links
+from fanfold.trees.world import Machine
 
 REPORT, INSTALL, ANSWER = "leaf report", "install", "answer"
 REPLICATION = "replication"

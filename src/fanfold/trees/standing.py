@@ -14,11 +14,10 @@ from fanfold.trees.at_once import Joined, Probes, can_join_at_once, join_at_once
 from fanfold.trees.catalog import protocol_of
 from fanfold.trees.group_events import NOT_DONE, GroupEvent
 from fanfold.trees.loop.rows import UNSEEN
-from fanfold.trees.machine import Machine
 from fanfold.trees.settings import TreeSettings
 from fanfold.trees.tree import Tree
 from fanfold.trees.tree_run import REPORT, TreeRun, build_tree, centre_of, check
-from fanfold.trees.world import World
+from fanfold.trees.world import Machine, World
 from fanfold.units import NEVER
 
 AT_ONCE_FROM = 2048

@@ -26,10 +26,9 @@ from fanfold.trees.group_events import (
     SentRow,
     StateRow,
 )
-from fanfold.trees.machine import Machine
 from fanfold.trees.settings import IGMP_BYTES, TreeSettings
 from fanfold.trees.tree import Tree
-from fanfold.trees.world import Packet, World
+from fanfold.trees.world import Machine, Packet, World
 from fanfold.units import PPB_ONE, PS_PER_SECOND
 
 LEAST_PS, MOST_PS = 0, 2**60

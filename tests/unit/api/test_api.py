@@ -15,7 +15,7 @@ from fanfold.api.site import Site
 from fanfold.cli.main import run
 from fanfold.live.lab import Lab
 from fanfold.push.result import PushResult, ReceiverResult
-from fanfold.topo.fabric import save_fabric
+from fanfold.topo.fabric_file import save_fabric
 from fanfold.topo.lab_fabric import leaf_spine
 
 SMALL = {"topology": "star:hosts=3", "workload": "broadcast:9kB", "schemes": "ring,fanfold"}

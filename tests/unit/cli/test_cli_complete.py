@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fanfold.cli.main import run
-from fanfold.topo.fabric import save_fabric
+from fanfold.topo.fabric_file import save_fabric
 from fanfold.topo.lab_fabric import leaf_spine
 
 CASES = {

@@ -28,7 +28,8 @@ from fanfold.live.rank_build import build_rank
 from fanfold.live.rank_links import RankLinks, find_link_key
 from fanfold.seals.keys import keys_folder
 from fanfold.seals.link_keys import LinkKey, load_link_key
-from fanfold.topo.fabric import Fabric, load_fabric, save_fabric
+from fanfold.topo.fabric import Fabric
+from fanfold.topo.fabric_file import load_fabric, save_fabric
 from fanfold.topo.lab_fabric import leaf_spine
 from fanfold.units import PS_PER_MS
 from fanfold.wire.link import WORD

@@ -20,7 +20,7 @@ from fanfold.errors import ConfigError
 from fanfold.live.birth import Say
 from fanfold.live.lab import Lab
 from fanfold.push.result import PushResult, ReceiverResult
-from fanfold.topo.fabric import save_fabric
+from fanfold.topo.fabric_file import save_fabric
 from fanfold.topo.lab_fabric import leaf_spine
 
 HOSTS = ["h0", "h1", "h2"]

@@ -15,7 +15,8 @@ from fanfold.seals.link_keys import (
     make_link_key,
     use_next_link_key,
 )
-from fanfold.topo.fabric import Fabric, save_fabric
+from fanfold.topo.fabric import Fabric
+from fanfold.topo.fabric_file import save_fabric
 from fanfold.topo.lab_fabric import leaf_spine
 
 

@@ -4,7 +4,8 @@ import msgspec
 import pytest
 
 from fanfold.errors import ConfigError
-from fanfold.topo.fabric import ArrayLimits, Fabric, Link, Node, load_fabric, save_fabric
+from fanfold.topo.fabric import ArrayLimits, Fabric, Link, Node
+from fanfold.topo.fabric_file import load_fabric, save_fabric
 
 GOOD = """
 [fabric]

@@ -14,7 +14,7 @@ from fanfold.push.source import Wish
 from fanfold.seals.keys import PRIVATE_FILE
 from fanfold.seals.trust import Seals, Trusted, TrustRow, save_trust
 from fanfold.topo.bift import build_bifts
-from fanfold.topo.fabric import load_fabric, save_fabric
+from fanfold.topo.fabric_file import load_fabric, save_fabric
 from fanfold.topo.fabric_routes import FabricRoutes
 from fanfold.topo.fabric_rules import check_fabric
 from fanfold.topo.lab_fabric import leaf_spine

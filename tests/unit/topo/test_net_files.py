@@ -7,7 +7,8 @@ from reach import no_path
 from topo_samples import TOPO
 
 from fanfold.errors import ConfigError
-from fanfold.topo.fabric import Fabric, Link, Node, save_fabric
+from fanfold.topo.fabric import Fabric, Link, Node
+from fanfold.topo.fabric_file import save_fabric
 from fanfold.topo.fabric_net import fabric_net
 from fanfold.topo.lab_fabric import leaf_spine
 from fanfold.topo.nets import build_named_net

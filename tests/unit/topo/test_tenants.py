@@ -16,7 +16,8 @@ from fanfold.live.rank_build import bits_of
 from fanfold.live.shares import seen_by
 from fanfold.live.swap import Swap
 from fanfold.topo.bift import build_bifts, table_rows
-from fanfold.topo.fabric import Tenant, load_fabric, save_fabric
+from fanfold.topo.fabric import Tenant
+from fanfold.topo.fabric_file import load_fabric, save_fabric
 from fanfold.topo.fabric_routes import FabricRoutes
 from fanfold.topo.fabric_rules import check_fabric
 from fanfold.topo.lab_fabric import leaf_spine

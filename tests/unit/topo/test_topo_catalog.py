@@ -5,7 +5,7 @@ import pytest
 from reach import no_path
 
 import fanfold.topo
-from fanfold.topo.fabric import load_fabric, save_fabric
+from fanfold.topo.fabric_file import load_fabric, save_fabric
 from fanfold.topo.fabric_net import fabric_net
 from fanfold.topo.fabric_routes import FabricRoutes
 from fanfold.topo.lab_fabric import lab_fabric

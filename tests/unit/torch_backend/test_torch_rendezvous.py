@@ -17,7 +17,7 @@ from torch_world import Twin, run_ranks  # noqa: E402
 
 import fanfold.torch  # noqa: E402
 from fanfold.errors import ConfigError, EnvironmentLack  # noqa: E402
-from fanfold.topo.fabric import save_fabric  # noqa: E402
+from fanfold.topo.fabric_file import save_fabric  # noqa: E402
 from fanfold.topo.lab_fabric import leaf_spine  # noqa: E402
 from fanfold.torch import placement  # noqa: E402
 from fanfold.torch.group import FanfoldGroup  # noqa: E402

@@ -14,11 +14,10 @@ from fanfold.topo.nets import build_named_net
 from fanfold.trees import at_once, standing
 from fanfold.trees.at_once import NO_PROBES, NUMBER, Probes, can_join_at_once, join_at_once
 from fanfold.trees.catalog import CATALOG, protocol_of
-from fanfold.trees.machine import Machine
 from fanfold.trees.settings import TreeSettings
 from fanfold.trees.standing import stand, stand_at_once
 from fanfold.trees.tree_run import centre_of
-from fanfold.trees.world import World
+from fanfold.trees.world import Machine, World
 
 compiled = pytest.mark.skipif(not JIT, reason="many messages: for compiled code")
 PROTOCOLS = tuple(row.name for row in CATALOG)
