@@ -7,18 +7,21 @@ A row whose test does not pass without the fault proves nothing, and is reported
 """
 
 import argparse
+import multiprocessing
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
+import traceback
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from pathlib import Path
 from queue import SimpleQueue
 from typing import NamedTuple
 
+import pytest
 from plants_laws import PLANTS
 
 ROOT = Path(__file__).parents[2]
@@ -27,6 +30,14 @@ COPIED = (
     *("pyproject.toml", "README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md"),
     "GLOSSARY.md",
 )
+FORK = multiprocessing.get_context("fork")
+LOADED = (
+    *("blake3", "cryptography.x509", "hypothesis", "msgspec", "numba", "numpy", "rustworkx"),
+    "safetensors",
+)
+"""What most tests import, loaded once for all forks."""
+OPTIONS = ("-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning")
+CRASHED = 70
 RED = 1
 """Exit code of pytest for tests that failed; a typing slip or a lost test gives another."""
 
@@ -59,36 +70,49 @@ def copy_tree(target: Path) -> None:
 class Bed:
     """A copy of the tree to plant in."""
 
-    def __init__(self, tree: Path, *, jit: bool, timeout_s: int) -> None:
+    def __init__(self, tree: Path, timeout_s: int) -> None:
         self.tree = tree
         self.timeout_s = timeout_s
-        jit_env = {} if jit else {"NUMBA_DISABLE_JIT": "1"}
-        self.env = (
-            os.environ
-            | jit_env
-            | {
-                "PYTHONPATH": str(tree / "src"),
-                "PYTHONDONTWRITEBYTECODE": "1",
-                "FANFOLD_CACHE_DIR": str(tree / "cache"),
-            }
-        )
+        self.env = {
+            "PYTHONPATH": str(tree / "src"),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "FANFOLD_CACHE_DIR": str(tree / "cache"),
+        }
 
     def pytest(self, *args: str, timeout_s: int) -> tuple[int, str]:
-        """Exit code and output; -1 when it took too long."""
-        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *args]
-        try:
-            done = subprocess.run(
-                command,
-                cwd=self.tree,
-                env=self.env,
-                capture_output=True,
-                text=True,
-                timeout=timeout_s,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
+        """Exit code and output; -1 when it took too long.
+
+        By a fork of this process, which has loaded the libraries and nothing of fanfold.
+        """
+        said = self.tree / "said.txt"
+        child = FORK.Process(target=self._run, args=(args, said))
+        child.start()
+        child.join(timeout_s)
+        if child.exitcode is None:
+            child.kill()
+            child.join()
             return -1, f"took over {timeout_s} s"
-        return done.returncode, done.stdout + done.stderr
+        return child.exitcode, said.read_text(encoding="utf-8", errors="replace")
+
+    def _run(self, args: tuple[str, ...], said: Path) -> None:
+        out = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(out, 1)
+        os.dup2(out, 2)
+        os.setsid()
+        os.chdir(self.tree)
+        os.environ.update(self.env)
+        sys.path[:0] = ["", self.env["PYTHONPATH"]]
+        sys.dont_write_bytecode = True
+        code = CRASHED
+        try:
+            code = pytest.main([*OPTIONS, *args])
+            sys.stdout.flush()
+        except BaseException:
+            traceback.print_exc()
+            raise
+        finally:
+            sys.stderr.flush()
+            os._exit(code)
 
     def passing(self, ids: list[str]) -> set[str]:
         """Ids of tests that pass without a fault; also without their parameters."""
@@ -123,6 +147,10 @@ def main() -> int:
     parser.add_argument("--passed", action="store_true", help="all tests just passed: trust it")
     parser.add_argument("--jobs", type=int, default=2, help="copies of the tree at once")
     options = parser.parse_args()
+    if not options.jit:
+        os.environ["NUMBA_DISABLE_JIT"] = "1"
+    for name in LOADED:
+        import_module(name)
     plants = [p for p in load_plants() if options.only in f"{p.file} {p.test}"]
     n_bad = 0
     with tempfile.TemporaryDirectory(prefix="fanfold-plants-") as folder:
@@ -141,7 +169,7 @@ def make_beds(folder: Path, options: argparse.Namespace) -> list[Bed]:
     trees = [folder / f"tree{i}" for i in range(max(options.jobs, 1))]
     for tree in trees:
         copy_tree(tree)
-    return [Bed(tree, jit=options.jit, timeout_s=options.timeout) for tree in trees]
+    return [Bed(tree, options.timeout) for tree in trees]
 
 
 def passing(plants: list[Plant], beds: list[Bed]) -> set[str]:
