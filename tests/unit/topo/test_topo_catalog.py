@@ -15,7 +15,15 @@ from fanfold.topo.nets import build_named_net
 from fanfold.topo.routes import FAR, build_routes
 
 MACHINERY = {
-    *("__init__", "fabric", "fabric_rules", "fabric_routes", "lab_fabric", "planes"),
+    *(
+        "__init__",
+        "fabric",
+        "fabric_file",
+        "fabric_rules",
+        "fabric_routes",
+        "lab_fabric",
+        "planes",
+    ),
     *("field_rules", "labels", "tenant_rules"),
     *("birt", "bift", "byte_time", "predict"),
     *("net", "net_catalog", "net_rules", "nets", "sketch", "routes", "search", "limits"),
