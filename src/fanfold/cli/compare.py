@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import msgspec
 import typer
@@ -61,63 +61,51 @@ Jobs = Annotated[int | None, typer.Option(help=JOBS, callback=_checked_jobs)]
 Out = Annotated[Path | None, typer.Option("--out", help="folder of results")]
 
 
+class Asked(NamedTuple):
+    """What a scenario says as well."""
+
+    topology: Annotated[str | None, typer.Option(help="such as fat-tree:k=8")] = None
+    workload: Annotated[str | None, typer.Option(help="such as broadcast:256MiB")] = None
+    schemes: Annotated[str | None, typer.Option(help="all, or names by commas")] = None
+    gpus: Annotated[int | None, typer.Option(help="hosts that take part; default all")] = None
+    order: Annotated[str | None, typer.Option(help="packed, spread or shuffled hosts")] = None
+    loss: Loss = None
+    seed: Annotated[
+        int | None, typer.Option(help="of all that is drawn; default 1", callback=checked_seed)
+    ] = None
+    fidelity: Annotated[str | None, typer.Option(help="auto, packet, train or flow")] = None
+    transport: Annotated[str | None, typer.Option(help="plain, roce or ndp")] = None
+    planes: Planes = None
+    routing: Routes = None
+    feedback: Feedback = None
+    tree_start: TreeStart = None
+    tree_repair: TreeRepair = None
+    repair: Repair = None
+    sum_numbers: SumNumbers = None
+    skip_unknown: Annotated[
+        bool, typer.Option("--skip-unknown", help="count what a trace has and none can model")
+    ] = False
+    ops_rate: Annotated[
+        int | None, typer.Option(help="10^12 a second of a GPU, for a trace's num_ops")
+    ] = None
+
+
 def compare(
     scenario: Annotated[Path | None, typer.Argument(help="scenario in TOML")] = None,
     *,
-    topology: Annotated[str | None, typer.Option(help="such as fat-tree:k=8")] = None,
-    workload: Annotated[str | None, typer.Option(help="such as broadcast:256MiB")] = None,
-    schemes: Annotated[str | None, typer.Option(help="all, or names by commas")] = None,
-    gpus: Annotated[int | None, typer.Option(help="hosts that take part; default all")] = None,
-    order: Annotated[str | None, typer.Option(help="packed, spread or shuffled hosts")] = None,
-    loss: Loss = None,
-    seed: Annotated[
-        int | None, typer.Option(help="of all that is drawn; default 1", callback=checked_seed)
-    ] = None,
-    fidelity: Annotated[str | None, typer.Option(help="auto, packet, train or flow")] = None,
-    transport: Annotated[str | None, typer.Option(help="plain, roce or ndp")] = None,
-    planes: Planes = None,
-    routing: Routes = None,
-    feedback: Feedback = None,
-    tree_start: TreeStart = None,
-    tree_repair: TreeRepair = None,
-    repair: Repair = None,
-    sum_numbers: SumNumbers = None,
-    skip_unknown: Annotated[
-        bool, typer.Option("--skip-unknown", help="count what a trace has and none can model")
-    ] = False,
-    ops_rate: Annotated[
-        int | None, typer.Option(help="10^12 a second of a GPU, for a trace's num_ops")
-    ] = None,
+    asked: Asked,
     jobs: Jobs = None,
     out: Out = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="run again")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:
     """Compare schemes: by a scenario file, or by a topology and a workload."""
-    flags = {
-        "--topology": topology,
-        "--workload": workload,
-        "--schemes": schemes,
-        "--gpus": gpus,
-        "--order": order,
-        "--loss": loss,
-        "--seed": seed,
-        "--fidelity": fidelity,
-        "--transport": transport,
-        "--planes": planes,
-        "--routing": routing,
-        "--feedback": feedback,
-        "--tree-start": tree_start,
-        "--tree-repair": tree_repair,
-        "--repair": repair,
-        "--sum-numbers": sum_numbers,
-        "--skip-unknown": skip_unknown or None,
-        "--ops-rate": ops_rate,
-    }
-    asked = asked_for(scenario, flags)
+    flags = {f"--{name.replace('_', '-')}": value for name, value in asked._asdict().items()}
+    flags["--skip-unknown"] = asked.skip_unknown or None
+    made = asked_for(scenario, flags)
     store = Store(out if out is not None else results_home())
     try:
-        _run(asked, store, use_cache=not no_cache, as_json=as_json, jobs=jobs or 0)
+        _run(made, store, use_cache=not no_cache, as_json=as_json, jobs=jobs or 0)
     except ConfigError as error:
         told = [flag for flag, value in flags.items() if value is not None]
         raise (error if scenario else by_flag(error, told)) from error

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from fanfold.api.lab_status import describe, no_such_lab
 from fanfold.cli.console import screen, tell_warning
+from fanfold.cli.flag_groups import taken_apart
 from fanfold.cli.key_flags import KeyLogFile
 from fanfold.cli.telling import telling
 from fanfold.errors import CheckFailed, ConfigError
@@ -73,36 +74,68 @@ LEAVES, SPINES, HOSTS, MTU, HELLO = 2, 2, 8, 9000, "50ms"
 """Of a lab where nobody says otherwise."""
 
 
-@app.command()
-def up(
-    name: Name = "lab",
-    leaves: Annotated[int | None, typer.Option(help=f"leaf BFRs  [default: {LEAVES}]")] = None,
-    spines: Annotated[int | None, typer.Option(help=f"spine BFRs  [default: {SPINES}]")] = None,
+class Shape(NamedTuple):
+    """Of a leaf-spine."""
+
+    leaves: Annotated[int | None, typer.Option(help=f"leaf BFRs  [default: {LEAVES}]")] = None
+    spines: Annotated[int | None, typer.Option(help=f"spine BFRs  [default: {SPINES}]")] = None
     hosts: Annotated[
         int | None,
         typer.Option(help=f"receivers; the source h0 comes on top  [default: {HOSTS}]"),
-    ] = None,
+    ] = None
     mtu: Annotated[
         int | None, typer.Option(help=f"bytes of a link's largest packet  [default: {MTU}]")
-    ] = None,
-    limits: Limits = "",
-    cache: Cache = "",
-    config: Annotated[
-        Path | None, typer.Option(help="fabric TOML instead of a leaf-spine")
-    ] = None,
+    ] = None
+
+
+class Bounds(NamedTuple):
+    """What each BFR keeps at most."""
+
+    limits: Limits = ""
+    cache: Cache = ""
+
+
+class Source(NamedTuple):
+    """Where a lab's fabric is from, but for flags."""
+
+    config: Annotated[Path | None, typer.Option(help="fabric TOML instead of a leaf-spine")] = (
+        None
+    )
     topology: Annotated[
         str | None,
         typer.Option(help="instead of a leaf-spine: fat-tree:k=4, import:FILE, see `topo`"),
-    ] = None,
+    ] = None
+
+
+class Ground(NamedTuple):
+    """What its links and files are."""
+
     rings: Annotated[
         bool, typer.Option(help="arrays between ranks and BFRs by shared memory")
-    ] = True,
-    fsync: Fsync = False,
-    namespaces: Namespaces = False,
-    bgp: Bgp = False,
-    keys: LabKeys = False,
-    link_keys: LinkKeys = False,
-    keylog: KeyLogFile = None,
+    ] = True
+    fsync: Fsync = False
+    namespaces: Namespaces = False
+    bgp: Bgp = False
+
+
+class Secrets(NamedTuple):
+    """Keys of hosts and links, and where those of sessions are written."""
+
+    keys: LabKeys = False
+    link_keys: LinkKeys = False
+    keylog: KeyLogFile = None
+
+
+@app.command()
+@taken_apart
+def up(
+    name: Name = "lab",
+    *,
+    shape: Shape,
+    bounds: Bounds,
+    source: Source,
+    ground: Ground,
+    secrets: Secrets,
     tenant: Tenants = None,
     hello: Hello = HELLO,
     metrics: MetricsPort = 0,
@@ -114,17 +147,19 @@ def up(
         raise ConfigError(
             "--name", name, "a lab that is not up; `fanfold lab down` ends this one"
         )
-    shape = {"--leaves": leaves, "--spines": spines, "--hosts": hosts, "--mtu": mtu}
     from fanfold.api import labs  # noqa: PLC0415 - who only looks at a lab needs no node
     from fanfold.api.tenants import with_tenants  # noqa: PLC0415 - as above
     from fanfold.live.plane_lab import plan_for  # noqa: PLC0415 - as above
 
     pace = labs.parse_pace(hello)
-    fabric = _fabric_of(name, _Source(config, topology), shape)
-    fabric = with_tenants(_bounded(fabric, limits, cache), tenant or ())
-    flags = {"has_rings": rings, "fsync": fsync, "has_spaces": namespaces, "has_keys": keys}
-    flags["has_link_keys"] = link_keys
-    plan = plan_for(topology, fabric, has_spaces=namespaces) if bgp else None
+    fabric = _fabric_of(name, source, shape)
+    fabric = with_tenants(_bounded(fabric, *bounds), tenant or ())
+    flags = {"has_rings": ground.rings, "fsync": ground.fsync}
+    flags |= {"has_spaces": ground.namespaces, "has_keys": secrets.keys}
+    flags["has_link_keys"] = secrets.link_keys
+    plan = None
+    if ground.bgp:
+        plan = plan_for(source.topology, fabric, has_spaces=ground.namespaces)
     with telling(PATIENCE_S) as say:
         told = labs.start_lab(
             lab, fabric, **flags, pace=pace, metrics_port=metrics, plan=plan, say=say
@@ -279,18 +314,11 @@ def _bounded(fabric: Fabric, limits: str, cache: str) -> Fabric:
     return fabric
 
 
-class _Source(NamedTuple):
-    """Where a lab's fabric is from, but for flags."""
-
-    config: Path | None
-    topology: str | None
-
-
-def _fabric_of(name: str, source: _Source, shape: dict[str, int | None]) -> Fabric:
+def _fabric_of(name: str, source: Source, shape: Shape) -> Fabric:
     """The fabric of a file, of a topology, or a leaf-spine by flags; one of the three."""
     from fanfold.api import labs  # noqa: PLC0415 - as above
 
-    given = {flag: value for flag, value in shape.items() if value is not None}
+    given = {f"--{key}": n for key, n in shape._asdict().items() if n is not None}
     if source.config is not None:
         more = {"--topology": source.topology} if source.topology else {}
         for flag, value in (given | more).items():

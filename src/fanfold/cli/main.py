@@ -13,6 +13,7 @@ import typer
 from fanfold.cli.complete import offer_words, words_so_far
 from fanfold.cli.end import Told
 from fanfold.cli.examples import show_examples
+from fanfold.cli.flag_groups import taken_apart
 from fanfold.cli.verb import speak
 from fanfold.cli.verbs import VERBS, Verb
 from fanfold.errors import ExitCode, FanfoldError
@@ -129,7 +130,7 @@ def _add(app: typer.Typer, verb: Verb) -> None:
     module = importlib.import_module(verb.module)
     below = getattr(module, "app", None)
     if below is None:
-        app.command(verb.name)(getattr(module, verb.name.replace("-", "_")))
+        app.command(verb.name)(taken_apart(getattr(module, verb.name.replace("-", "_"))))
     else:
         app.add_typer(below, name=verb.name)
 

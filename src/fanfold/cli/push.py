@@ -4,7 +4,7 @@ import signal
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 from rich.progress import BarColumn, Progress, TaskID, TimeRemainingColumn
@@ -111,40 +111,65 @@ BEYOND_LABS = (
 )
 
 
+class Wished(NamedTuple):
+    """How it is to arrive."""
+
+    as_name: AsName = ""
+    delete: Delete = False
+    follow: Follow = None
+    strict: Strict = False
+
+
+class Sent(NamedTuple):
+    """How it is sent."""
+
+    rate: Annotated[str, typer.Option(help="auto, or a cap such as 5Gbps")] = "auto"
+    patience: Patience = "30s"
+    repair: Repair = "nearest"
+    planes: Planes = AUTO
+    take_over: TakeOver = False
+    avoid_gray: AvoidGray = False
+
+
+class Secured(NamedTuple):
+    """Who vouches for it, and what for."""
+
+    sign: Sign = False
+    seal: Seal = False
+    keys: KeyFolder = None
+    trusted: Trusted = None
+    keylog: KeyLogFile = None
+    receipts: Receipts = None
+    only_through: OnlyThrough = ""
+    attest: Attest = None
+
+
+class Observed(NamedTuple):
+    """What befalls it in a lab, and what of it is kept."""
+
+    loss: Loss = None
+    impair: Impair = None
+    seed: Annotated[
+        int, typer.Option(help="seed of the impairments", callback=checked_seed)
+    ] = 1
+    pcap: Annotated[Path | None, typer.Option(help="write a pcapng of every BFR port")] = None
+    snaplen: Snaplen = None
+
+
 def push(
     ctx: typer.Context,
     path: Annotated[
         Path, typer.Argument(help="file or folder; arrives as one of its name, a folder whole")
     ],
+    *,
     to: Annotated[str, typer.Option(help="all, or names such as h1,h3-5")] = "all",
     source: Annotated[str, typer.Option("--from", help="sending host")] = "h0",
     lab: Annotated[str, typer.Option("--lab", "--name", help="lab on this machine")] = "lab",
     config: Annotated[Path | None, typer.Option(help="fabric TOML of several machines")] = None,
-    as_name: AsName = "",
-    delete: Delete = False,
-    follow: Follow = None,
-    strict: Strict = False,
-    rate: Annotated[str, typer.Option(help="auto, or a cap such as 5Gbps")] = "auto",
-    patience: Patience = "30s",
-    repair: Repair = "nearest",
-    planes: Planes = AUTO,
-    take_over: TakeOver = False,
-    avoid_gray: AvoidGray = False,
-    sign: Sign = False,
-    seal: Seal = False,
-    keys: KeyFolder = None,
-    trusted: Trusted = None,
-    keylog: KeyLogFile = None,
-    receipts: Receipts = None,
-    only_through: OnlyThrough = "",
-    attest: Attest = None,
-    loss: Loss = None,
-    impair: Impair = None,
-    seed: Annotated[
-        int, typer.Option(help="seed of the impairments", callback=checked_seed)
-    ] = 1,
-    pcap: Annotated[Path | None, typer.Option(help="write a pcapng of every BFR port")] = None,
-    snaplen: Snaplen = None,
+    wished: Wished,
+    sent: Sent,
+    secured: Secured,
+    observed: Observed,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:
     """Send PATH to many hosts with one copy on each link; verified at every receiver."""
@@ -152,11 +177,16 @@ def push(
         for names, allowed in BEYOND_LABS:
             refuse(ctx, names, f"none beside --config, {allowed}")
     site = Site(Lab(lab), config, tell_warning)
+    as_name, delete, follow, strict = wished
+    only_through = secured.only_through
     wish = Wish(as_name, delete, tuple(follow or ()), strict, only_through=only_through)
-    terms = terms_of(rate, patience, repair, planes)
-    terms = terms._replace(takes_over=take_over, avoids_gray=avoid_gray)
-    capture, signing = (pcap, snaplen), Signing(sign, seal, Place(keys, trusted))
-    rest = seed, capture, wish, signing, receipts, attest
+    terms = terms_of(*sent[:4])
+    terms = terms._replace(takes_over=sent.take_over, avoids_gray=sent.avoid_gray)
+    place = Place(secured.keys, secured.trusted)
+    signing = Signing(secured.sign, secured.seal, place)
+    loss, impair, seed, *_ = observed
+    capture = observed.pcap, observed.snaplen
+    rest = seed, capture, wish, signing, secured.receipts, secured.attest
     order = Order(path, source, to, terms, loss or (), impair or (), *rest)
     result = run_shown(site, order, is_shown=not as_json)
     finish(result, as_json)

@@ -1,7 +1,7 @@
 """`fanfold study`: an AI workload by every scheme, what it costs, and what to choose."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 
@@ -55,22 +55,34 @@ Keys = Annotated[bool, typer.Option("--keys", help="list what can be swept")]
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON")]
 
 
+class Asked(NamedTuple):
+    """What is compared."""
+
+    model: ModelName = None
+    parameters: Parameters = None
+    gpus: Gpus = None
+    topology: Topology = None
+    schemes: Schemes = "all"
+    sweep: Sweep = None
+    loss: Loss = None
+    seed: Seed = 1
+
+
+class Prices(NamedTuple):
+    """What moving and waiting cost."""
+
+    price: Price = None
+    pj_per_bit: Energy = 0
+    watts: Watts = 0
+
+
 def study(
     ctx: typer.Context,
     kind: KindName,
     *,
-    model: ModelName = None,
-    parameters: Parameters = None,
-    gpus: Gpus = None,
-    topology: Topology = None,
-    schemes: Schemes = "all",
-    sweep: Sweep = None,
-    loss: Loss = None,
-    seed: Seed = 1,
+    asked: Asked,
     jobs: Jobs = None,
-    price: Price = None,
-    pj_per_bit: Energy = 0,
-    watts: Watts = 0,
+    prices: Prices,
     submit: SubmitTo = None,
     out: Out = None,
     no_cache: NoCache = False,
@@ -82,20 +94,20 @@ def study(
         refuse_but(ctx, ("kind", "keys", "as_json"), "none beside --keys, which lists")
         show_key_rows(kind, as_json=as_json)
         return
-    for flag, value in (("--pj-per-bit", pj_per_bit), ("--watts", watts)):
+    for flag, value in (("--pj-per-bit", prices.pj_per_bit), ("--watts", prices.watts)):
         if not 0 <= value <= MICRO:
             raise ConfigError(flag, value, f"0..{MICRO}")
-    given = {"model": model, "parameters": parameters, "gpus": gpus}
-    given |= {"topology": topology, "loss": loss}
+    sweep = asked.sweep or []
+    names = ("model", "parameters", "gpus", "topology", "loss")
     asks = asks_of(
         kind,
-        {name: str(value) for name, value in given.items() if value is not None},
-        schemes=tuple(name.strip() for name in schemes.split(",")),
-        sweep=read_sweep(sweep or []),
-        seed=seed,
-        prices=(micro_usd(price), pj_per_bit, watts),
+        {n: str(value) for n in names if (value := getattr(asked, n)) is not None},
+        schemes=tuple(name.strip() for name in asked.schemes.split(",")),
+        sweep=read_sweep(sweep),
+        seed=asked.seed,
+        prices=(micro_usd(prices.price), prices.pj_per_bit, prices.watts),
     )
-    _tell_of_files([topology or ""], sweep or [])
+    _tell_of_files([asked.topology or ""], sweep)
     how = _how(submit, jobs)
     line = Line(is_shown=not as_json)
     try:

@@ -15,8 +15,6 @@ from fanfold.cli.workload_cells import size_of, table_of
 from fanfold.cli.workload_takes import check_listing, check_of, check_of_trace
 from fanfold.cli.workload_trace import show_trace
 from fanfold.work.catalog import CATALOG, Workload, workload_of
-from fanfold.work.gate import DEFAULT_SKEW_MILLI
-from fanfold.work.inter_dc import PRICE_MICRO
 from fanfold.work.model import active_params, total_params
 from fanfold.work.parallel import plan_iteration
 from fanfold.work.presets import PRESETS
@@ -29,39 +27,11 @@ def workload(
     ctx: typer.Context,
     name: flags.WorkName = None,
     *,
-    model: flags.ModelName = "deepseek-v3",
-    parameters: flags.Parameters = None,
-    gpus: flags.Gpus = None,
-    tp: flags.Tp = None,
-    pp: flags.Pp = None,
-    ep: flags.Ep = None,
-    zero: flags.Zero = None,
-    seq: flags.Seq = None,
-    micro_batch: flags.MicroBatch = None,
-    n_micro: flags.NMicro = None,
-    recompute: flags.Recompute = None,
-    sequence_parallel: flags.SequenceParallel = None,
-    dispatch_dtype: flags.DispatchDtype = None,
-    gate: flags.Gate = None,
-    skew: flags.Skew = DEFAULT_SKEW_MILLI,
-    trace: flags.Trace = None,
-    tokens: flags.Tokens = 0,
-    node: flags.Node = 8,
-    bits: flags.Bits = 0,
-    payload: flags.Payload = 0,
-    size: flags.Size = None,
-    regions: flags.Regions = 4,
-    replicas: flags.Replicas = None,
-    rate: flags.Rate = "400Gbps",
-    within: flags.Within = "10s",
-    rounds: flags.Rounds = 1,
-    clusters: flags.Clusters = 4,
-    neighbours: flags.Neighbours = 2,
-    every: flags.Every = "10ms",
-    latency: flags.Latency = "5us",
-    flops: flags.Flops = 400,
-    rtt: flags.Rtt = "20ms,60ms,100ms,150ms",
-    price: flags.Price = PRICE_MICRO,
+    named: flags.Named,
+    layout: flags.Layout,
+    routing: flags.Routing,
+    pushed: flags.Pushed,
+    served: flags.Served,
     skip_unknown: flags.SkipUnknown = False,
     ops_rate: flags.OpsRate = 0,
     seed: flags.Seed = 1,
@@ -73,17 +43,11 @@ def workload(
         _print_catalog(as_json)
         return
     if (trace_file := form_of(name)) is not None:
-        links = _links(ctx, rate, latency)
+        links = _links(ctx, pushed.rate, served.latency)
         show_trace(trace_file, skip_unknown, flags.ops_of(ops_rate), links, as_json)
         return
     work = workload_of(name)
-    check_of(ctx, name, gate)
-    sizes = (gpus, tp, pp, ep, zero, seq, micro_batch, n_micro)
-    layout = flags.Layout(*sizes, recompute, sequence_parallel, dispatch_dtype)
-    routing = flags.Routing(gate, skew, trace, tokens, node, bits, payload)
-    pushed = flags.Pushed(size, regions, replicas, rate, within, rtt, price)
-    served = flags.Served(rounds, clusters, neighbours, every, latency, flops)
-    named = flags.Named(model, parameters)
+    check_of(ctx, name, routing.gate)
     _tell(work, flags.ask_of(named, layout, routing, pushed, served, seed), as_json)
 
 

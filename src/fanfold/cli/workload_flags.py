@@ -10,7 +10,8 @@ from fanfold.cli.seed import checked_seed
 from fanfold.errors import ConfigError
 from fanfold.units import parse_duration, parse_rate, parse_size
 from fanfold.work.count_text import parse_count
-from fanfold.work.gate import GATES, GateKind
+from fanfold.work.gate import DEFAULT_SKEW_MILLI, GATES, GateKind
+from fanfold.work.inter_dc import PRICE_MICRO
 from fanfold.work.model import Dtype, Model, dtype_of
 from fanfold.work.model_config import check_no_count, load_model
 from fanfold.work.parallel import Degrees
@@ -80,59 +81,59 @@ OpsRate = Annotated[int, typer.Option(help="10^12 a second of a GPU, for a trace
 class Layout(NamedTuple):
     """Degrees that were asked for; None leaves those of the preset."""
 
-    gpus: int | None
-    tp: int | None
-    pp: int | None
-    ep: int | None
-    zero: int | None
-    seq: int | None
-    micro_batch: int | None
-    n_micro: int | None
-    recompute: bool | None
-    sequence_parallel: bool | None
-    dispatch_dtype: str | None
+    gpus: Gpus = None
+    tp: Tp = None
+    pp: Pp = None
+    ep: Ep = None
+    zero: Zero = None
+    seq: Seq = None
+    micro_batch: MicroBatch = None
+    n_micro: NMicro = None
+    recompute: Recompute = None
+    sequence_parallel: SequenceParallel = None
+    dispatch_dtype: DispatchDtype = None
 
 
 class Named(NamedTuple):
     """The model, as flags give it."""
 
-    model: str
-    parameters: str | None
+    model: ModelName = "deepseek-v3"
+    parameters: Parameters = None
 
 
 class Routing(NamedTuple):
     """Tokens of one layer, as flags give them."""
 
-    gate: str | None
-    skew: int
-    trace: Path | None
-    tokens: int
-    node: int
-    bits: int
-    payload: int
+    gate: Gate = None
+    skew: Skew = DEFAULT_SKEW_MILLI
+    trace: Trace = None
+    tokens: Tokens = 0
+    node: Node = 8
+    bits: Bits = 0
+    payload: Payload = 0
 
 
 class Pushed(NamedTuple):
     """What is pushed and to whom, as flags give it."""
 
-    size: str | None
-    regions: int
-    replicas: int | None
-    rate: str
-    within: str
-    rtt: str
-    price: int
+    size: Size = None
+    regions: Regions = 4
+    replicas: Replicas = None
+    rate: Rate = "400Gbps"
+    within: Within = "10s"
+    rtt: Rtt = "20ms,60ms,100ms,150ms"
+    price: Price = PRICE_MICRO
 
 
 class Served(NamedTuple):
     """What other workloads need, as flags give it."""
 
-    rounds: int
-    clusters: int
-    neighbours: int
-    every: str
-    latency: str
-    flops: int
+    rounds: Rounds = 1
+    clusters: Clusters = 4
+    neighbours: Neighbours = 2
+    every: Every = "10ms"
+    latency: Latency = "5us"
+    flops: Flops = 400
 
 
 def ask_of(
