@@ -19,7 +19,6 @@ from fanfold.kernels.jit import i64, kernel
 from fanfold.kernels.reduce import F32, F64, I32, U16
 from fanfold.kernels.state import I64, U8, U64
 
-BIAS_32 = 126
 BIAS_64 = 1022
 """A value with code c is below 2**(c - bias)."""
 _ONE = 1023

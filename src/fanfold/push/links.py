@@ -23,7 +23,6 @@ class Links:
     """
 
     def __init__(self, top: str, roots: Iterable[Path] = ()) -> None:
-        self.n_followed = 0
         self._top = top
         self._roots = [top, *_blobs_of(top)]
         for root in roots:
@@ -45,7 +44,6 @@ class Links:
         if not any(_is_below(real, root) for root in self._roots):
             allowed = f"links that end below {self._top}; --follow FOLDER allows others"
             raise ConfigError(full_path, f"symbolic link to {real}", allowed)
-        self.n_followed += 1
         return real
 
 

@@ -31,7 +31,6 @@ class SenderRole:
         self.event_loop, self.outbox, self.machine = event_loop, outbox, machine
         self.n_feedback = 0
         self.n_merged = 0
-        self.n_control = 0
         self.signed: Callable[[Close], Close] = lambda close: close
         """What makes a CLOSE the sender's own."""
         self._next_ps = 0
@@ -102,7 +101,6 @@ class SenderRole:
             packet = np.frombuffer(
                 build(header, box.addr, GROUP_ADDRESS, box.flow_port, effect.message), np.uint8
             ).copy()
-            self.n_control += 1
             p.transmit(box.io, box.node, packet, packet.shape[0], packet.shape[0])
 
     def _entropy(self, way: int) -> int:

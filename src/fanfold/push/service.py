@@ -109,7 +109,6 @@ class Push:
         self.nodes = self._nodes_on_trees()
         self._before = ask(self.nodes)  # they answer while the file is read
         warm()
-        began = now_ps()
         self.manifest, self.reader = build_manifest(
             path,
             self.geometry.stride,
@@ -117,7 +116,6 @@ class Push:
             lambda done, total: progress("hash", done, total),
             wish,
         )
-        self.hash_ps = now_ps() - began
         self.warnings = [*warnings_of(self.reader), *self._key_log_warnings()]
         self.tell: Callable[[str], None] = lambda line: None
         """Told what receivers wait for."""

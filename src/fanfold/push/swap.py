@@ -4,7 +4,7 @@ import ctypes
 import errno
 import os
 
-RENAME_NOREPLACE, RENAME_EXCHANGE = 1, 2
+RENAME_EXCHANGE = 2
 WAIT_WRITE_WAIT = 7
 NOT_HERE = frozenset({errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM})
 """A kernel or a file system that has no such thing."""

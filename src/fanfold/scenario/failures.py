@@ -51,11 +51,6 @@ class Fault(NamedTuple):
         """It cuts, and did so before anything is sent."""
         return self.cuts and self.at_ps == 0
 
-    @property
-    def is_for_good(self) -> bool:
-        """It cuts, and nothing mends it."""
-        return self.cuts and self.until_ps < 0
-
 
 def has_words(settings: Settings) -> bool:
     """Some failure is said in words, so that neighbours watch each other."""

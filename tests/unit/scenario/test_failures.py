@@ -23,7 +23,7 @@ def ends(links):
 
 def test_a_link_is_cut_both_ways() -> None:
     (one,) = faults(Failure(7, fail="link leaf1-spine0"))
-    assert (one.at_ps, one.kind, one.is_for_good) == (7, "link", True)
+    assert (one.at_ps, one.kind, one.until_ps) == (7, "link", -1)
     assert ends(one.links) == {("leaf1", "spine0"), ("spine0", "leaf1")}
     assert [NAMES[n] for n in one.nodes] == ["leaf1", "spine0"]
 
@@ -44,7 +44,7 @@ def test_a_node_takes_all_its_links_with_it() -> None:
 
 def test_a_pause_ends_by_itself() -> None:
     (one,) = faults(Failure(7, fail="pause h3 3s"))
-    assert (one.until_ps, one.is_for_good) == (7 + 3 * PS_PER_SECOND, False)
+    assert one.until_ps == 7 + 3 * PS_PER_SECOND
 
 
 def test_a_gray_link_carries_most() -> None:
