@@ -7,7 +7,7 @@
 #   make fuzz    any bytes at codecs and kernels, property tests at random; 10 minutes
 #   make figures every simulated figure of the pages measured anew, with what changed (PARTS=gap, texts, table, notebook)
 #   make hostile mutated captures at all ports of a lab while it pushes and adds up; 10 minutes
-#   make hostile-actors each actor of docs/threats.md alone against a lab with keys; 10 minutes an actor
+#   make hostile-actors each actor of docs/threats.md alone against a lab with keys, OPEN=1 without; 10 minutes an actor
 #   make chaos   300 pushes through a lab whose nodes are stopped, killed and restarted; 20 minutes
 #   make hunt    1,000 seeds of pushes in virtual time whose links, nodes and senders fail, then five planted faults; 5 minutes
 #   make crowd   300 receivers in two sets and in one on a machine kept busy, with loss; 10 minutes
@@ -83,7 +83,7 @@ hostile: $(VENV)/.dev
 	$(BIN)/python tests/fuzz/hostile.py
 
 hostile-actors: $(VENV)/.dev
-	$(BIN)/python -u tests/fuzz/hostile_actors.py
+	$(BIN)/python -u tests/fuzz/hostile_actors.py $(if $(OPEN),--open)
 
 figures: $(VENV)/.dev
 	$(BIN)/python tests/figures.py $(PARTS)

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -50,17 +51,25 @@ class BenchLab:
         self.env = {"FANFOLD_STATE_DIR": str(state)}
         self.name = f"bench{os.getpid()}{state.name[:8]}" + ("" if has_rings else "s")
         self.hosts = state / "labs" / self.name / "hosts"
-        self.pids: list[int] = []
+        self.nodes: dict[str, int] = {}
+        """Node -> its process."""
+        self.up_s = 0.0
+
+    @property
+    def pids(self) -> list[int]:
+        return list(self.nodes.values())
 
     def up(self) -> None:
         shape = ["--leaves", "2", "--spines", "2", "--hosts", str(self.n_hosts), *self.flags]
         shape += [] if self.has_rings else ["--no-rings"]
+        began = time.monotonic()
         run_well([*FANFOLD, "lab", "up", "--name", self.name, *shape, "--json"], UP_S, self.env)
+        self.up_s = time.monotonic() - began
         told = run_well(
             [*FANFOLD, "lab", "status", "--name", self.name, "--json"], 30, self.env
         )
         nodes = json.loads(told)[0]["nodes"]
-        self.pids = [entry["pid"] for entry in nodes.values()]
+        self.nodes = {name: entry["pid"] for name, entry in nodes.items()}
 
     def down(self) -> None:
         run([*FANFOLD, "lab", "down", "--name", self.name, "--purge", "--json"], 30, self.env)

@@ -14,6 +14,7 @@ import beside
 import files
 import forwarding
 import goodput
+import keyed
 import link_keys
 import loss
 import pushes
@@ -45,6 +46,7 @@ def main() -> int:
         todo: dict[str, Callable[[], Part]] = {
             "forwarding": lambda: forwarding.run(args.rounds or 9, 1.0),
             "link_keys": lambda: link_keys.run(args.rounds or 9, 1.0),
+            "keys": lambda: keyed.run_keys(folder, size, args.rounds or 3),
             "starts": lambda: starts.run(folder, args.rounds or 20),
             "loss": lambda: loss.run(folder, min(size, LOSS_BYTES), args.rounds or 5),
             "goodput": lambda: goodput.run(folder, size),
@@ -76,6 +78,7 @@ def _arguments() -> argparse.Namespace:
     names = [
         "forwarding",
         "link_keys",
+        "keys",
         "starts",
         "loss",
         "goodput",

@@ -19,6 +19,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import Any
 
 from hostile_run import BURST, OUTSIDER, PORT, RATE, STRANGER, HostileRun, bound, dirty_kb
 from live_site import LiveLab, random_bytes
@@ -44,14 +45,28 @@ LAB = ("--keys", "--link-keys")
 
 
 class ActorRun(HostileRun):
-    """Actors at once, named as "insider+flooder", against a lab while it pushes and adds up."""
+    """Actors at once, named as "insider+flooder", against a lab while it pushes and adds up.
 
-    def __init__(self, lab: LiveLab, folder: Path, seed: int, actors: str) -> None:
-        super().__init__(lab, folder, seed, ("--seal",))
-        self.acts = [ACTORS[actor] for actor in actors.split("+")]
+    flags: of each push.
+    """
+
+    def __init__(
+        self,
+        lab: LiveLab,
+        folder: Path,
+        seed: int,
+        actors: str,
+        flags: tuple[str, ...] = ("--seal",),
+    ) -> None:
+        super().__init__(lab, folder, seed, flags)
+        self.acts = self.acts_of(actors.split("+"))
         self.may_lack_keys = flooder in self.acts
 
-    def act(self, act: Callable[["ActorRun", float], None]) -> None:
+    def acts_of(self, actors: list[str]) -> list[Callable[[Any, float], None]]:
+        """What they do."""
+        return [ACTORS[actor] for actor in actors]
+
+    def act(self, act: Callable[[Any, float], None]) -> None:
         """One of them to its end; what it cannot do is a fault of the run."""
         try:
             act(self, self.until)
@@ -74,7 +89,11 @@ class ActorRun(HostileRun):
         self.push()
         assert self.faults == [], self.faults
         self.check(before)
+        self.show()
         return self.seen
+
+    def show(self) -> None:
+        """Nothing more."""
 
 
 def off_path(run: ActorRun, until: float) -> None:
@@ -184,26 +203,28 @@ def flooder(run: ActorRun, until: float) -> None:
 
 def sender(run: ActorRun, until: float) -> None:
     """Trusted, and bad: pushes that end anywhere, and its own packets changed meanwhile."""
-    path = run.folder / "evil.bin"
-    path.write_bytes(random_bytes(300_000, run.seed))
-    names = ("evil/a", "evil/b/c", "../evil", "/evil", "evil/" + "x" * 200, "evil\\..\\x")
-
-    def pushes() -> None:
-        while time.monotonic() < until and not run.faults:
-            flags = ("--from", OUTSIDER, "--as", run.random.choice(names), "--rate", "2Mbps")
-            process = run.lab.start_push(path, "--to", "h1-5", *flags, *run.flags)
-            time.sleep(run.random.uniform(0.1, 1.0))
-            if process.poll() is None:
-                os.kill(process.pid, run.random.choice((signal.SIGKILL, signal.SIGINT)))
-            process.communicate(timeout=30)
-            run.count("bad pushes")
-
-    worker = threading.Thread(target=pushes)
+    worker = threading.Thread(target=bad_pushes, args=(run, until))
     worker.start()
     try:
         insider(run, until)
     finally:
         worker.join()
+
+
+def bad_pushes(run: ActorRun, until: float) -> None:
+    """Pushes to places of all kinds, ended in the middle."""
+    path = run.folder / "evil.bin"
+    path.write_bytes(random_bytes(300_000, run.seed))
+    names = ("evil/a", "evil/b/c", "../evil", "/evil", "evil/" + "x" * 200, "evil\\..\\x")
+
+    while time.monotonic() < until and not run.faults:
+        flags = ("--from", OUTSIDER, "--as", run.random.choice(names), "--rate", "2Mbps")
+        process = run.lab.start_push(path, "--to", "h1-5", *flags, *run.flags)
+        time.sleep(run.random.uniform(0.1, 1.0))
+        if process.poll() is None:
+            os.kill(process.pid, run.random.choice((signal.SIGKILL, signal.SIGINT)))
+        process.communicate(timeout=30)
+        run.count("bad pushes")
 
 
 ACTORS: dict[str, Callable[[ActorRun, float], None]] = {

@@ -23,6 +23,7 @@ from pathlib import Path
 from random import Random
 
 import numpy as np
+from forks import Command
 from hostile_packets import HostilePackets
 from live_site import UP_S, Json, LiveLab, finish, random_bytes
 
@@ -52,6 +53,8 @@ GROWTH_KB = 48 * 1024
 FORGED_SHARE = 0.25
 NEAR_SHARE = 0.7
 LOOK_S = 0.5
+NAP_S, STILL_S = 0.02, 1.0
+"""A nap that took longer than that: this process was stopped, and its lab with it."""
 NO_KEY = "no key with"
 
 
@@ -70,26 +73,28 @@ class HostileRun:
         self.seen: dict[str, int] = {}
         self.captured: list[bytes] = []
         self.slowest_s = 0.0
-        self.may_lack_keys = False
+        self.may_lack_keys = self.may_add_falsely = self.may_be_held = False
+        self.push_s = PUSH_S + START_S
 
     def count(self, what: str, n: int = 1) -> None:
         self.seen[what] = self.seen.get(what, 0) + n
 
     # What honest hosts do.
 
-    def push(self, within_s: float = PUSH_S + START_S) -> None:
-        """One push; what it says is true, and it says it in time."""
+    def push(self, within_s: float = 0) -> None:
+        """One push; what it says is true, and it says it in time, or ``push_s``."""
+        within_s = within_s or self.push_s
         n = self.seen.get("pushes", 0)
         path = self.folder / f"hostile{n}.bin"
         path.write_bytes(random_bytes(PUSH_BYTES, self.seed * 1000 + n))
-        began = time.monotonic()
         process = self.lab.start_push(path, "--to", TARGETS, *self.flags)
+        spent_s = self.wait_for_end(process, within_s)
         try:
-            code, out, err = finish(process, within_s)
+            code, out, err = finish(process, 1.0)
         except subprocess.TimeoutExpired:
             self.faults.append(f"push {n}: no end in {within_s} s")
             return
-        self.slowest_s = max(self.slowest_s, time.monotonic() - began)
+        self.slowest_s = max(self.slowest_s, spent_s)
         self.count("pushes")
         if code == 3 and self.may_lack_keys and NO_KEY in err:
             self.count("pushes that got no key in the flood, by name")
@@ -98,13 +103,28 @@ class HostileRun:
         if code not in (0, 4):
             self.faults.append(f"push {n}: exit {code}: {err[-300:]}")
             return
-        self.judge(n, path, json.loads(out))
+        self.judge(n, path, json.loads(out), spent_s)
         path.unlink()
 
-    def judge(self, n: int, path: Path, result: Json) -> None:
-        """What a push says of each receiver is so."""
-        if result["seconds"] > PUSH_S:
-            self.faults.append(f"push {n}: {result['seconds']} s")
+    def wait_for_end(self, process: Command, within_s: float) -> float:
+        """How long a command took, or more; time in which all stood still is not counted."""
+        spent_s, at = 0.0, time.monotonic()
+        while process.poll() is None and spent_s < within_s:
+            time.sleep(NAP_S)
+            now = time.monotonic()
+            spent_s += min(now - at, STILL_S)
+            if now - at > STILL_S:
+                self.count("seconds in which all stood still", round(now - at))
+            at = now
+        return spent_s
+
+    def judge(self, n: int, path: Path, result: Json, spent_s: float) -> None:
+        """What a push says of each receiver is so; spent_s: its command took."""
+        took_s = min(result["seconds"], spent_s)
+        if took_s > PUSH_S and self.may_be_held:
+            self.count(f"pushes held up for more than {PUSH_S:g} s")
+        elif took_s > PUSH_S:
+            self.faults.append(f"push {n}: {took_s} s")
         for row in result["receivers"]:
             got = self.lab.received(row["id"], path.name)
             is_there = got.is_file() and got.read_bytes() == path.read_bytes()
@@ -156,6 +176,9 @@ class HostileRun:
             for work in works:
                 work.wait()
             self.count("sums", len(ranks))
+            if any((a != want).any() for a in every) and self.may_add_falsely:
+                self.count("false sums, as the page says")
+                return
             if any((a != want).any() for a in every):
                 self.faults.append(f"sum {step}: {every[0][:4]} in place of {want[:4]}")
                 return
@@ -245,15 +268,25 @@ class HostileRun:
 
     # Laws.
 
+    def drops(self) -> dict[str, int]:
+        """Reasons of all nodes."""
+        found: dict[str, int] = {}
+        for node in self.lab.nodes():
+            for reason, n in self.lab.status(node)["drops"].items():
+                found[reason] = found.get(reason, 0) + n
+        return found
+
     def check(self, before: dict[str, int]) -> None:
         dead = self.lab.deaths()
         assert dead == {}, dead
-        grown = {n: dirty_kb(self.lab.pid(n)) - kb for n, kb in before.items()}
+        after = {n: dirty_kb(self.lab.pid(n)) for n in before}
+        grown = {n: after[n] - kb for n, kb in before.items()}
+        self.count("memory of all nodes at first, kB", sum(before.values()))
+        self.count("memory of all nodes at last, kB", sum(after.values()))
         self.count("memory grown by at most, kB", max(grown.values()))
         assert {n: kb for n, kb in grown.items() if kb > GROWTH_KB} == {}
-        for node in self.lab.nodes():
-            for reason, n in self.lab.status(node)["drops"].items():
-                self.count(f"dropped {reason}", n)
+        for reason, n in self.drops().items():
+            self.count(f"dropped {reason}", n)
         assert self.seen.get("dropped fault", 0) == 0, (self.lab.folder / "lab.log").read_text()
 
     def run(self, seconds: float) -> dict[str, int]:

@@ -15,22 +15,11 @@ from pathlib import Path
 
 import pytest
 from blake3 import blake3
+from forgeries import Forger, first_of_manifest, frames_to
 from live_site import LiveLab, Site, finish, random_bytes, states, wait_for
 
-from fanfold.live.capture import merge_captures
-from fanfold.push.envelope import wrap
-from fanfold.push.geometry import geometry_of
-from fanfold.push.manifest import encode
-from fanfold.push.source import build_manifest
 from fanfold.topo.fabric import Fabric
 from fanfold.topo.fabric_file import load_fabric
-from fanfold.wire.bier import BierHeader
-from fanfold.wire.captures import read_frames
-from fanfold.wire.fan import Data, DataFlag
-from fanfold.wire.inner import GROUP_ADDRESS, address_of
-from fanfold.wire.link import is_link
-from fanfold.wire.packet import Packet, build, parse
-from fanfold.wire.report import Report, ReportError, ReportState
 
 pytestmark = pytest.mark.live
 
@@ -82,18 +71,6 @@ def write(folder: Path, name: str, n_bytes: int, seed: int) -> Path:
     path = folder / name
     path.write_bytes(random_bytes(n_bytes, seed))
     return path
-
-
-def frames_to(pcap: Path, address: str) -> list[bytes]:
-    """Packets of a capture that a BFR sent to an address."""
-    found = [frame.bytes for frame in read_frames(pcap.read_bytes())]
-    mine = socket.inet_aton(address)
-    sent = [one[one.index(b"\x45") + UNDERLAY :] for one in found if mine in one[12:40]]
-    return [one for one in sent if not is_link(one)]
-
-
-def packets_to(pcap: Path, address: str) -> list[Packet]:
-    return [parse(one) for one in frames_to(pcap, address)]
 
 
 # Pushes with keys.
@@ -152,52 +129,13 @@ def test_a_capture_of_a_sealed_push_holds_no_word_of_it(closed: Place, tmp_path:
 # A local user on loopback: any address is a neighbour's.
 
 
-def play(sock: socket.socket, packets: list[bytes], to: tuple[str, int]) -> None:
-    for i, packet in enumerate(packets):
-        sock.sendto(packet, to)
-        if i % 20 == 19:
-            time.sleep(0.002)
-
-
-def stranger_pushes(lab: Place, path: Path) -> None:
-    """A push in the name of h0, made by hand: manifest, then data, to h1."""
-    geometry = geometry_of(lab.fabric.mtu, lab.fabric.bitstring_bits)
-    manifest, reader = build_manifest(path, *geometry)
-    reader.close()
-    block = geometry.stride * geometry.n_psn
-    header = BierHeader(BIFT_ID, 64, lab.bfr_id("h0"), 1 << (lab.bfr_id("h1") - 1))
-    h0 = address_of(lab.address("h0"))
-    flows = ((FLOW, wrap(NONCE, encode(manifest))), (FLOW | 1, path.read_bytes()))
-    with ExitStack() as stack:
-        sock = lab.as_bfr(stack)
-        for flow, whole in flows:
-            packets = []
-            for at in range(0, len(whole), geometry.stride):
-                n = at // block
-                part = whole[n * block : (n + 1) * block]
-                is_last = (n + 1) * block >= len(whole)
-                data = Data(
-                    flow,
-                    n,
-                    -(-len(part) // geometry.stride),
-                    at % block // geometry.stride,
-                    geometry.stride,
-                    64,
-                    DataFlag.POLL | (DataFlag.LAST if is_last else 0),
-                )
-                payload = whole[at : at + geometry.stride]
-                packets.append(build(header, h0, GROUP_ADDRESS, 40_000, data, payload))
-            play(sock, packets, (lab.address("h1"), PORT))
-            time.sleep(0.5)
-
-
 def test_a_stranger_puts_nothing_in_place(closed: Place, opened: Place, tmp_path: Path) -> None:
     path = write(tmp_path, "strange.bin", 300_000, 3)
     before = closed.drops("h1", "not_trusted")
-    stranger_pushes(closed, path)
+    Forger(closed, closed.fabric, "h1").push("h0", path)
     wait_for(lambda: closed.drops("h1", "not_trusted") > before, "counted")
     assert not closed.received("h1", "strange.bin").exists()
-    stranger_pushes(opened, path)
+    Forger(opened, opened.fabric, "h1").push("h0", path)
     wait_for(lambda: opened.received("h1", "strange.bin").exists(), "taken in the open mode", 5)
     good = write(tmp_path, "good.bin", MB, 4)
     closed.push(good, "--sign")
@@ -205,20 +143,6 @@ def test_a_stranger_puts_nothing_in_place(closed: Place, opened: Place, tmp_path
 
 
 # An insider: it has the manifest, so flow, nonce and digest.
-
-
-def first_of_manifest(lab: Place, folder: Path) -> Packet:
-    """First packet of a push under way, as its receiver h1 got it."""
-    wait_for(lambda: lab.sent("leaf1", "h1") > 0, "a manifest under way")
-    time.sleep(0.1)
-    lab.ask("h1", do="capture")
-    merged = folder / "h1.pcapng"
-    merge_captures([folder / "h1.raw"], merged)
-    for packet in packets_to(merged, lab.address("h1")):
-        match packet.message:
-            case Data(psn=0, block=0) if not packet.message.flow & 1:
-                return packet
-    raise AssertionError("no manifest in the capture")
 
 
 def forge_ends(lab: Place, path: Path, folder: Path, *flags: str) -> tuple[int, dict[str, str]]:
@@ -229,31 +153,12 @@ def forge_ends(lab: Place, path: Path, folder: Path, *flags: str) -> tuple[int, 
     lab.ask("h1", do="capture", path=str(folder / "h1.raw"), snaplen=65_535)
     push = lab.start_push(path, "--rate", "16Mbps", "--patience", "2s", *flags)
     try:
-        seen = first_of_manifest(lab, folder)
-        message = seen.message
-        assert isinstance(message, Data)
-        nonce = int.from_bytes(seen.payload[32:36])
+        wait_for(lambda: lab.sent("leaf1", "h1") > 0, "a manifest under way")
+        time.sleep(0.1)
+        lab.ask("h1", do="capture")
+        seen = first_of_manifest(lab, folder / "h1.raw", lab.address("h1"))
         digest = blake3(path.read_bytes()).digest()
-        known = {"nonce": nonce, "digest": digest}
-        words = [
-            Report(ReportState.DONE, lab.bfr_id("h3"), message.flow, **known),
-            Report(
-                ReportState.FAILED,
-                lab.bfr_id("h2"),
-                message.flow,
-                nonce=nonce,
-                error=ReportError.IO,
-                body=b"forged",
-            ),
-        ]
-        with ExitStack() as stack:
-            sock = lab.as_bfr(stack)
-            to = (lab.address("h0"), seen.inner.sport)
-            for word in words:
-                bits = 1 << (lab.bfr_id("h0") - 1)
-                header = BierHeader(BIFT_ID, 64, word.bfr_id, bits)
-                packet = build(header, seen.inner.src, seen.inner.src, to[1], word)
-                play(sock, [packet] * 3, to)
+        Forger(lab, lab.fabric, "h0").end(seen, digest, "h3", "h2")
     finally:
         code, out, err = finish(push, 60)
     assert out, err
@@ -283,20 +188,6 @@ def test_an_end_that_was_forged_verifies_nobody(
 # Who recorded a push.
 
 
-def replay(lab: Place, record: list[bytes]) -> None:
-    """Play a manifest, wait until it was looked at, play the data; no farewell."""
-    flows: dict[int, list[bytes]] = {}
-    for one in record:
-        message = parse(one).message
-        if isinstance(message, Data):
-            flows.setdefault(message.flow & 1, []).append(one)
-    with ExitStack() as stack:
-        sock = lab.as_bfr(stack)
-        for part in (flows[0], flows[1]):
-            play(sock, part, (lab.address("h1"), PORT))
-            time.sleep(0.4)
-
-
 @pytest.mark.parametrize("flag", ["--sign", "--seal"])
 def test_a_recorded_push_is_refused_when_it_is_played_again(
     closed: Place, tmp_path: Path, flag: str
@@ -308,10 +199,10 @@ def test_a_recorded_push_is_refused_when_it_is_played_again(
     place = closed.received("h1", path.name)
     place.write_bytes(b"what came since")
     before = closed.drops("h1", "replayed")
-    replay(closed, record)
+    Forger(closed, closed.fabric, "h1").replay(record)
     wait_for(lambda: closed.drops("h1", "replayed") == before + 1, "counted")
     closed.restart("h1")  # what stands where is remembered
-    replay(closed, record)
+    Forger(closed, closed.fabric, "h1").replay(record)
     wait_for(lambda: closed.drops("h1", "replayed") == 1, "counted after a restart")
     assert place.read_bytes() == b"what came since"
     assert closed.push(path, flag)["receivers"][0]["state"] == "verified"
@@ -325,7 +216,7 @@ def test_the_open_mode_plays_a_recorded_push_again(opened: Place, tmp_path: Path
     place = opened.received("h1", path.name)
     place.write_bytes(b"what came since")
     opened.restart("h1")
-    replay(opened, record)
+    Forger(opened, opened.fabric, "h1").replay(record)
     wait_for(lambda: place.read_bytes() == path.read_bytes(), "the old bytes back", 5)
 
 

@@ -1,15 +1,20 @@
 """Keys as commands find them: of a node by its name, of a lab, or where somebody says."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
 from fanfold.errors import ConfigError
+from fanfold.live.clock import now_ps, unix_s
+from fanfold.live.host import Host
 from fanfold.live.key_watch import KeyPlace, OwnKey
 from fanfold.live.lab import Lab
 from fanfold.push.gate import Gate
 from fanfold.push.placed import Placed
+from fanfold.push.receiver_role import ReceiverRole
+from fanfold.push.trust_watch import TrustWatch
 from fanfold.seals.keys import (
     KEY_FILE,
     PLACED_FILE,
@@ -19,7 +24,7 @@ from fanfold.seals.keys import (
     make_keys,
 )
 from fanfold.seals.link_keys import LINK_KEY_FILE, load_link_key, make_link_key
-from fanfold.seals.trust import Seals, TrustRow, load_trust, save_trust
+from fanfold.seals.trust import Seals, TrustRow, load_trust, save_trust, trust_at
 from fanfold.topo.fabric import Fabric, KeyMode
 from fanfold.topo.labels import OPERATOR, operators_of, proven_labels, sign_labels
 
@@ -68,7 +73,9 @@ def seals_of(
     if lab is not None and place.folder is None and (own := lab_keys(lab, source)).is_dir():
         place = Place(own, place.trusted or own.parent / TRUST_FILE)
     folder, trusted = place.of(source)
-    return Seals(load_keys(folder), load_trust(trusted), signing.is_sealed)
+    known = trust_at(load_trust(trusted), unix_s())
+    good = {node: tuple(row for row in rows if not row.is_over) for node, rows in known.items()}
+    return Seals(load_keys(folder), good, signing.is_sealed)
 
 
 def gate_of(fabric: Fabric, node: str, place: Place) -> Gate:
@@ -82,13 +89,22 @@ def gate_of(fabric: Fabric, node: str, place: Place) -> Gate:
     has_keys = (folder / KEY_FILE).exists() or (place.folder is not None and not is_of_links)
     has_trust = place.trusted is not None or trusted.exists()
     keys = load_keys(folder) if has_keys else None
-    trust = load_trust(trusted) if has_trust else None
+    trust = trust_at(load_trust(trusted), unix_s()) if has_trust else None
     by_id = {bfr_id: one.name for bfr_id, one in fabric.by_bfr_id.items()}
     placed = Placed(folder / PLACED_FILE if trust is not None else None)
     own = fabric.by_name[node].bfr_id
     gate = Gate(own, keys, trust, lambda i: by_id.get(i, f"BFR-id {i}"), placed)
     gate.labels = proven_labels(fabric, fabric.by_name[node], operators_of(trust or {}))
     return gate
+
+
+def watch_gate(gate: Gate, place: Place, host: Host, tell: Callable[[str], None]) -> None:
+    """Let a receiver that runs have the keys that its files have."""
+    role = host.event_loop.role
+    assert isinstance(role, ReceiverRole)
+    folder, trusted = place.of(host.name)
+    watch = TrustWatch(gate, folder, trusted, lambda: role.on_keys(now_ps()), tell)
+    host.event_loop.on_pump.append(lambda: watch.look(now_ps()))
 
 
 def describe_gate(node: str, gate: Gate) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fanfold.api.keys import Place, gate_of, link_key_of
+from fanfold.api.keys import Place, gate_of, link_key_of, watch_gate
 from fanfold.api.log import log_line
 from fanfold.api.node_metrics import Place as MetricsPlace
 from fanfold.api.node_metrics import serve_node
@@ -123,6 +123,8 @@ def make_lab_host(
         pace=pace,
         link_key=link_key_of(fabric, name, home / name, home.parent / FABRIC_FILE),
     )
+    if gate is not None:
+        watch_gate(gate, Place(home / name, home / TRUST_FILE), host, tell)
     if metrics_port:
         serve_node(host, MetricsPlace("", metrics_port), control_socket.parent)
     return host

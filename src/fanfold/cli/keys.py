@@ -73,6 +73,7 @@ def show(node: Node = "", keys: Keys = None, as_json: Json = False) -> None:
             "max_bytes": row.max_bytes,
             "label": row.label,
             "is_sender": row.is_sender,
+            "until": row.until,
         }
         for each in trusted.values()
         for row in each
@@ -93,10 +94,13 @@ def trust(
     sender: Annotated[
         bool, typer.Option(help="take its pushes; its words are believed in any case")
     ] = True,
+    until: Annotated[
+        str, typer.Option(help="its last day, UTC, or a time, such as 2027-01-31")
+    ] = "",
 ) -> None:
     """Let a node trust the key of another one: take its pushes, believe its words."""
     path = trusted or folder_of(node, keys) / TRUST_FILE
-    row = TrustRow(name, _text_of(key), prefix, max_bytes, label, sender)
+    row = TrustRow(name, _text_of(key), prefix, max_bytes, label, sender, until)
     is_new = add_trust(path, row)
     say(f"{path}: {'trusts' if is_new else 'trusted already'} {name}")
 
@@ -124,7 +128,7 @@ def rotate(
         return
     if finish:
         say(f"{use_next(folder).public.text}")
-        say(f"in use in {folder}; a node that runs takes it when it starts again")
+        say(f"in use in {folder}; a receiver that runs takes it within a second")
         return
     load_keys(folder, KEY_FILE)
     say(make_keys(folder, NEXT_FILE).public.text)

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fanfold.api.keys import Place, describe_gate, gate_of, link_key_of
+from fanfold.api.keys import Place, describe_gate, gate_of, link_key_of, watch_gate
 from fanfold.api.log import log_line
 from fanfold.api.node_metrics import parse_place, serve_node
 from fanfold.api.nodes import make_host
@@ -56,6 +56,7 @@ def receive(
     host = make_host(
         fabric, node, None, into, max_bytes=most, tell=log_line, gate=gate, **words
     )
+    watch_gate(gate, Place(keys, trusted), host, log_line)
     if place:
         serve_node(host, place)
     where = f"{fabric.by_name[node].address}:{fabric.port}"

@@ -117,6 +117,10 @@ class _Session:
         self.heard_ps = now_ps
         self.waits_ps: int = NEVER
 
+    def is_in_use(self) -> bool:
+        """The other end has it, and none took its place."""
+        return self.is_known and self.replaced_ps == NEVER
+
 
 class _End:
     """Who hears on a UDP port behind a port, and what this node has with it."""
@@ -304,18 +308,28 @@ class LinkKeys:
         self._free.append(session.row)
         out.append(DropKeys(session.row))
 
+    def _forget_unused(self, now_ps: int, end: _End, out: list[KeyEffect]) -> None:
+        """Sessions that this node answered with, and nothing came by: its peer asks anew.
+
+        Compiled code may have heard one since the last look: that is spoken by until the next.
+        """
+        for session in [s for s in end.sessions if not s.is_known]:
+            self._observe(now_ps, end, session)
+            if not session.is_known:
+                self._forget(end, session, out)
+
     def _reserve(self, now_ps: int, out: list[KeyEffect]) -> _Session | None:
-        """Place of a new session; the push that was quiet longest makes room."""
+        """Place of a new session; one that was replaced, or a quiet push, makes room."""
         if not self._free:
             rest = [
-                (session.heard_ps, place, session)
+                (session.is_in_use(), session.heard_ps, place, session)
                 for place, end in self._ends.items()
                 for session in end.sessions
-                if place[1] != self.node_port or not session.is_known
+                if place[1] != self.node_port or not session.is_in_use()
             ]
             if not rest:
                 return None
-            _, place, session = min(rest, key=lambda each: each[0])
+            *_, place, session = min(rest, key=lambda each: each[:2])
             self._forget(self._ends[place], session, out)
         row = self._free.pop(0)
         drawn = int.from_bytes(self._draw(ID_BYTES), "big")
@@ -375,8 +389,7 @@ class LinkKeys:
         self._newest_stamp[port] = stamp
         place = port, message.port
         end = self._ends.setdefault(place, _End(NEVER, is_asked=False))
-        for other in [s for s in end.sessions if not s.is_known]:
-            self._forget(end, other, out)
+        self._forget_unused(now_ps, end, out)
         session = self._reserve(now_ps, out)
         if session is None:
             return False

@@ -17,6 +17,11 @@ def unix_ns() -> int:
     return time.time_ns()
 
 
+def unix_s() -> int:
+    """Wall clock for keys that end, seconds since 1970."""
+    return int(time.time())
+
+
 def pause(time_ps: int) -> None:
     """Sleep that long."""
     time.sleep(time_ps / 1e12)

@@ -82,10 +82,11 @@ class KeyWatch:
         files = [self._place.folder / LINK_KEY_FILE]
         if self._place.fabric is not None:
             files.append(self._place.fabric)
-        return tuple(_stamp_of(path) for path in files)
+        return tuple(stamp_of(path) for path in files)
 
 
-def _stamp_of(path: Path) -> Stamp:
+def stamp_of(path: Path) -> Stamp:
+    """What changes when a file is another one."""
     try:
         found = path.stat()
     except OSError:

@@ -44,7 +44,7 @@ SPARE_LINKS = 64
 """Sessions of pushes that a node has at once."""
 SESSIONS_A_PORT = 4
 """One in use, the one before it, one asked for, one that the other end asked for."""
-FIRST_KEYS_PS = 3 * PS_PER_SECOND
+FIRST_KEYS_PS = 10 * PS_PER_SECOND
 """A push that has no key after so long ends."""
 MODES = {"off": 0, "on": 1, "required": REQUIRED}
 

@@ -214,6 +214,7 @@ def next_block(sock: Sock, node: Node, when: int) -> bool:
         if n > 0:
             ints[SEG], ints[PORT] = sock.found[1], sock.found[0]
             ints[NEXT], ints[END] = 0, n
+            sock.name_in[2], sock.name_in[3] = 0, 0  # who sent it is not known any more
             open_run(sock, node.counters.drops, when)
             return True
     n = next_in(sock)

@@ -421,6 +421,7 @@ def next_rank_block(
         sock.ints[HELD_DUE] = sock.found[2]
         if n > 0:
             sock.ints[BASE], sock.ints[SEG] = 0, sock.found[1]
+            sock.name_in[2], sock.name_in[3] = 0, 0  # who sent it is not known any more
             sock.ints[PEER_ADDR], sock.ints[PORT] = rank.near[sock.found[0] - 1], sock.found[0]
             return open_block(sock, n, drops, when)
     n = next_in(sock)

@@ -10,6 +10,7 @@ import numpy as np
 from fanfold.kernels.codes import (
     CLASS_DATA,
     CLASS_REPAIR,
+    DROP_BAD_HANDSHAKE,
     DROP_BAD_LINK_MAC,
     DROP_LINK_FLOOD,
     DROP_LINK_NO_KEY,
@@ -289,14 +290,17 @@ def pass_bare(sock: Sock, drops: I64, when: int) -> int:
     at: int = ints[NEXT]
     end, seg = ints[END], ints[SEG]
     row = sock.exits[ints[PORT]]
-    is_node = (i64(sock.name_in[2]) << 8) | i64(sock.name_in[3]) == BIER_PORT
+    source = (i64(sock.name_in[2]) << 8) | i64(sock.name_in[3])
     to = ints[NEXT]
     while at < end:
         size = min(seg, end - at)
         if link_of(sock, at, size) >= 0:
             break
-        if is_handshake(sock.buf, at, size):
-            is_in = take_token(row, is_node, when)
+        if is_handshake(sock.buf, at, size) and not is_own_port(sock.buf, at, source):
+            is_in = False  # of who only heard it: no token of who means it
+            drops[DROP_BAD_HANDSHAKE] += 1
+        elif is_handshake(sock.buf, at, size):
+            is_in = take_token(row, source == BIER_PORT, when)
             drops[DROP_LINK_FLOOD] += 0 if is_in else 1
         else:
             is_in = row["keys"] != REQUIRED
@@ -316,6 +320,13 @@ def is_handshake(buf: U8, at: int, size: int) -> bool:
     if size <= LINK_BYTES or read_u32(buf, at) != LINK_WORD:
         return False
     return i64(buf[at + LINK_BYTES]) == HANDSHAKE
+
+
+@kernel
+def is_own_port(buf: U8, at: int, source: int) -> bool:
+    """A handshake came from the UDP port that it names; source: 0, not known any more."""
+    named = (i64(buf[at + LINK_BYTES + 2]) << 8) | i64(buf[at + LINK_BYTES + 3])
+    return source in (0, named)
 
 
 @kernel

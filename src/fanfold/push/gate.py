@@ -70,11 +70,28 @@ class Gate:
         node_of: Callable[[int], str] = "BFR-id {}".format,
         placed: Placed | None = None,
     ) -> None:
-        self._bfr_id, self.keys, self.trust, self._node_of = bfr_id, keys, trust, node_of
-        self._pairs = PairKeys(keys, is_sender=False) if keys is not None else None
+        self._bfr_id, self._node_of = bfr_id, node_of
+        self.use(keys, trust)
         self._placed = placed or Placed()
         self.labels: Pairs = ()
         """Of this node, as an operator signed them."""
+
+    def use(self, keys: KeyPair | None, trust: Trust | None) -> None:
+        """Take other keys from now on: its own, and whom it trusts."""
+        self.keys, self.trust = keys, trust
+        self.pairs = PairKeys(keys, is_sender=False) if keys is not None else None
+
+    def loss(self, grant: Grant | None, bfir_id: int) -> RefusedError | None:
+        """Why a push that was let in before would not be now."""
+        if self.trust is None or grant is None:
+            return None
+        if grant.signer is None:
+            return RefusedError(DROP_NOT_TRUSTED, "the manifest is not signed (push --sign)")
+        try:
+            self._trusted(grant.signer, bfir_id)
+        except RefusedSignerError as error:
+            return error
+        return None
 
     @property
     def is_open(self) -> bool:
@@ -164,10 +181,10 @@ class Gate:
     def vouched(self, report: Report, bfir_id: int, grant: Grant | None) -> Report:
         """A REPORT with the MAC of this node and its sender, where both have keys."""
         other = grant.signer if grant is not None else self._newest_of(bfir_id)
-        if self._pairs is None or other is None or report.nonce == 0:
+        if self.pairs is None or other is None or report.nonce == 0:
             return report
         context = PairContext(report.flow, report.nonce, bfir_id, self._bfr_id)
-        mac = self._pairs.mac(other, context, plain_of(report))
+        mac = self.pairs.mac(other, context, plain_of(report))
         return msgspec.structs.replace(report, mac=mac)
 
     def may_close(self, close: Close, bfir_id: int, grant: Grant | None, nonce: int) -> bool:
@@ -193,6 +210,9 @@ class Gate:
                     continue
                 if row.node != sender:
                     text = f"the key of {row.node} signs for {sender}"
+                    raise RefusedSignerError(signer, text)
+                if row.is_over:
+                    text = f"the key of {sender} ended ({row.until})"
                     raise RefusedSignerError(signer, text)
                 if not row.is_sender:
                     raise RefusedSignerError(signer, f"{sender} may not push here")

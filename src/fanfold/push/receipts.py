@@ -73,8 +73,6 @@ class Desk:
     ) -> None:
         self._node, self._bfr_id, self._gate, self._name_of = node, bfr_id, gate, name_of
         self.labels, self.software, self.quote = labels, software, quote
-        keys = gate.keys
-        self._pairs = PairKeys(keys, is_sender=False) if keys is not None else None
         self._given: dict[tuple[int, int, int], bytes] = {}
 
     def body(self, session: Session) -> bytes:
@@ -82,7 +80,8 @@ class Desk:
         keys, grant = self._gate.keys, session.grant
         signer = grant.signer if grant is not None else None
         incoming = session.incoming
-        if self._pairs is None or keys is None or signer is None or incoming is None:
+        pairs = self._gate.pairs
+        if pairs is None or keys is None or signer is None or incoming is None:
             return b""
         key = session.bfir_id, session.flow, session.nonce
         if key not in self._given:
@@ -103,7 +102,7 @@ class Desk:
             bare = Given(unix_ns(), self.labels, self.software(), quote, bytes(64))
             plain = give(keys, facts, self._node, self._bfr_id, bare)
             context = PairContext(session.flow, session.nonce, session.bfir_id, self._bfr_id)
-            self._given[key] = sealed_for(self._pairs, signer, context, plain)
+            self._given[key] = sealed_for(pairs, signer, context, plain)
         return self._given[key]
 
 

@@ -31,6 +31,8 @@ from fanfold.wire.packet import Packet, build
 from fanfold.wire.report import Report, ReportState
 
 TTL = 64
+ENDING = (ReportState.FINISHING, ReportState.DONE, ReportState.FAILED)
+"""All of a push is there, or none is taken any more."""
 
 
 class _To(NamedTuple):
@@ -123,9 +125,22 @@ class ReceiverRole:
     def on_timer(self, now: int) -> None:
         """Gaps that are due, disks to look at."""
         for session in self.machine.on_timer(now, self._send_up):
-            report = self.machine.report_of(now, session)
-            to = _To(session.bfir_id, session.bfir_addr, session.flow_port, session.entropy)
-            self._send_report(session.port, to, report)
+            self._tell_sender(now, session)
+
+    def _tell_sender(self, now: int, session: Session) -> None:
+        """Where a push stands, without being asked."""
+        report = self.machine.report_of(now, session)
+        to = _To(session.bfir_id, session.bfir_addr, session.flow_port, session.entropy)
+        self._send_report(session.port, to, report)
+
+    def on_keys(self, now: int) -> None:
+        """Other keys count: pushes under way that would not be let in now end, and are told."""
+        gate = self.machine.outside.gate
+        for session in self.machine.sessions.values():
+            lost = gate.loss(session.grant, session.bfir_id)
+            if lost is not None and session.state not in ENDING:
+                self.machine.fail(session, lost)
+                self._tell_sender(now, session)
 
     def deadline_ps(self, now: int) -> int:
         """When ``on_timer`` has something to do."""

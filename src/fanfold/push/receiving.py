@@ -76,7 +76,7 @@ class PushReceiver:
         self.outside = outside or Outside()
         self.sessions: dict[tuple[int, int], Session] = {}
         self._follows = Follows(collect)
-        self._rivals = Rivals(self.outside.epochs, self.outside.name_of, self._fail)
+        self._rivals = Rivals(self.outside.epochs, self.outside.name_of, self.fail)
         self._own: Fold = build_fold(1, n_words)
         self._index = (bfr_id - 1) % (64 * n_words)
         self._due = np.zeros(64, np.int64)
@@ -276,7 +276,7 @@ class PushReceiver:
             return True
         session.parts, session.n_manifest_bytes = {}, 0
         what = f"manifests of {MAX_MANIFEST_BYTES} bytes in all are allowed"
-        self._fail(session, StoreError(ReportError.TOO_LARGE, what))
+        self.fail(session, StoreError(ReportError.TOO_LARGE, what))
         return True
 
     def _keep(self, session: Session, block: int, view: memoryview) -> bool:
@@ -285,7 +285,7 @@ class PushReceiver:
         try:
             return session.incoming.write_chunk(block, session.opened(block, view))
         except StoreError as error:
-            self._fail(session, error)
+            self.fail(session, error)
             return True
 
     def _advance(self, now_ps: int, session: Session, which: int) -> None:
@@ -295,7 +295,7 @@ class PushReceiver:
             try:
                 self._begin_finish(session)
             except StoreError as error:
-                self._fail(session, error)
+                self.fail(session, error)
 
     def _try_manifest(self, now_ps: int, session: Session) -> None:
         last = int(self.collect.follow[session.follow[0]]["n_blocks"])
@@ -337,7 +337,7 @@ class PushReceiver:
     def _refuse(self, session: Session, error: StoreError) -> None:
         """Nothing was let in; the MAC of such a word is for the signer alone, if it is one."""
         session.grant = Grant(error.signer if isinstance(error, RefusedSignerError) else None)
-        self._fail(session, error)
+        self.fail(session, error)
 
     def _check_opening(self, now_ps: int, session: Session, opening: Opening) -> None:
         try:
@@ -402,7 +402,7 @@ class PushReceiver:
             else:
                 return self._look(now_ps, session)
         except StoreError as error:
-            self._fail(session, error)
+            self.fail(session, error)
             return True
         return False
 
@@ -450,7 +450,8 @@ class PushReceiver:
         self._tell(session, f"verified and in place, {n_bytes} bytes")
         return True
 
-    def _fail(self, session: Session, error: StoreError) -> None:
+    def fail(self, session: Session, error: StoreError) -> None:
+        """End a push here; its sender is told at the next question, or by who calls this."""
         session.state = ReportState.FAILED
         session.error, session.text = int(error.code), str(error)
         if isinstance(error, RefusedError):

@@ -7,6 +7,7 @@
     max_bytes = "200GB"        # of its pushes at once; may be left out
     label = "training"         # said in the log; may be left out
     is_sender = true           # false: its words are believed, its pushes refused
+    until = "2027-01-31"       # the last day, UTC, or an ISO 8601 time; may be left out
 
 A node may have several keys, while one takes the place of the other. A sender looks up its
 receivers in the same file.
@@ -14,6 +15,7 @@ receivers in the same file.
 
 import tomllib
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,6 +27,9 @@ from fanfold.toml_table import read_table, write_table
 from fanfold.units import parse_size
 
 MAX_TEXT = 200
+NEVER_S = 1 << 62
+WARN_S = 14 * 86_400
+"""So long before a key ends whoever trusts it says so."""
 
 
 class TrustRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -36,6 +41,7 @@ class TrustRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_bytes: str = ""
     label: str = ""
     is_sender: bool = True
+    until: str = ""
 
 
 class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -43,7 +49,11 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Trusted(msgspec.Struct, frozen=True):
-    """A key that is trusted. max_bytes: None, as many as there is room for."""
+    """A key that is trusted.
+
+    max_bytes: None, as many as there is room for. until_s: when that ends, seconds since 1970;
+    until: the same as the file says it. is_over: it did.
+    """
 
     node: str
     key: PublicKey
@@ -51,6 +61,9 @@ class Trusted(msgspec.Struct, frozen=True):
     max_bytes: int | None = None
     label: str = ""
     is_sender: bool = True
+    until_s: int = NEVER_S
+    until: str = ""
+    is_over: bool = False
 
 
 Trust = Mapping[str, tuple[Trusted, ...]]
@@ -80,6 +93,29 @@ def load_trust(path: Path) -> Trust:
             raise ConfigError(f"{field}.key", f"the key of {nodes[one.key]}", "one node a key")
         found[one.node] = (*found.get(one.node, ()), one)
     return found
+
+
+def trust_at(trust: Trust, unix_s: int) -> Trust:
+    """The same at a time: keys that ended are over."""
+    return {
+        node: tuple(msgspec.structs.replace(row, is_over=row.until_s <= unix_s) for row in rows)
+        for node, rows in trust.items()
+    }
+
+
+def ending(trust: Trust, unix_s: int) -> list[str]:
+    """A line for each key that is over, or will be soon."""
+    lines = []
+    for row in (row for rows in trust.values() for row in rows):
+        left_s = row.until_s - unix_s
+        if left_s <= 0:
+            lines.append(f"the key {row.key.short} of {row.node} ended ({row.until})")
+        elif left_s <= WARN_S:
+            days = left_s // 86_400
+            lines.append(
+                f"the key {row.key.short} of {row.node} ends in {days} days ({row.until})"
+            )
+    return lines
 
 
 def add_trust(path: Path, row: TrustRow) -> bool:
@@ -134,4 +170,20 @@ def _checked(row: TrustRow, field: str) -> Trusted:
         raise ConfigError(f"{field}.label", row.label[:MAX_TEXT], f"{MAX_TEXT} letters")
     most = parse_size(row.max_bytes, f"{field}.max_bytes") if row.max_bytes else None
     key = read_public(row.key, f"{field}.key")
-    return Trusted(row.node, key, prefix, most, row.label, row.is_sender)
+    until_s = _end_of(row.until, f"{field}.until")
+    return Trusted(row.node, key, prefix, most, row.label, row.is_sender, until_s, row.until)
+
+
+def _end_of(text: str, field: str) -> int:
+    """Seconds since 1970 when a day, or a time, is over; without a zone it is UTC."""
+    if not text:
+        return NEVER_S
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError as error:
+        allowed = "a day or a time of ISO 8601, such as 2027-01-31"
+        raise ConfigError(field, text[:MAX_TEXT], allowed) from error
+    if when.tzinfo is None:
+        when = when.replace(tzinfo=UTC)
+    is_day = len(text) <= len("2027-01-31") and "T" not in text
+    return int((when + timedelta(days=int(is_day))).timestamp())

@@ -271,6 +271,17 @@ def test_who_hears_nothing_after_it_spoke_asks_anew() -> None:
     assert first.message.step == hs.FIRST
 
 
+def test_who_asks_anew_before_a_look_keeps_what_it_speaks_by_until_then() -> None:
+    a, b = pair()
+    _, theirs = agree(a, b)
+    b.counts[theirs.row][0] = 1  # compiled code heard it, no look was since
+    a.machine.rekey(PS_PER_MS)
+    (first,) = a.timer(PS_PER_MS)
+    assert len(b.hear(PS_PER_MS, first.message)) == 1
+    assert theirs.row in b.rows, "what is on its way comes by it"
+    assert len(b.rows) == 2
+
+
 def test_rekey_asks_at_once() -> None:
     a, b = pair()
     agree(a, b)

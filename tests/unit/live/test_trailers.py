@@ -217,16 +217,26 @@ def test_a_session_of_another_port_is_none_here(link: Link) -> None:
 @pytest.mark.parametrize("udp_port", [BIER_PORT, 40_000])
 def test_handshakes_come_in_open_and_counted(link: Link, udp_port: int) -> None:
     link.io.name_in[2:4] = udp_port >> 8, udp_port & 0xFF
-    hello = build_link(Handshake(KNOWN, BIER_PORT, 0))
+    hello = build_link(Handshake(KNOWN, udp_port, 0))
     assert link.open([hello] * 100, SECOND_PS) == [hello] * t.MOST_TOKENS
     assert link.told() == {"link_flood": 100 - t.MOST_TOKENS}
-    link.io.name_in[2] ^= 0x80  # who else has an address there has a bucket of its own
-    link.io.name_in[2:4] = (
-        (1, 2) if udp_port == BIER_PORT else (BIER_PORT >> 8, BIER_PORT & 255)
-    )
-    assert link.open([hello], SECOND_PS) == [hello]
+    other = 258 if udp_port == BIER_PORT else BIER_PORT  # it has a bucket of its own
+    link.io.name_in[2:4] = other >> 8, other & 0xFF
+    theirs = build_link(Handshake(KNOWN, other, 0))
+    assert link.open([theirs], SECOND_PS) == [theirs]
     link.io.name_in[2:4] = udp_port >> 8, udp_port & 0xFF
     assert link.open([hello] * 100, 2 * SECOND_PS) == [hello] * t.MOST_TOKENS
+
+
+def test_who_plays_a_handshake_from_another_port_takes_nobodys_turn(link: Link) -> None:
+    heard = build_link(Handshake(KNOWN, 40_000, 0))
+    link.io.name_in[2:4] = 40_001 >> 8, 40_001 & 0xFF
+    assert link.open([heard] * 100, SECOND_PS) == []
+    assert link.told() == {"bad_handshake": 100}
+    link.io.name_in[2:4] = 40_000 >> 8, 40_000 & 0xFF
+    assert link.open([heard], SECOND_PS) == [heard]
+    link.io.name_in[2:4] = 0, 0  # it was held back on purpose
+    assert link.open([heard], SECOND_PS) == [heard]
 
 
 def test_a_sign_of_life_is_what_has_a_trailer(link: Link) -> None:
