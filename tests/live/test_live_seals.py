@@ -220,6 +220,41 @@ def test_the_open_mode_plays_a_recorded_push_again(opened: Place, tmp_path: Path
     wait_for(lambda: place.read_bytes() == path.read_bytes(), "the old bytes back", 5)
 
 
+# Keys that change while all runs.
+
+
+def test_keys_of_ends_are_changed_and_revoked_while_a_push_runs(
+    closed: Place, tmp_path: Path
+) -> None:
+    closed.revive()
+    home, run = closed.folder / "keys", closed.site.run
+    trust_file = home / "trusted.toml"
+    before, own = trust_file.read_text(), ("--keys", home / "h2")
+    new = run("keys", "rotate", *own).stdout.strip()
+    assert run("keys", "trust", "h2", new, "--trusted", trust_file).returncode == 0
+    path = write(tmp_path, "changed.bin", 4 * MB, 10)
+    push = closed.start_push(path, "--seal", "--rate", "16Mbps")
+    time.sleep(0.8)
+    assert run("keys", "rotate", *own, "--finish").stdout.splitlines()[0] == new
+    code, _, err = finish(push, 60)
+    assert code == 0, err
+    assert closed.who_has("changed.bin", path.read_bytes()) == closed.receivers
+    path = write(tmp_path, "revoked.bin", 6 * MB, 11)
+    push = closed.start_push(path, "--sign", "--rate", "16Mbps")
+    time.sleep(0.8)
+    trust_file.write_text(before.replace('node = "h0"', 'node = "nobody"'))
+    code, told, _ = finish(push, 60)
+    assert code == 4
+    errors = {r["error"] for r in json.loads(told)["receivers"]}
+    assert len(errors) == 1
+    assert errors.pop().startswith("refused: signature of an unknown key ff1:")
+    assert closed.who_has("revoked.bin", path.read_bytes()) == []
+    trust_file.write_text(before)
+    assert run("keys", "trust", "h2", new, "--trusted", trust_file).returncode == 0
+    time.sleep(1.2)
+    assert states(closed.push(path, "--sign")) == dict.fromkeys(closed.receivers, "verified")
+
+
 # Keys by hand, on nodes by hand.
 
 

@@ -73,9 +73,10 @@ def seals_of(
     if lab is not None and place.folder is None and (own := lab_keys(lab, source)).is_dir():
         place = Place(own, place.trusted or own.parent / TRUST_FILE)
     folder, trusted = place.of(source)
+    keys = load_keys(folder)
     known = trust_at(load_trust(trusted), unix_s())
     good = {node: tuple(row for row in rows if not row.is_over) for node, rows in known.items()}
-    return Seals(load_keys(folder), good, signing.is_sealed)
+    return Seals(keys, good, signing.is_sealed)
 
 
 def gate_of(fabric: Fabric, node: str, place: Place) -> Gate:

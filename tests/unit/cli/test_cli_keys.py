@@ -56,6 +56,7 @@ def test_keys_are_changed_in_two_steps(capsys):
         (("trust", "h0", "ff1:short", "--node", "h1"), "allowed: a public key: ff1:"),
         (("trust", "h0", "KEY", "--node", "h1", "--prefix", "/x"), "prefix"),
         (("trust", "h0", "KEY", "--node", "h1", "--max-bytes", "x"), "max_bytes"),
+        (("trust", "h0", "KEY", "--node", "h1", "--until", "soon"), "ISO 8601"),
     ],
 )
 def test_what_is_wrong_is_one_line_with_what_is_allowed(capsys, words, said):
@@ -78,6 +79,18 @@ def test_a_push_without_keys_is_refused_by_name(home):
     with pytest.raises(ConfigError, match=r"--trusted.*none without --sign or --seal"):
         seals_of(Signing(place=Place(None, home)), "h0", None)
     assert run(["push", str(home), "--keys", str(home), "--config", "no.toml"]) == 2
+
+
+def test_a_push_does_not_know_keys_that_ended(capsys):
+    key = told(capsys, "init", "--node", "h0").splitlines()[0]
+    for node, until in (("h1", "1999-12-31"), ("h2", "9999-12-30")):
+        theirs = told(capsys, "init", "--node", node).splitlines()[0]
+        told(capsys, "trust", node, theirs, "--node", "h0", "--until", until)
+    rows = json.loads(told(capsys, "show", "--node", "h0", "--json"))["trusted"]
+    assert [row["until"] for row in rows] == ["1999-12-31", "9999-12-30"]
+    seals = seals_of(Signing(is_signed=True), "h0", None)
+    assert seals.keys.public.text == key
+    assert {node: len(known) for node, known in seals.trust.items()} == {"h1": 0, "h2": 1}
 
 
 def test_a_receiver_says_at_its_start_whose_pushes_it_takes(capsys, home):
