@@ -40,6 +40,13 @@ SHARED_KEYS: tuple[Key, ...] = (
         "the finest that the work allows",
         words=("auto", "packet", "train", "flow"),
     ),
+    Key(
+        "link_keys",
+        "word",
+        "off",
+        "one owner's links; required: packets of fans by BIER and of sums are 24 octets longer",
+        words=("off", "required"),
+    ),
 )
 """Keys of every study."""
 TFLOPS = Key("tflops", "count", *H100_TFLOPS, 1, 10**9)

@@ -123,6 +123,8 @@ def _row(task: StudyTask, store: Store) -> Row:
         setting.number("loss"),
         array_slots=graph.array_slots,
     )
+    if setting.word("link_keys") == "required":
+        settings = msgspec.structs.replace(settings, link_keys=True)
     scheme, fidelity = scheme_of(task.scheme), _fidelity(setting)
     moved: dict[str, Moved] = {}
     lasts: dict[str, int] = {}

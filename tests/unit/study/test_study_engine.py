@@ -49,6 +49,15 @@ def test_a_study_of_four_hosts(tmp_path: Path) -> None:
     assert any("choose fanfold" in line for line in study.verdict)
 
 
+def test_keys_of_links_make_packets_of_fans_a_trailer_longer(tmp_path: Path) -> None:
+    by_keys = (("link_keys", ("off", "required")),)
+    study = made(tmp_path, Ask("model-push", SMALL, ("unicast", "fanfold"), by_keys))
+    copies, fan, keyed_copies, keyed = (row.values for row in study.rows)
+    assert keyed["source_bytes"] - fan["source_bytes"] == 5 * 24  # the packets of 20 kB
+    assert keyed["time_all_ps"] > fan["time_all_ps"]
+    assert keyed_copies["source_bytes"] == copies["source_bytes"]
+
+
 def test_without_unicast_the_first_scheme_is_what_others_are_held_against() -> None:
     ask = Ask("model-push", SMALL, ("ring", "bier", "fanfold", "pim-sm"))
     refused, *others = (Row(name, {}, values={"busiest_bytes": 9}) for name in ask.schemes)
