@@ -39,6 +39,8 @@ UDP_AT = 14 + 20 + 8
 ALL_FRAMES = 3
 BITSTRING_BYTES = 32
 KEPT = 3000
+HELD_S = 120.0
+"""A push that somebody holds up ends within this."""
 ALONE_S = 3.0
 """Other actors have their sessions by then."""
 LAB = ("--keys", "--link-keys")
@@ -60,6 +62,7 @@ class ActorRun(HostileRun):
     ) -> None:
         super().__init__(lab, folder, seed, flags)
         self.acts = self.acts_of(actors.split("+"))
+        self.may_be_held, self.push_s = True, HELD_S  # as the page says; counted
         self.may_lack_keys = flooder in self.acts
 
     def acts_of(self, actors: list[str]) -> list[Callable[[Any, float], None]]:

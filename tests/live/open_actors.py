@@ -32,8 +32,6 @@ from fanfold.wire.link import build_link
 SMALL = 300_000
 TAKEN_S = 10.0
 DEAD, LIAR = "h4", "h5"
-HELD_S = 120.0
-"""A push that somebody holds up ends within this."""
 
 
 class Law(NamedTuple):
@@ -56,8 +54,6 @@ class OpenRun(ActorRun):
         laws = self.laws = [OPEN[actor] for actor in actors.split("+")]
         self.may_add_falsely = any(law.adds for law in laws)
         self.may_be_held = any(law.holds for law in laws)
-        if self.may_be_held:
-            self.push_s = HELD_S
 
     def acts_of(self, actors: list[str]) -> list[Callable[[Any, float], None]]:
         return [OPEN[actor].act for actor in actors]
@@ -85,8 +81,8 @@ def off_path_costs_nothing(run: OpenRun) -> None:
     run.require(reasons == {"unknown_peer"}, f"of neighbours only is taken, {sorted(reasons)}")
 
 
-QUIET = ("unknown_flow", "duplicate", "socket_full")
-"""Reasons that pushes and sums have on a busy machine, without any actor."""
+QUIET = ("unknown_flow", "duplicate", "socket_full", "null_nbr", "turned_back", "bad_link")
+"""Reasons of pushes and sums without any actor; of links, where a node stood still."""
 
 
 def local_user(run: OpenRun, until: float) -> None:

@@ -1,20 +1,16 @@
 """Keys as commands find them: of a node by its name, of a lab, or where somebody says."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
 from fanfold.errors import ConfigError
-from fanfold.live.clock import now_ps, unix_s
-from fanfold.live.host import Host
+from fanfold.live.clock import unix_s
 from fanfold.live.key_watch import KeyPlace, OwnKey
 from fanfold.live.lab import Lab
 from fanfold.push.gate import Gate
 from fanfold.push.placed import Placed
-from fanfold.push.receiver_role import ReceiverRole
-from fanfold.push.trust_watch import TrustWatch
 from fanfold.seals.keys import (
     KEY_FILE,
     PLACED_FILE,
@@ -97,15 +93,6 @@ def gate_of(fabric: Fabric, node: str, place: Place) -> Gate:
     gate = Gate(own, keys, trust, lambda i: by_id.get(i, f"BFR-id {i}"), placed)
     gate.labels = proven_labels(fabric, fabric.by_name[node], operators_of(trust or {}))
     return gate
-
-
-def watch_gate(gate: Gate, place: Place, host: Host, tell: Callable[[str], None]) -> None:
-    """Let a receiver that runs have the keys that its files have."""
-    role = host.event_loop.role
-    assert isinstance(role, ReceiverRole)
-    folder, trusted = place.of(host.name)
-    watch = TrustWatch(gate, folder, trusted, lambda: role.on_keys(now_ps()), tell)
-    host.event_loop.on_pump.append(lambda: watch.look(now_ps()))
 
 
 def describe_gate(node: str, gate: Gate) -> str:

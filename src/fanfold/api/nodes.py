@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fanfold.api.keys import Place, gate_of, link_key_of, watch_gate
+from fanfold.api.keys import Place, gate_of, link_key_of
 from fanfold.api.log import log_line
 from fanfold.api.node_metrics import Place as MetricsPlace
 from fanfold.api.node_metrics import serve_node
@@ -22,6 +22,7 @@ from fanfold.push.geometry import geometry_of
 from fanfold.push.manifest import STAGING_DIR
 from fanfold.push.receiver_role import ReceiverRole
 from fanfold.push.store import Store
+from fanfold.push.trust_watch import TrustWatch
 from fanfold.seals.keys import TRUST_FILE
 from fanfold.topo.fabric import Fabric
 from fanfold.topo.planes import planes_of
@@ -76,6 +77,15 @@ def make_host(
     return _watched(
         Host(fabric, name, limits, make_role, control_socket, **words), fabric, tell
     )
+
+
+def watch_gate(gate: Gate, place: Place, host: Host, tell: Tell) -> None:
+    """Let a receiver that runs have the keys that its files have."""
+    role = host.event_loop.role
+    assert isinstance(role, ReceiverRole)
+    folder, trusted = place.of(host.name)
+    watch = TrustWatch(gate, folder, trusted, lambda: role.on_keys(now_ps()), tell)
+    host.event_loop.on_pump.append(lambda: watch.look(now_ps()))
 
 
 def _watched(host: Host, fabric: Fabric, tell: Tell | None) -> Host:

@@ -5,10 +5,10 @@ from typing import Annotated, Any
 
 import typer
 
-from fanfold.api.keys import Place, describe_gate, gate_of, link_key_of, watch_gate
+from fanfold.api.keys import Place, describe_gate, gate_of, link_key_of
 from fanfold.api.log import log_line
 from fanfold.api.node_metrics import parse_place, serve_node
-from fanfold.api.nodes import make_host
+from fanfold.api.nodes import make_host, watch_gate
 from fanfold.cli.console import say
 from fanfold.cli.key_flags import KeyFolder, KeyLogFile, Trusted
 from fanfold.cli.metrics_flag import Metrics

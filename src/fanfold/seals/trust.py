@@ -7,7 +7,7 @@
     max_bytes = "200GB"        # of its pushes at once; may be left out
     label = "training"         # said in the log; may be left out
     is_sender = true           # false: its words are believed, its pushes refused
-    until = "2027-01-31"       # the last day, UTC, or an ISO 8601 time; may be left out
+    until = "2027-01-31"       # its last day, UTC, or 2027-01-31T12:00; may be left out
 
 A node may have several keys, while one takes the place of the other. A sender looks up its
 receivers in the same file.
