@@ -43,7 +43,6 @@ BAR = 0.2
 def run_keys(folder: Path, size: int, n_rounds: int) -> Part:
     """All modes, alternating; ``size``: bytes of a push."""
     seen: dict[str, list[dict[str, float]]] = {mode: [] for mode in MODES}
-    os.environ["FANFOLD_STATE_DIR"] = str(folder / "state")  # where ranks look for keys
     with ExitStack() as stack:
         labs = {name: stack.enter_context(_lab(folder, name)) for name in LABS}
         for i in range(n_rounds + 1):
@@ -86,8 +85,7 @@ def by_role(lab: BenchLab) -> dict[str, list[float]]:
 
 @contextmanager
 def _lab(folder: Path, name: str) -> Iterator[BenchLab]:
-    lab = BenchLab(folder / "state", flags=LABS[name], has_rings=False)
-    lab.name += name
+    lab = BenchLab(folder / name, flags=LABS[name], has_rings=False)
     try:
         lab.up()
         yield lab
@@ -118,6 +116,7 @@ def _push(lab: BenchLab, folder: Path, size: int, flags: Sequence[str]) -> dict[
 
 def _sum(lab: BenchLab, number: int) -> float:
     """Processor time of one all_reduce, of all ranks and BFRs."""
+    os.environ |= lab.env  # where ranks look for their hosts' keys
     fabric = load_fabric(lab.hosts.parent / "fabric.toml")
     ranks = [
         FabricCommunicator(fabric, list(RANKS), r, group=number, timeout_ps=GROUP_PS)
