@@ -17,7 +17,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -225,7 +225,8 @@ def bad_pushes(run: ActorRun, until: float) -> None:
         process = run.lab.start_push(path, "--to", "h1-5", *flags, *run.flags)
         time.sleep(run.random.uniform(0.1, 1.0))
         if process.poll() is None:
-            os.kill(process.pid, run.random.choice((signal.SIGKILL, signal.SIGINT)))
+            with suppress(ProcessLookupError):  # it ended just now
+                os.kill(process.pid, run.random.choice((signal.SIGKILL, signal.SIGINT)))
         process.communicate(timeout=30)
         run.count("bad pushes")
 

@@ -26,6 +26,7 @@ from hostile_actors import ActorRun, bad_pushes, off_path, recorder
 from hostile_run import BURST, OUTSIDER, PORT, RATE, SOURCE, bound
 from live_site import LiveLab, finish, random_bytes, wait_for
 
+from fanfold.live.keeper import fabric_digest
 from fanfold.wire.hello import Diag, Hello, SessionState
 from fanfold.wire.link import build_link
 
@@ -148,6 +149,7 @@ def recorder_plays(run: OpenRun) -> None:
 def flooder(run: OpenRun, until: float) -> None:
     """HELLOs of sessions that are down or unknown, and noise behind sound first octets."""
     fabric, r = run.fabric, run.random
+    digest = fabric_digest(fabric)  # anybody on the machine may read the file
     pairs = [(a, b) for a in fabric.by_name for b in fabric.neighbours[a]]
     with ExitStack() as stack:
         socks = {x.name: bound(stack, x.address) for x in fabric.nodes}
@@ -157,7 +159,7 @@ def flooder(run: OpenRun, until: float) -> None:
                 hello = Hello(
                     state=r.choice(list(SessionState)),
                     detect_mult=r.randrange(1, 256),
-                    fabric=r.randrange(1 << 32),
+                    fabric=digest if r.random() < 0.9 else r.randrange(1 << 32),
                     my_disc=r.randrange(1, 1 << 32),
                     your_disc=r.choice((0, r.randrange(1 << 32))),
                     interval_us=r.choice((1, 1_000_000, (1 << 32) - 1)),
