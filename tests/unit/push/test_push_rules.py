@@ -27,7 +27,7 @@ def world_of(folder, labels, gate=None):
 def test_a_receiver_outside_refuses_and_says_by_which_label(tmp_path, labels, said):
     world = world_of(tmp_path, labels)
     session = world.begin(Signed(tmp_path, FLOW, NONCE, only_through="region=eu").envelope)
-    refused(session, f"its bytes may go to region=eu only, and here is {said}")
+    assert refused(session, f"its bytes may go to region=eu only, and here is {said}")
     assert world.drops() == {"not_trusted": 1}
     assert world.landed() is None
 

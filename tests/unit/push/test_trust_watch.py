@@ -2,17 +2,21 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from kernel_nodes import BFIR
-from seals_world import NAMES, OTHER, RECEIVER, SENDER, Signed
+from seals_world import NAMES, OTHER, RECEIVER, SENDER, Signed, gate_of
+from test_push_seals import World, refused
 
 from fanfold.push import trust_watch
 from fanfold.push.envelope import unwrap, wrap
 from fanfold.push.gate import Gate, RefusedError
+from fanfold.push.receiver_role import ReceiverRole
 from fanfold.push.trust_watch import LOOK_PS, TrustWatch
 from fanfold.seals.keys import KEY_FILE, TRUST_FILE, KeyPair, load_keys, write_whole
 from fanfold.seals.trust import TrustRow, load_trust, save_trust, trust_at
+from fanfold.wire.report import ReportState
 
 FLOW, NONCE = 8, 77
 DAY_S = 86_400
@@ -161,3 +165,26 @@ def test_a_key_ends_with_its_last_day_and_is_warned_of_once_a_day(
     at(OVER_S + DAY_S)
     place.look()
     assert place.said[-1] == f"the key {SENDER.public.short} of h0 ended ({LAST})"
+
+
+def test_pushes_under_way_end_with_the_trust_in_their_sender_and_it_is_told(
+    tmp_path: Path,
+) -> None:
+    gate = gate_of()
+    world = World(tmp_path, gate)
+    push = Signed(tmp_path, FLOW, NONCE)
+    session = world.begin(push.envelope, FLOW)
+    assert session.state == ReportState.READY
+    told: list[object] = []
+    role = SimpleNamespace(
+        machine=world.receiver.machine, _tell_sender=lambda now, one: told.append(one)
+    )
+    ReceiverRole.on_keys(role, 5)  # type: ignore[arg-type]
+    assert (session.state, told) == (ReportState.READY, [])
+    gate.use(gate.keys, {})
+    ReceiverRole.on_keys(role, 5)  # type: ignore[arg-type]
+    assert refused(session, f"signature of an unknown key {SENDER.public.short}")
+    assert told == [session]
+    assert world.drops() == {"not_trusted": 1}
+    ReceiverRole.on_keys(role, 6)  # type: ignore[arg-type]
+    assert told == [session], "it is told once"
