@@ -89,8 +89,10 @@ class HostileRun:
         path.write_bytes(random_bytes(PUSH_BYTES, self.seed * 1000 + n))
         process = self.lab.start_push(path, "--to", TARGETS, *self.flags)
         spent_s = self.wait_for_end(process, within_s)
+        if spent_s >= within_s:
+            process.kill()
         try:
-            code, out, err = finish(process, 1.0)
+            code, out, err = finish(process, START_S)
         except subprocess.TimeoutExpired:
             self.faults.append(f"push {n}: no end in {within_s} s")
             return
