@@ -43,8 +43,14 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 UNMEASURED = {TESTS / "property", TESTS / "sim"}
 """Their many repetitions take twice as long under coverage, and reach what unit tests reach."""
 MEASURED = {"test_sender_joins.py", "test_sender_machine.py"}
-ONCE = {TESTS / "unit" / name for name in ("cli", "push", "report", "results", "study", "wire")}
-ONCE |= {TESTS / "property" / "test_codec_laws.py"}
+ONCE = {
+    TESTS / "unit" / name
+    for name in ("cli", "core", "push", "report", "results", "seals", "study", "wire", "work")
+}
+ONCE |= {
+    TESTS / "property" / f"test_{name}.py"
+    for name in ("codec_laws", "path_weights_laws", "topo_file_laws", "tree_sender")
+}
 """Tests of what has no kernels: they run without JIT, where coverage sees them."""
 TWICE = {"test_cli_first_run.py"}
 

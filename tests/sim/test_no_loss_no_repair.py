@@ -22,8 +22,8 @@ from fanfold.topo.routes import build_routes
 from fanfold.trees.settings import TreeSettings
 from fanfold.work.collective import Collective
 
-N_CASES = int(os.environ.get("FANFOLD_HUNT", "60" if JIT else "6"))
-GROUP = 30 if JIT else 6
+N_CASES = int(os.environ.get("FANFOLD_HUNT", "60" if JIT else "3"))
+GROUP = 30 if JIT else 3
 SIZES = (4096, 65_536, *((400_000, 1_500_000) if JIT else ()))
 TREES = TreeSettings()
 NETS = (

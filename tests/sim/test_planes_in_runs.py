@@ -138,7 +138,7 @@ def test_half_a_cable_leaves_the_other_leg_and_whole_planes_alone():
     assert min(legs(sim, 2, 1)) > 0
 
 
-@pytest.mark.parametrize(("failure", "weights"), CUTS if JIT else CUTS[:2])
+@pytest.mark.parametrize(("failure", "weights"), CUTS if JIT else CUTS[1:2])
 def test_a_plane_that_fails_in_mid_run_costs_what_was_on_it(failure, weights):
     n_bytes = (120 if JIT else 60) * 64 * 4096
     whole = check(play(planes="auto", n_bytes=n_bytes))
@@ -163,6 +163,7 @@ def test_half_a_cable_is_no_lost_neighbour():
     assert len(port.failing.lost) == 4  # both ends of both cables
 
 
+@pytest.mark.skipif(not JIT, reason="three runs of many packets: for compiled code")
 def test_a_plane_that_comes_back_carries_its_share_again():
     n_bytes = (240 if JIT else 120) * 64 * 4096
     cut = (CUT_PS, "port h3-plane1")
