@@ -20,6 +20,7 @@
 #   make twins   200 scenarios of chance by the packet simulator and by a slow one in plain Python
 #   make rungs   how far trains and flow are off packets, measured anew; 5 minutes
 #   make truths  figures of the study beside closed forms, by the command line alone; 6 minutes
+#   make mutants sources with one operator changed, of which each must turn a test red; survivors listed (FILES=... of tests/mutants.py); minutes
 #   make plants  planted faults of the laws, each of which must turn a test red; part of make test
 
 PYTHON ?= python3
@@ -51,7 +52,7 @@ PYTEST := timeout --signal=INT --kill-after=60 $(STEP_S) $(BIN)/pytest
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test bench lint nojit jit fuzz figures hostile hostile-actors chaos hunt crowd plants torch-suite clusters twins rungs truths readme docs lock sbom clean
+.PHONY: help demo test bench lint nojit jit fuzz figures hostile hostile-actors chaos hunt crowd mutants plants torch-suite clusters twins rungs truths readme docs lock sbom clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -121,6 +122,9 @@ test: PLANTS = --passed
 plants: $(VENV)/.dev
 	$(BIN)/python -u tests/style/plants.py $(PLANTS)
 
+mutants: $(VENV)/.mutants
+	$(BIN)/python -u tests/mutants.py $(FILES)
+
 readme: $(VENV)/.dev
 	FANFOLD_README=1 $(PYTEST) tests/live/test_readme_commands.py
 
@@ -136,6 +140,7 @@ lock: $(VENV)/.made
 	$(COMPILE) --extra dask pyproject.toml requirements/build.in -c requirements/dev.txt -o requirements/clusters.txt
 	$(COMPILE) --no-deps requirements/model.in -o requirements/model.txt
 	$(COMPILE) requirements/sbom.in -o requirements/sbom.txt
+	$(COMPILE) requirements/mutants.in -c requirements/dev.txt -o requirements/mutants.txt
 
 sbom: $(VENV)/.sbom
 	mkdir -p build
@@ -166,6 +171,10 @@ $(VENV)/.dev: $(VENV)/.base requirements/dev.txt
 
 $(VENV)/.clusters: $(VENV)/.dev requirements/clusters.txt
 	$(LOCKED)/clusters.txt
+	@touch $@
+
+$(VENV)/.mutants: $(VENV)/.dev requirements/mutants.txt
+	$(LOCKED)/mutants.txt
 	@touch $@
 
 # Apart from what runs: its own requirements are nobody else's.

@@ -36,14 +36,14 @@ def test_all_that_is_asked_for_is_pinned_with_hashes() -> None:
     assert faults(read("dev"), run + build + more, own="fanfold") == []
     assert faults(read("docs"), run + build + extras("docs")) == []
     assert faults(read("clusters"), run + build + extras("dask", "study"), own="fanfold") == []
-    for name in ("model", "sbom"):
+    for name in ("model", "mutants", "sbom"):
         assert faults(read(name), (LOCKS / f"{name}.in").read_text().split()) == []
 
 
 def test_what_runs_is_what_was_tested() -> None:
     dev = read("dev")
     assert read("run").keys() <= dev.keys()
-    for lock in ("run", "docs", "clusters"):
+    for lock in ("run", "docs", "clusters", "mutants"):
         both = {name: pins for name, pins in read(lock).items() if name in dev}
         assert {n: p for n, p in both.items() if versions(p) != versions(dev[n])} == {}
 
@@ -73,7 +73,7 @@ def test_make_installs_nothing_else() -> None:
     ]
     assert [line for line in loose if "$(TORCH)" not in line and "'uv>=" not in line] == []
     assert sum("--require-hashes" in line for line in lines) == 1
-    for name in ("run", "dev", "docs", "clusters", "model"):
+    for name in ("run", "dev", "docs", "clusters", "model", "mutants"):
         assert f"$(LOCKED)/{name}.txt" in texts()["Makefile"]
 
 

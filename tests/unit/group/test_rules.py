@@ -4,10 +4,11 @@ import pytest
 
 from fanfold.errors import ConfigError
 from fanfold.group.fabric import FabricCommunicator
-from fanfold.group.rules import Rules, check_rules, said_rules
+from fanfold.group.rules import Inside, Rules, check_rules, said_rules
 from fanfold.group.ways import root_without_bfr
 from fanfold.topo.fabric import Fabric, Link, Node
 from fanfold.topo.lab_fabric import leaf_spine
+from fanfold.topo.vat_laid import LaidTree
 
 MS = 10**9
 FABRIC = leaf_spine(2, 1, 4)
@@ -42,6 +43,40 @@ def test_ranks_that_add_in_another_way_are_told_apart() -> None:
     assert said_rules(late.number()).endswith("a block, stragglers partial, patience 20 ms")
     with pytest.raises(ConfigError, match="numbers: got 'exact', allowed: value, block"):
         check_rules(Rules(numbers="exact"))
+
+
+def test_a_number_has_a_bit_for_each_rule_and_all_of_them_in_words() -> None:
+    numbers = {
+        Rules(numbers="block"): 1 << 20,
+        Rules(is_checked=True): 1 << 21,
+        Rules(numbers="block", is_checked=True): 3 << 20,
+        Rules("exclude", 20 * MS): 2 << 16 | 20,
+        Rules("partial", 65_535 * MS, "block"): 1 << 20 | 1 << 16 | 65_535,
+    }
+    assert [rules.number() for rules in numbers] == list(numbers.values())
+    assert said_rules(3 << 20) == "an exponent a block, checked sums"
+    assert Inside(3) == Inside(3, (), 0)
+
+
+def test_an_installed_tree_is_for_its_own_ranks_and_stays_as_it_is() -> None:
+    laid = LaidTree("job", tuple(MEMBERS), 16, (), {}, {})
+    for rules in (Rules(), Rules("partial")):
+        assert check_rules(rules, MEMBERS, laid) is rules
+    assert check_rules(Rules("exclude"), MEMBERS).stragglers == "exclude"
+    with pytest.raises(
+        ConfigError, match="stragglers: got 'exclude', allowed: wait, partial: the"
+    ):
+        check_rules(Rules("exclude"), MEMBERS, laid)
+    with pytest.raises(
+        ConfigError, match="members: got 'h1, h2', allowed: h1, h2, h3, as laid"
+    ):
+        check_rules(Rules(), MEMBERS[:2], laid)
+
+
+def test_checked_sums_wait_for_everybody() -> None:
+    assert check_rules(Rules(is_checked=True)).is_checked
+    with pytest.raises(ConfigError, match="stragglers: got 'partial', allowed: wait: sums are"):
+        check_rules(Rules("partial", is_checked=True))
 
 
 def test_no_communicator_with_a_policy_or_root_that_is_none() -> None:
