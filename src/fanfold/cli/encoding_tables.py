@@ -9,7 +9,7 @@ from rich.text import Text
 from fanfold.cli.console import Screen, bold, print_json, screen
 from fanfold.encodings.catalog import BASELINE, EncodingKind
 from fanfold.encodings.encoding_row import EncodingRow
-from fanfold.encodings.planner import Plan
+from fanfold.encodings.planner import EncodingPlan
 from fanfold.encodings.size_sweep import Sweep
 from fanfold.units import format_size
 
@@ -54,7 +54,7 @@ def show_rows(title: str, rows: Sequence[EncodingRow]) -> None:
         console.print(line, style="dim")
 
 
-def show_plan(title: str, plan: Plan) -> None:
+def show_plan(title: str, plan: EncodingPlan) -> None:
     """Candidates, best first, and what spoke against each."""
     console = screen()
     console.print(bold(title))

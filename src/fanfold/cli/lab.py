@@ -107,7 +107,7 @@ class Source(NamedTuple):
     ] = None
 
 
-class Ground(NamedTuple):
+class LabOptions(NamedTuple):
     """What its links and files are."""
 
     rings: Annotated[
@@ -134,7 +134,7 @@ def up(
     shape: Shape,
     bounds: Bounds,
     source: Source,
-    ground: Ground,
+    ground: LabOptions,
     secrets: Secrets,
     tenant: Tenants = None,
     hello: Hello = HELLO,

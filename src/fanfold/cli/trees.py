@@ -160,7 +160,7 @@ def _show(net: Net, run: TreeRun, told: TreeSummary) -> None:
     console.print(bold(title))
     console.print(_facts(told))
     console.print(_messages(run))
-    console.print(_happenings(net, run))
+    console.print(_event_table(net, run))
 
 
 def _facts(told: TreeSummary) -> Table:
@@ -198,7 +198,7 @@ def _messages(run: TreeRun) -> Table:
     return table
 
 
-def _happenings(net: Net, run: TreeRun) -> Table:
+def _event_table(net: Net, run: TreeRun) -> Table:
     """Rows of what did not happen at 0, at most a screen of them."""
     table = Table("event", box=SIMPLE)
     for column in ("at", "took", "messages", "bytes", "table changes", "cut off"):

@@ -20,7 +20,7 @@ from fanfold.work.parallel import plan_iteration
 from fanfold.work.presets import PRESETS
 from fanfold.work.trace_files import form_of
 from fanfold.work.traffic import given_bytes
-from fanfold.work.volumes import Ask, Row, sent_by_parallelism
+from fanfold.work.volumes import Row, WorkloadRequest, sent_by_parallelism
 
 
 def workload(
@@ -57,7 +57,7 @@ def _links(ctx: typer.Context, rate: str, latency: str) -> tuple[int, int]:
     return flags.links_of(rate, latency if "latency" in given(ctx) else "0s")
 
 
-def _tell(work: Workload, ask: Ask, as_json: bool) -> None:
+def _tell(work: Workload, ask: WorkloadRequest, as_json: bool) -> None:
     rows = work.rows(ask)
     if as_json:
         print_json(_values(work, ask, rows))
@@ -65,7 +65,7 @@ def _tell(work: Workload, ask: Ask, as_json: bool) -> None:
         _show(work, ask, rows)
 
 
-def _values(work: Workload, ask: Ask, rows: list[Row]) -> dict[str, Any]:
+def _values(work: Workload, ask: WorkloadRequest, rows: list[Row]) -> dict[str, Any]:
     told: dict[str, Any] = {
         "workload": work.name,
         **_subject(work, ask),
@@ -77,7 +77,7 @@ def _values(work: Workload, ask: Ask, rows: list[Row]) -> dict[str, Any]:
     return told
 
 
-def _subject(work: Workload, ask: Ask) -> dict[str, str | int]:
+def _subject(work: Workload, ask: WorkloadRequest) -> dict[str, str | int]:
     """What is moved: a size that was given, or a model."""
     if n_bytes := given_bytes(work.name, ask):
         return {"size_bytes": n_bytes}
@@ -89,7 +89,7 @@ def _subject(work: Workload, ask: Ask) -> dict[str, str | int]:
     }
 
 
-def _show(work: Workload, ask: Ask, rows: list[Row]) -> None:
+def _show(work: Workload, ask: WorkloadRequest, rows: list[Row]) -> None:
     console = screen()
     if n_bytes := given_bytes(work.name, ask):
         console.print(Text.assemble(bold(size_of(n_bytes)), ", whatever the model"))

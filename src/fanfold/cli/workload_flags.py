@@ -16,7 +16,7 @@ from fanfold.work.model import Dtype, Model, dtype_of
 from fanfold.work.model_config import check_no_count, load_model
 from fanfold.work.parallel import Degrees
 from fanfold.work.presets import preset_of
-from fanfold.work.volumes import Ask
+from fanfold.work.volumes import WorkloadRequest
 from fanfold.work.weights import load_weights
 
 DEFAULT_GPUS = 64
@@ -138,7 +138,7 @@ class Served(NamedTuple):
 
 def ask_of(
     named: Named, layout: Layout, routing: Routing, pushed: Pushed, served: Served, seed: int
-) -> Ask:
+) -> WorkloadRequest:
     """Everything in its place.
 
     Raises:
@@ -147,7 +147,7 @@ def ask_of(
     model = named.model
     shape, known = model_of(model, parse_count(named.parameters))
     n_replicas = DEFAULT_REPLICAS if pushed.replicas is None else pushed.replicas
-    return Ask(
+    return WorkloadRequest(
         model=shape,
         weights=load_weights(Path(model), shape) if Path(model).is_dir() else None,
         degrees=degrees_of(known, layout),

@@ -37,7 +37,7 @@ class Candidate(msgspec.Struct, frozen=True):
     verdict: str
 
 
-class Plan(msgspec.Struct, frozen=True):
+class EncodingPlan(msgspec.Struct, frozen=True):
     """What was picked, and every candidate, best first, those that cannot last."""
 
     picked: EncodingRow
@@ -54,7 +54,7 @@ def plan(
     encodings: Sequence[str] = (ALL,),
     options: Options = OPTIONS,
     may_store: bool = False,
-) -> Plan:
+) -> EncodingPlan:
     """Pick for one job.
 
     Args:
@@ -81,7 +81,7 @@ def plan(
     return _weighed(rows, may_store)
 
 
-def _weighed(rows: list[EncodingRow], may_store: bool) -> Plan:
+def _weighed(rows: list[EncodingRow], may_store: bool) -> EncodingPlan:
     able = [r for r in rows if not r.refusal and (may_store or not r.group_entries)]
     if not able:
         why = "; ".join(f"{r.encoding}: {_why_not(r)}" for r in rows)
@@ -93,7 +93,7 @@ def _weighed(rows: list[EncodingRow], may_store: bool) -> Plan:
     ranked = [row for row in able if _is_near(row, least)] + far
     told = [Candidate(row, _verdict(row, best, least)) for row in ranked]
     told += [Candidate(row, _why_not(row)) for row in rows if row not in ranked]
-    return Plan(best, tuple(told))
+    return EncodingPlan(best, tuple(told))
 
 
 def _is_near(row: EncodingRow, least: int) -> bool:

@@ -38,7 +38,7 @@ class HostMemory:
         self._rank, self._n_bytes = rank, n_bytes
         self._fd = -1
         self.mem: U8 = np.zeros(0, np.uint8)
-        self._door: socket.socket | None = None
+        self._listener: socket.socket | None = None
         self._is_locked = False
         if rank == 0:
             self._make()
@@ -76,33 +76,33 @@ class HostMemory:
 
     def close(self) -> None:
         """Be here no more."""
-        if self._door is not None:
+        if self._listener is not None:
             with suppress(OSError):
-                self._door.shutdown(socket.SHUT_RDWR)  # ends the wait of its thread
-            self._door.close()
-            self._door = None
+                self._listener.shutdown(socket.SHUT_RDWR)  # ends the wait of its thread
+            self._listener.close()
+            self._listener = None
         self.mem = np.zeros(0, np.uint8)
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
 
     def _make(self) -> None:
-        door = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
-            door.bind(self._name)
+            listener.bind(self._name)
         except OSError as error:
-            door.close()
+            listener.close()
             raise EnvironmentLack(
                 f"abstract socket {self._name[1:]}: {error.strerror}; see `ss -xl`,"
                 " end the other group or take another number"
             ) from error
-        door.listen(BACKLOG)
+        listener.listen(BACKLOG)
         memory = os.memfd_create("fanfold-host", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         os.ftruncate(memory, self._n_bytes)
         fcntl.fcntl(memory, fcntl.F_ADD_SEALS, SEALS)
         self._open(memory)
-        self._door = door
-        threading.Thread(target=_hand_out, args=(door, memory), daemon=True).start()
+        self._listener = listener
+        threading.Thread(target=_hand_out, args=(listener, memory), daemon=True).start()
 
     def _open(self, memory: int) -> None:
         """Map it; the lock is of a description that no other rank has."""
@@ -117,11 +117,11 @@ class HostMemory:
         return has & SEALS == SEALS and os.fstat(fd).st_size == self._n_bytes
 
 
-def _hand_out(door: socket.socket, memory: int) -> None:
-    """Give the memory to each caller of this user, until the door is closed."""
+def _hand_out(listener: socket.socket, memory: int) -> None:
+    """Give the memory to each caller of this user, until the listener is closed."""
     while True:
         try:
-            conn, _ = door.accept()
+            conn, _ = listener.accept()
         except OSError:
             break
         with conn, suppress(OSError):

@@ -4,13 +4,13 @@ all_gather is a fan from each rank. all_reduce adds up by unicast along a binary
 and fans the sums out, piece by piece.
 """
 
-from fanfold.schemes.draft import Draft, Plan, check_items, shard_bounds
+from fanfold.schemes.draft import Draft, SchemePlan, check_items, shard_bounds
 from fanfold.schemes.options import SchemeOptions, pick_chunks
 from fanfold.schemes.tree_shape import add_up, depth_of, in_order_parents
 from fanfold.work.collective import Collective
 
 
-def plan(work: Collective, options: SchemeOptions, *, folds: bool = False) -> Plan:
+def plan(work: Collective, options: SchemeOptions, *, folds: bool = False) -> SchemePlan:
     """Broadcast, all_gather, all_reduce; pieces of the latter as ``pick_chunks`` says."""
     draft = Draft(work)
     n = len(work.hosts)

@@ -1,12 +1,12 @@
 """One binary tree, numbered in order, pipelined; rank 0 stands above its root."""
 
-from fanfold.schemes.draft import Draft, Plan
+from fanfold.schemes.draft import Draft, SchemePlan
 from fanfold.schemes.options import SchemeOptions, pick_chunks
 from fanfold.schemes.tree_shape import add_tree, depth_of, in_order_parents
 from fanfold.work.collective import Collective
 
 
-def plan(work: Collective, options: SchemeOptions) -> Plan:
+def plan(work: Collective, options: SchemeOptions) -> SchemePlan:
     """Broadcast, reduce, all_reduce (up, then down); pieces as ``pick_chunks`` says.
 
     A rank inside the tree sends each piece twice on the way down, once on the way up.

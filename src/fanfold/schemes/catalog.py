@@ -17,7 +17,7 @@ from fanfold.schemes import (
     sharp,
     unicast,
 )
-from fanfold.schemes.draft import Plan, check_work, spell_out
+from fanfold.schemes.draft import SchemePlan, check_work, spell_out
 from fanfold.schemes.options import MAX_MESSAGES, SchemeOptions
 from fanfold.schemes.program import Program
 from fanfold.schemes.tree_fans import Site, lay
@@ -39,7 +39,7 @@ class Scheme(NamedTuple):
     name: str
     summary: str
     kinds: tuple[Kind, ...]
-    plan: Callable[[Collective, SchemeOptions], Plan]
+    plan: Callable[[Collective, SchemeOptions], SchemePlan]
     protocol: str = ""
     installs: bool = False
 
@@ -70,7 +70,7 @@ class Scheme(NamedTuple):
             raise ConfigError("site", "none", f"a net that {self.name} installs its trees on")
         return sharp.install(program, site.net, waits=site.start != "standing")
 
-    def explained(self, work: Collective, options: SchemeOptions = DEFAULTS) -> Plan:
+    def explained(self, work: Collective, options: SchemeOptions = DEFAULTS) -> SchemePlan:
         """The same, with what each item carries.
 
         An all_reduce of few pieces spends much of its time outside a steady state: the compact

@@ -1,12 +1,12 @@
 """A pipelined chain: each rank passes pieces on to the next; a sum travels the other way."""
 
-from fanfold.schemes.draft import Draft, Plan
+from fanfold.schemes.draft import Draft, SchemePlan
 from fanfold.schemes.options import SchemeOptions, pick_chunks
 from fanfold.schemes.tree_shape import add_tree, chain_parents
 from fanfold.work.collective import Collective
 
 
-def plan(work: Collective, options: SchemeOptions) -> Plan:
+def plan(work: Collective, options: SchemeOptions) -> SchemePlan:
     """Broadcast and reduce; pieces as ``pick_chunks`` says for n - 1 stages."""
     n = len(work.hosts)
     draft = Draft(work)

@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from fanfold.schemes.draft import I64, MAX_SPELLED, Draft, Plan, shard_bounds
+from fanfold.schemes.draft import I64, MAX_SPELLED, Draft, SchemePlan, shard_bounds
 from fanfold.schemes.exchange import add_exchange, add_gather, add_scatter, peers
 from fanfold.schemes.options import SchemeOptions
 from fanfold.schemes.program import Exchange, build_program
 from fanfold.work.collective import Collective
 
 
-def plan(work: Collective, options: SchemeOptions) -> Plan:
+def plan(work: Collective, options: SchemeOptions) -> SchemePlan:
     """A rank's sum goes out when all contributions to it are there (``wait_for_all``)."""
     n = len(work.hosts)
     n_rounds = 2 if work.kind == "all_reduce" else 1
@@ -27,7 +27,7 @@ def plan(work: Collective, options: SchemeOptions) -> Plan:
     return draft.finish(options)
 
 
-def _in_rounds(work: Collective) -> Plan:
+def _in_rounds(work: Collective) -> SchemePlan:
     """The same without a message for each pair."""
     hosts = np.array(work.hosts, np.int64)
     sizes: I64 = np.diff(shard_bounds(work.n_bytes, hosts.size))
@@ -35,4 +35,4 @@ def _in_rounds(work: Collective) -> Plan:
     none = np.zeros((0, 4), np.int64)
     program = build_program(none, none[:, :2])
     exchange = Exchange(hosts, (sizes,) * len(by_sender), by_sender)
-    return Plan(program._replace(exchange=exchange), none[:, 0], none[:, 0] > 0)
+    return SchemePlan(program._replace(exchange=exchange), none[:, 0], none[:, 0] > 0)

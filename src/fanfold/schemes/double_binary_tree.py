@@ -5,13 +5,13 @@ Rank 0 stands above both roots.
 """
 
 from fanfold.errors import ConfigError
-from fanfold.schemes.draft import Draft, Plan
+from fanfold.schemes.draft import Draft, SchemePlan
 from fanfold.schemes.options import SchemeOptions, pick_chunks
 from fanfold.schemes.tree_shape import add_tree, depth_of, in_order_parents, second_parents
 from fanfold.work.collective import Collective
 
 
-def plan(work: Collective, options: SchemeOptions) -> Plan:
+def plan(work: Collective, options: SchemeOptions) -> SchemePlan:
     """Broadcast, reduce, all_reduce; pieces of each half as ``pick_chunks`` says.
 
     Every rank sends and receives the vector about once each way.

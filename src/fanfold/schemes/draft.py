@@ -30,7 +30,7 @@ _SUM = 2**41
 _SHARDED = ("all_gather", "reduce_scatter", "all_to_all")
 
 
-class Plan(NamedTuple):
+class SchemePlan(NamedTuple):
     """A program, and what its items carry: for checks and for explanations.
 
     begin: (F + M + A,) first address. adds: (F + M + A,) the receiver adds; else it takes over.
@@ -117,7 +117,7 @@ class Draft:
 
     def finish(
         self, options: SchemeOptions, *, chunks: int = 1, folds: bool = False, shift: int = 0
-    ) -> Plan:
+    ) -> SchemePlan:
         """The plan, in the compact form where the options say so."""
         rows = np.concatenate(self._rows) if self._rows else np.zeros((0, 5), np.int64)
         many: list[Fan | Sum] = [*self._fans, *self._sums]
@@ -141,11 +141,11 @@ class Draft:
         begins = np.array([*self._fan_begins, *self._sum_begins], np.int64)
         begin = np.concatenate([rows[:, 2], begins])
         adds = np.concatenate([rows[:, 4] > 0, np.zeros(len(many), np.bool_)])
-        plan = Plan(program, begin, adds)
+        plan = SchemePlan(program, begin, adds)
         return plan if options.compact else spell_out(plan)
 
 
-def spell_out(plan: Plan) -> Plan:
+def spell_out(plan: SchemePlan) -> SchemePlan:
     """The plan of the plain form."""
     c, program = plan.program.chunks, plan.program
     if c == 1:
@@ -155,7 +155,7 @@ def spell_out(plan: Plan) -> Plan:
     piece = np.arange(c)[:, None]
     begins = plan.begin + piece * (sizes // c) + np.minimum(piece, sizes % c)
     adds = np.broadcast_to(plan.adds, begins.shape)
-    return Plan(expand(program), _by_kind(begins, n), _by_kind(adds, n))
+    return SchemePlan(expand(program), _by_kind(begins, n), _by_kind(adds, n))
 
 
 def _by_kind(pieces: NDArray[T], n: int) -> NDArray[T]:

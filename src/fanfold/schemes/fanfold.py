@@ -6,7 +6,7 @@ together add up as with plain BIER, by unicast.
 """
 
 from fanfold.schemes import bier, binary_tree
-from fanfold.schemes.draft import Draft, Plan
+from fanfold.schemes.draft import Draft, SchemePlan
 from fanfold.schemes.options import SchemeOptions
 from fanfold.wire.bitstring import LENGTHS
 from fanfold.work.collective import Collective
@@ -14,7 +14,7 @@ from fanfold.work.collective import Collective
 SUM_KINDS = ("reduce", "all_reduce")
 
 
-def plan(work: Collective, options: SchemeOptions) -> Plan:
+def plan(work: Collective, options: SchemeOptions) -> SchemePlan:
     """Broadcast, all_gather: fans. Reduce, all_reduce: a sum."""
     sets = {host // LENGTHS[-1] for host in work.hosts}
     if work.kind == "reduce" and len(sets) > 1:

@@ -10,7 +10,7 @@ power of two are refused.
 import numpy as np
 
 from fanfold.errors import ConfigError
-from fanfold.schemes.draft import I64, MAX_SPELLED, Draft, Plan, shard_bounds
+from fanfold.schemes.draft import I64, MAX_SPELLED, Draft, SchemePlan, shard_bounds
 from fanfold.schemes.options import SchemeOptions
 from fanfold.schemes.program import Rounds, build_program
 from fanfold.work.collective import Collective
@@ -19,7 +19,7 @@ NOTHING = -1
 NO_MESSAGES: I64 = np.zeros((0, 4), np.int64)
 
 
-def plan(work: Collective, options: SchemeOptions) -> Plan:
+def plan(work: Collective, options: SchemeOptions) -> SchemePlan:
     """Any collective but all_to_all."""
     n = len(work.hosts)
     if n & (n - 1):
@@ -51,7 +51,7 @@ class _Rounds:
         self._got: I64 = np.full(self._n, NOTHING)
         self._sent: I64 = np.full(self._n, NOTHING)
 
-    def finish(self, options: SchemeOptions) -> Plan:
+    def finish(self, options: SchemeOptions) -> SchemePlan:
         """The plan that was drawn."""
         return self.draft.finish(options)
 
@@ -117,13 +117,13 @@ class _Listed(_Rounds):
         self._hosts = np.array(work.hosts, np.int64)
         self._sends: list[tuple[I64, I64, I64]] = []
 
-    def finish(self, options: SchemeOptions) -> Plan:
+    def finish(self, options: SchemeOptions) -> SchemePlan:
         """The plan of a program in rounds; its options are those of the compact form."""
         if min(int(n_bytes.min()) for _, _, n_bytes in self._sends) < 1:
             raise ConfigError("workload.n_bytes", "less than a byte each", "a byte for a rank")
         program = build_program(NO_MESSAGES, NO_MESSAGES[:, :2])
         program = program._replace(exchange=Rounds(tuple(self._sends)))
-        return Plan(program, NO_MESSAGES[:, 0], NO_MESSAGES[:, 0] > 0)
+        return SchemePlan(program, NO_MESSAGES[:, 0], NO_MESSAGES[:, 0] > 0)
 
     def _send(
         self, sender: I64, receiver: I64, shard: I64, n_shards: int, *, adds: bool = False

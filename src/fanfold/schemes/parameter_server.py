@@ -8,12 +8,12 @@ pieces, ``direct`` the same with a server on every rank for its share.
 
 import numpy as np
 
-from fanfold.schemes.draft import Draft, Plan
+from fanfold.schemes.draft import Draft, SchemePlan
 from fanfold.schemes.options import SchemeOptions, pick_chunks
 from fanfold.work.collective import Collective
 
 
-def plan(work: Collective, options: SchemeOptions) -> Plan:
+def plan(work: Collective, options: SchemeOptions) -> SchemePlan:
     """All_reduce; pieces as ``pick_chunks`` says, of two stages with n - 1 vectors each."""
     draft = Draft(work)
     others = np.arange(1, len(work.hosts))

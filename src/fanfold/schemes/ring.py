@@ -9,7 +9,7 @@ step; its shards differ by a byte from those of the plain form where they do not
 import numpy as np
 
 from fanfold.schemes.chain import plan as chain_plan
-from fanfold.schemes.draft import I64, MAX_SPELLED, Draft, Plan, check_items, shard_bounds
+from fanfold.schemes.draft import I64, MAX_SPELLED, Draft, SchemePlan, check_items, shard_bounds
 from fanfold.schemes.options import SchemeOptions
 from fanfold.work.collective import Collective
 
@@ -17,7 +17,7 @@ ROUNDS = ((True, "all_gather"), (False, "reduce_scatter"))
 """Whether a round adds, and the collective that does without it."""
 
 
-def plan(work: Collective, options: SchemeOptions) -> Plan:
+def plan(work: Collective, options: SchemeOptions) -> SchemePlan:
     """Any collective but all_to_all."""
     if work.kind in ("broadcast", "reduce"):
         return chain_plan(work, options)

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fanfold.errors import ConfigError
-from fanfold.schemes.draft import Draft, Plan
+from fanfold.schemes.draft import Draft, SchemePlan
 from fanfold.schemes.options import SchemeOptions
 from fanfold.schemes.program import FanTree, Phase, Program, Setup
 from fanfold.topo.net import Net
@@ -49,7 +49,7 @@ class Switches(NamedTuple):
     away: I64
 
 
-def plan(work: Collective, options: SchemeOptions) -> Plan:
+def plan(work: Collective, options: SchemeOptions) -> SchemePlan:
     """All_reduce, reduce: one sum of all ranks."""
     draft = Draft(work)
     draft.sum(0, work.n_bytes, to_all=work.kind == "all_reduce")

@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from fanfold.schemes.draft import Draft, Plan
+from fanfold.schemes.draft import Draft, SchemePlan
 from fanfold.schemes.exchange import add_exchange
 from fanfold.schemes.options import SchemeOptions
 from fanfold.work.collective import Collective
 
 
-def plan(work: Collective, options: SchemeOptions) -> Plan:
+def plan(work: Collective, options: SchemeOptions) -> SchemePlan:
     """Any collective. all_gather, reduce_scatter, all_to_all: every rank to every other."""
     draft = Draft(work)
     others = np.arange(1, len(work.hosts))

@@ -76,7 +76,7 @@ ACK_TURNS = 3
 """In the steady state: rates, with their ACKs, with the ACKs of those."""
 
 
-class Stage(NamedTuple):
+class FluidRun(NamedTuple):
     """Everything a run needs: what is sent, by which flows, over which links."""
 
     net: Net
@@ -134,7 +134,7 @@ def run_fluid(
     at = wires.src.size + len(trees)
     flows["limit"][at:] = [one.limit for one in times]
     flows["ack"][at:] = [one.ack for one in taken]
-    stage = Stage(
+    stage = FluidRun(
         net,
         program,
         settings,
@@ -243,7 +243,7 @@ def _build_flows(
     return rows
 
 
-def _run(stage: Stage) -> I64:
+def _run(stage: FluidRun) -> I64:
     """Let the items run; the counters."""
     program, items = stage.program, stage.items
     size = max(stage.links.size, stage.flows.size)
@@ -274,7 +274,7 @@ def _run(stage: Stage) -> I64:
     return h
 
 
-def _go_round(stage: Stage) -> None:
+def _go_round(stage: FluidRun) -> None:
     """Steps of a ring; its items stand in their order (schemes/ring.py)."""
     program, items = stage.program, stage.items
     n = items.size
@@ -302,7 +302,7 @@ def ring_ps(start_ps: I64, one_ps: I64, rest_ps: I64, pieces: int) -> I64:
     return start_ps
 
 
-def _outcome(stage: Stage, tally: I64, n_solves: int) -> Outcome:
+def _outcome(stage: FluidRun, tally: I64, n_solves: int) -> Outcome:
     """Times of hosts and items, and the counts."""
     net, program, sizes, items = stage.net, stage.program, stage.sizes, stage.items
     n = program.src.size

@@ -7,7 +7,7 @@ from pathlib import Path
 from fanfold.errors import ConfigError
 from fanfold.live.memory import cores
 from fanfold.results.store import results_home
-from fanfold.study.ask import ALL, Ask
+from fanfold.study.ask import ALL, StudyRequest
 from fanfold.study.catalog import CATALOG, Kind, kind_of
 from fanfold.study.clusters import on_cluster
 from fanfold.study.engine import Tell, run_study
@@ -80,7 +80,7 @@ def asks_of(
     sweep: Sweep,
     seed: int,
     prices: tuple[int, int, int],
-) -> list[Ask]:
+) -> list[StudyRequest]:
     """Requests of one study, or of all; of all each takes the keys that it has.
 
     Raises:
@@ -92,7 +92,7 @@ def asks_of(
         names = {key.name for key in row.all_keys}
         mine = tuple(pair for pair in sweep if len(kinds) == 1 or pair[0] in names)
         some = {n: text for n, text in given.items() if len(kinds) == 1 or n in names}
-        asks.append(Ask(row.name, some, schemes, mine, seed, prices))
+        asks.append(StudyRequest(row.name, some, schemes, mine, seed, prices))
     for name, _ in sweep:
         if len(kinds) > 1 and not any(name in {k.name for k in row.all_keys} for row in kinds):
             key_of([key for row in kinds for key in row.all_keys], name, kind)
@@ -101,7 +101,7 @@ def asks_of(
     return asks
 
 
-def _check_points(ask: Ask) -> None:
+def _check_points(ask: StudyRequest) -> None:
     """Build the graph of each point, of many only of the first, before anything is run."""
     points = {tuple(task.point.items()): task for task in tasks_of(ask)}
     for task in list(points.values())[:MOST_CHECKED]:
@@ -118,7 +118,7 @@ def kinds_of(name: str) -> tuple[Kind, ...]:
 
 
 def run_all(
-    asks: Sequence[Ask],
+    asks: Sequence[StudyRequest],
     folder: Path,
     *,
     submit: Submit,
@@ -138,7 +138,7 @@ def run_all(
     return made
 
 
-def command_of(ask: Ask) -> str:
+def command_of(ask: StudyRequest) -> str:
     """The command that prints the same again: what was asked for, not where and how fast."""
     flags = [
         f"--{name} {shlex.quote(text)}" if name in FLAGS else f"--sweep {name}={text}"

@@ -53,7 +53,7 @@ TFLOPS = Key("tflops", "count", *H100_TFLOPS, 1, 10**9)
 MEMORY_RATE = Key("memory", "size", *H100_MEMORY)
 
 
-class Ask(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class StudyRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One study. given: values of keys by flags, as text. sweep: key and values, in order."""
 
     kind: str

@@ -6,7 +6,7 @@ What was stopped goes on where it was: a task whose row is in the folder is not 
 from collections.abc import Callable, Iterator, Sequence
 
 from fanfold.errors import CheckFailed, ConfigError
-from fanfold.study.ask import Ask
+from fanfold.study.ask import StudyRequest
 from fanfold.study.keep import Shelf
 from fanfold.study.result import Row, Study
 from fanfold.study.summary import build_study
@@ -20,7 +20,7 @@ Tell = Callable[[int, int, str], None]
 
 
 def run_study(
-    ask: Ask,
+    ask: StudyRequest,
     shelf: Shelf,
     command: str,
     *,

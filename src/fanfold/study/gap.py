@@ -21,7 +21,7 @@ from fanfold.study.gap_ground import (
     ROWS,
     SOURCE,
     TOPOLOGY,
-    Ground,
+    GapNet,
     Numbers,
     SchemeRow,
     build_ground,
@@ -91,7 +91,7 @@ def build_main_rows(progress: Progress | None = None) -> Gap:
 
 
 def measure_gap(
-    ground: Ground,
+    ground: GapNet,
     rows: Sequence[SchemeRow],
     progress: Progress | None = None,
     *,
@@ -130,7 +130,7 @@ def measure_gap(
 class Bench:
     """What rows share: runs of the same program and feedback, and the sparse groups."""
 
-    def __init__(self, ground: Ground, rows: Sequence[SchemeRow], n_seeds: int) -> None:
+    def __init__(self, ground: GapNet, rows: Sequence[SchemeRow], n_seeds: int) -> None:
         self.ground, self.n_seeds = ground, n_seeds
         is_planned = any(row.is_planned for row in rows)
         self.sparse: Sparse = build_sparse(ground, all_encodings=is_planned)
@@ -186,7 +186,7 @@ def _noticing(row: SchemeRow, detect_ps: int) -> SchemeRow:
     return row._replace(tree=msgspec.structs.replace(row.tree, detect_ps=detect_ps))
 
 
-def _command(ground: Ground, detect_ps: int, n_seeds: int) -> str:
+def _command(ground: GapNet, detect_ps: int, n_seeds: int) -> str:
     parts = [
         "fanfold gap",
         f"--topology {ground.topology}",

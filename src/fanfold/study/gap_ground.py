@@ -133,7 +133,7 @@ ROWS: tuple[SchemeRow, ...] = (
 published form, and their plain one beside."""
 
 
-class Ground(NamedTuple):
+class GapNet(NamedTuple):
     """One fabric and two groups on it; hosts by index in the net.
 
     receivers: the large group, spread evenly. members: the sparse one, drawn. others: hosts in
@@ -162,7 +162,7 @@ def build_ground(
     seed: int = 1,
     message_bytes: int = MESSAGE_BYTES,
     far_topology: str = FAR_TOPOLOGY,
-) -> Ground:
+) -> GapNet:
     """Net, routes and groups.
 
     Args:
@@ -186,7 +186,7 @@ def build_ground(
         raise ConfigError("members", n_members, allowed)
     n = n_receivers or most
     drawn = 1 + stream(seed, "gap/members").permutation(most)
-    return Ground(
+    return GapNet(
         topology,
         net,
         build_routes(net),

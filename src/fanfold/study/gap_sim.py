@@ -11,7 +11,7 @@ from fanfold.schemes.options import SchemeOptions
 from fanfold.schemes.program import Fan, Program, build_program
 from fanfold.schemes.tree_fans import Site
 from fanfold.sim.simulate import Simulation
-from fanfold.study.gap_ground import SOURCE, Ground, SchemeRow
+from fanfold.study.gap_ground import SOURCE, GapNet, SchemeRow
 from fanfold.work.collective import Collective
 
 CONTROL_BYTES = 64
@@ -20,7 +20,7 @@ Prepare = Callable[[Simulation], None]
 
 
 def program_of(
-    ground: Ground, row: SchemeRow, receivers: Sequence[int], n_bytes: int
+    ground: GapNet, row: SchemeRow, receivers: Sequence[int], n_bytes: int
 ) -> Program:
     """One message from the source to receivers; trees stand before it starts."""
     work = Collective("broadcast", n_bytes, (SOURCE, *receivers))
@@ -60,7 +60,7 @@ def fans_program(groups: Sequence[Sequence[int]], n_bytes: int, *, folds: bool) 
 
 
 def play(
-    ground: Ground,
+    ground: GapNet,
     program: Program,
     settings: Settings,
     prepare: Prepare | None = None,

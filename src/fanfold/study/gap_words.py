@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from fanfold.study.amount import amount
-from fanfold.study.gap_ground import TOKEN_BYTES, Ground
+from fanfold.study.gap_ground import TOKEN_BYTES, GapNet
 from fanfold.study.gap_table import NEVER_HERE, Limit, Number, Word
 from fanfold.study.metric_catalog import metric_of
 from fanfold.study.result import Default
@@ -66,7 +66,7 @@ def _past(number: Number, limit: Limit) -> str:
     return f"{number.metric} {value}, {than} {amount(number.metric, at)}"
 
 
-def build_defaults(ground: Ground, detect_ps: int) -> tuple[Default, ...]:
+def build_defaults(ground: GapNet, detect_ps: int) -> tuple[Default, ...]:
     """Everything that nobody asked for."""
     plain = TreeSettings()
     queries = plain.n_last_member_queries * plain.last_member_query_ps

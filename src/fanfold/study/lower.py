@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fanfold.errors import ConfigError
 from fanfold.schemes.catalog import Scheme
-from fanfold.schemes.draft import Plan
+from fanfold.schemes.draft import SchemePlan
 from fanfold.schemes.options import SchemeOptions
 from fanfold.schemes.program import Fan, Program, build_program, edges_of
 from fanfold.schemes.tree_fans import Site
@@ -66,7 +66,7 @@ def lower(scheme: Scheme, phase: Phase, site: Site, *, compact: bool) -> Sent:
     return sent._replace(program=scheme.placed(program, site))
 
 
-def join(plans: Sequence[Plan]) -> Sent:
+def join(plans: Sequence[SchemePlan]) -> Sent:
     """Plans side by side, as one; all plain, or all with the same number of pieces."""
     programs = [plan.program for plan in plans]
     first = programs[0]
@@ -131,7 +131,7 @@ def merged(casts: Sequence[Cast]) -> tuple[Cast, ...]:
     return tuple(cast._replace(n_bytes=n_bytes) for cast, n_bytes in sums.items())
 
 
-def _pairs(casts: Sequence[Cast], *, is_back: bool) -> Plan:
+def _pairs(casts: Sequence[Cast], *, is_back: bool) -> SchemePlan:
     """A message for each pair of hosts with all that goes between them."""
     sums: dict[tuple[int, int, int, int], int] = {}
     for cast in casts:
@@ -143,7 +143,7 @@ def _pairs(casts: Sequence[Cast], *, is_back: bool) -> Plan:
     table = np.array(rows, np.int64).reshape(-1, 4)
     begin = np.array([key[3] for key in sums], np.int64)
     adds = np.full(begin.size, is_back)
-    return Plan(build_program(table, np.zeros((0, 2), np.int64)), begin, adds)
+    return SchemePlan(build_program(table, np.zeros((0, 2), np.int64)), begin, adds)
 
 
 def _casts(scheme: Scheme, casts: Sequence[Cast], kind: Kind, most: int, compact: bool) -> Sent:
@@ -155,7 +155,9 @@ def _casts(scheme: Scheme, casts: Sequence[Cast], kind: Kind, most: int, compact
     return join([_moved(plan, cast) for plan, cast in zip(plans, many, strict=True)])
 
 
-def _piped(scheme: Scheme, works: Sequence[Collective], most: int, compact: bool) -> list[Plan]:
+def _piped(
+    scheme: Scheme, works: Sequence[Collective], most: int, compact: bool
+) -> list[SchemePlan]:
     """Plans of all, in the compact form with as many pieces each, or spelled out."""
     made = [scheme.explained(work, SchemeOptions(compact=True)) for work in works]
     chunks = [plan.program.chunks for plan in made]
@@ -175,7 +177,7 @@ def _cut(chunks: int, *, compact: bool) -> SchemeOptions:
     return SchemeOptions(chunks=chunks, compact=compact)
 
 
-def _moved(plan: Plan, cast: Cast) -> Plan:
+def _moved(plan: SchemePlan, cast: Cast) -> SchemePlan:
     """The plan at the time and the place of its cast."""
     program, start_ps = plan.program, cast.start_ps
     if start_ps:
@@ -184,7 +186,7 @@ def _moved(plan: Plan, cast: Cast) -> Plan:
         )
         sums = tuple(one._replace(start_ps=one.start_ps + start_ps) for one in program.sums)
         program = program._replace(start_ps=program.start_ps + start_ps, fans=fans, sums=sums)
-    return Plan(program, plan.begin + cast.begin, plan.adds)
+    return SchemePlan(program, plan.begin + cast.begin, plan.adds)
 
 
 def _back(scheme: Scheme, casts: Sequence[Cast], most: int, compact: bool) -> Sent:

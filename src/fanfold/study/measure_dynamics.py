@@ -13,7 +13,7 @@ from fanfold.scenario.settings import Settings
 from fanfold.study.gap_ground import (
     SOURCE,
     TOKEN_BYTES,
-    Ground,
+    GapNet,
     Numbers,
     SchemeRow,
     worst_of,
@@ -39,7 +39,7 @@ STEADY = GroupEvent(0, "send", n=20, gap_ps=10**9)
 SETTINGS = Settings()
 
 
-def measure_dynamics(ground: Ground, row: SchemeRow) -> Numbers:
+def measure_dynamics(ground: GapNet, row: SchemeRow) -> Numbers:
     """setup, join and leave times, what a change costs, how fast changes can follow."""
     if row.protocol:
         return _of_trees(ground, row)
@@ -55,7 +55,7 @@ def measure_dynamics(ground: Ground, row: SchemeRow) -> Numbers:
     }
 
 
-def sparse_run(ground: Ground, row: SchemeRow, group: int = 0) -> TreeRun:
+def sparse_run(ground: GapNet, row: SchemeRow, group: int = 0) -> TreeRun:
     """The sparse group joins; then hosts join and leave one by one, then many join at once."""
     joiners = ground.others[:N_CHANGES]
     events = [GroupEvent(0, "join", host) for host in ground.members]
@@ -72,7 +72,7 @@ def sparse_run(ground: Ground, row: SchemeRow, group: int = 0) -> TreeRun:
 
 
 def parts_of(
-    ground: Ground, run: TreeRun
+    ground: GapNet, run: TreeRun
 ) -> tuple[list[GroupEventRow], list[GroupEventRow], list[GroupEventRow]]:
     """Rows of the first joins, of single changes, of those at once."""
     rows = [row for row in run.events if row.what != "send"]
@@ -80,7 +80,7 @@ def parts_of(
     return rows[:n], rows[n : n + n_changes], rows[n + n_changes :]
 
 
-def _of_trees(ground: Ground, row: SchemeRow) -> Numbers:
+def _of_trees(ground: GapNet, row: SchemeRow) -> Numbers:
     runs = [sparse_run(ground, row, group) for group in range(1 + row.is_doubled)]
     first, changes, burst = parts_of(ground, runs[0])
     both = [change for run in runs for change in parts_of(ground, run)[1]]
@@ -96,7 +96,7 @@ def _of_trees(ground: Ground, row: SchemeRow) -> Numbers:
     }
 
 
-def _of_hosts(ground: Ground, row: SchemeRow) -> Numbers:
+def _of_hosts(ground: GapNet, row: SchemeRow) -> Numbers:
     joined: list[Numbers] = []
     left: list[Numbers] = []
     for host in ground.others[:N_CHANGES]:
@@ -117,7 +117,7 @@ def _of_hosts(ground: Ground, row: SchemeRow) -> Numbers:
 
 
 def _told(
-    ground: Ground, row: SchemeRow, before: Sequence[int], after: Sequence[int]
+    ground: GapNet, row: SchemeRow, before: Sequence[int], after: Sequence[int]
 ) -> Numbers:
     """Pairs of neighbours that change, and the time to tell all their hosts."""
     changed = _pairs(row, before) ^ _pairs(row, after)
@@ -133,7 +133,7 @@ def _pairs(row: SchemeRow, receivers: Sequence[int]) -> set[tuple[int, int]]:
     return set(zip(program.src.tolist(), program.dst.tolist(), strict=True))
 
 
-def _token_gap_ps(ground: Ground, row: SchemeRow) -> int:
+def _token_gap_ps(ground: GapNet, row: SchemeRow) -> int:
     """What it adds to a train of tokens that each goes to a group of its own."""
     k, others = len(ground.members), ground.others
     n = min(N_GROUPS, len(others))
@@ -145,7 +145,7 @@ def _token_gap_ps(ground: Ground, row: SchemeRow) -> int:
     return NEVER_HERE if NEVER_HERE in (same, changed) else max(changed - same, 0) // n
 
 
-def _last_ps(ground: Ground, row: SchemeRow, groups: Sequence[Sequence[int]]) -> int:
+def _last_ps(ground: GapNet, row: SchemeRow, groups: Sequence[Sequence[int]]) -> int:
     """When the last receiver of a token to each group has it."""
     if row.program == "unicast":
         told = play(ground, copies_program(groups, TOKEN_BYTES), SETTINGS)

@@ -21,7 +21,7 @@ from fanfold.study.bier_domain import BierDomain
 from fanfold.study.gap_ground import (
     PPM,
     SOURCE,
-    Ground,
+    GapNet,
     Numbers,
     SchemeRow,
 )
@@ -54,7 +54,7 @@ class Fault(NamedTuple):
     after: list[tuple[int, frozenset[int]]]
 
 
-def measure_faults(ground: Ground, row: SchemeRow) -> Numbers:
+def measure_faults(ground: GapNet, row: SchemeRow) -> Numbers:
     """Detection, recovery from there, who missed something, who was behind the fault.
 
     Empty where no cable between routers has a detour: nothing can be led round there.
@@ -74,7 +74,7 @@ def measure_faults(ground: Ground, row: SchemeRow) -> Numbers:
     return mended | {"named_ps": named}
 
 
-def _mended(ground: Ground, row: SchemeRow, faults: list[Fault]) -> Numbers:
+def _mended(ground: GapNet, row: SchemeRow, faults: list[Fault]) -> Numbers:
     """A second tree serves from the moment that the fault is noticed."""
     receivers, detect_ps = frozenset(ground.receivers), row.tree.detect_ps
     due = receivers & faults[0].before
@@ -98,7 +98,7 @@ def _mended(ground: Ground, row: SchemeRow, faults: list[Fault]) -> Numbers:
     }
 
 
-def _as_it_runs(ground: Ground, row: SchemeRow, cable: Cable) -> Numbers:
+def _as_it_runs(ground: GapNet, row: SchemeRow, cable: Cable) -> Numbers:
     """In the packet simulator, which leads nothing round a dead link, no more than a live BFR.
 
     Noticed is when the source's own feedback has told it whom the fault cut off.
@@ -137,7 +137,7 @@ def _looks(settings: TreeSettings) -> list[int]:
     return [0, *sorted(near | far)]
 
 
-def _tree_before(ground: Ground, row: SchemeRow) -> Tree:
+def _tree_before(ground: GapNet, row: SchemeRow) -> Tree:
     if not row.protocol:
         return domain_of(ground, row.tree).tree()
     joins = [GroupEvent(0, "join", host) for host in ground.receivers]
@@ -145,14 +145,14 @@ def _tree_before(ground: Ground, row: SchemeRow) -> Tree:
     return run.trees[-1]
 
 
-def domain_of(ground: Ground, settings: TreeSettings) -> World:
+def domain_of(ground: GapNet, settings: TreeSettings) -> World:
     """A BIER domain with the large group's packets."""
     world = World(ground.net, settings)
     world.machine = BierDomain(world, SOURCE, ground.receivers)
     return world
 
 
-def _cable(ground: Ground, tree: Tree) -> Cable | None:
+def _cable(ground: GapNet, tree: Tree) -> Cable | None:
     """The last cable between routers on the way to a receiver that a detour leads round.
 
     Of the last receiver that has one.
@@ -176,7 +176,7 @@ def _links_of(net: Net, cable: Cable) -> frozenset[int]:
     return frozenset(links.tolist())
 
 
-def _fault(ground: Ground, row: SchemeRow, cable: Cable, group: int) -> Fault:
+def _fault(ground: GapNet, row: SchemeRow, cable: Cable, group: int) -> Fault:
     looks = _looks(row.tree)
     settings = msgspec.structs.replace(row.tree, group=group)
     times = [FAULT_PS - 1, *(FAULT_PS + look for look in looks)]
@@ -192,7 +192,7 @@ def _fault(ground: Ground, row: SchemeRow, cable: Cable, group: int) -> Fault:
 
 
 def _domain_trees(
-    ground: Ground, settings: TreeSettings, cable: Cable, times: list[int]
+    ground: GapNet, settings: TreeSettings, cable: Cable, times: list[int]
 ) -> Iterator[Tree]:
     world, links = domain_of(ground, settings), _links_of(ground.net, cable)
     trees: list[Tree] = []
@@ -203,7 +203,7 @@ def _domain_trees(
     return iter(trees)
 
 
-def _of_copies(ground: Ground, row: SchemeRow) -> Numbers:
+def _of_copies(ground: GapNet, row: SchemeRow) -> Numbers:
     """A run with the fault after a quarter of its time beside one without."""
     net = ground.net
     cable = _cable(ground, domain_of(ground, row.tree).tree())

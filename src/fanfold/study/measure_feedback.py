@@ -10,7 +10,7 @@ from fanfold.results.outcome import DATA, Outcome
 from fanfold.schemes.program import Program
 from fanfold.sim.loop.ports import time_of
 from fanfold.sim.simulate import Simulation
-from fanfold.study.gap_ground import SOURCE, Ground, Numbers, SchemeRow
+from fanfold.study.gap_ground import SOURCE, GapNet, Numbers, SchemeRow
 from fanfold.study.gap_sim import program_of, settings_of
 from fanfold.study.gap_table import NEVER_HERE
 
@@ -20,7 +20,7 @@ TURNS = 256
 """Events between two looks at queue and senders."""
 
 
-def measure_feedback(ground: Ground, row: SchemeRow, base: Outcome) -> Numbers:
+def measure_feedback(ground: GapNet, row: SchemeRow, base: Outcome) -> Numbers:
     """Feedback at the source for its data, its delay, reaction to a queue."""
     program = program_of(ground, row, ground.receivers, ground.message_bytes)
     first = ground.net.first_out
@@ -36,7 +36,7 @@ def measure_feedback(ground: Ground, row: SchemeRow, base: Outcome) -> Numbers:
     }
 
 
-def _reaction(ground: Ground, row: SchemeRow, program: Program, line: int) -> Numbers:
+def _reaction(ground: GapNet, row: SchemeRow, program: Program, line: int) -> Numbers:
     """From the first mark until a sender of a fan cuts its window.
 
     Empty for messages from host to host, whose senders do not react in this simulator.
@@ -74,7 +74,7 @@ def _items_of(program: Program) -> list[int]:
     return sent + [n + i for i, fan in enumerate(program.fans) if fan.source == SOURCE]
 
 
-def victim_link(ground: Ground, base: Outcome) -> int:
+def victim_link(ground: GapNet, base: Outcome) -> int:
     """Link to the last receiver that carried most of its data."""
     (links,) = np.nonzero(ground.net.dst == ground.receivers[-1])
     return int(links[np.argmax(base.link_pkts[links, DATA])])

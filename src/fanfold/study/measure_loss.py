@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from fanfold.results.outcome import DATA, REPAIR, Outcome
 from fanfold.scenario.fidelity import distances
 from fanfold.sim.simulate import Simulation
-from fanfold.study.gap_ground import PPM, Ground, Numbers, SchemeRow
+from fanfold.study.gap_ground import PPM, GapNet, Numbers, SchemeRow
 from fanfold.study.gap_sim import play, program_of, settings_of
 from fanfold.study.gap_table import NEVER_HERE
 from fanfold.study.measure_faults import domain_of
@@ -23,7 +23,7 @@ MOST_PPB = int(PPB_ONE) // 10
 
 
 def measure_loss(
-    ground: Ground, row: SchemeRow, base: Outcome, lossy: Sequence[Outcome]
+    ground: GapNet, row: SchemeRow, base: Outcome, lossy: Sequence[Outcome]
 ) -> Numbers:
     """Goodput with and without loss, drops, repairs; repairs beside one bad cable.
 
@@ -55,7 +55,7 @@ def _end_of(outcome: Outcome) -> tuple[bool, int]:
     return bool(outcome.stuck), outcome.end_ps
 
 
-def _gray(ground: Ground, row: SchemeRow, line: int) -> Numbers:
+def _gray(ground: GapNet, row: SchemeRow, line: int) -> Numbers:
     """One receiver's cable loses as many packets as all links would at the loss asked for."""
     program = program_of(ground, row, ground.receivers, ground.message_bytes // 2)
     settings = msgspec.structs.replace(settings_of(row), loss_ppb=1)
@@ -70,7 +70,7 @@ def _gray(ground: Ground, row: SchemeRow, line: int) -> Numbers:
     return {"healthy_repair_bytes": spilt, "healthy_repair_ppm": PPM * spilt // data}
 
 
-def _spoil(ground: Ground, sim: Simulation, line: int) -> None:
+def _spoil(ground: GapNet, sim: Simulation, line: int) -> None:
     """Move the loss of all links of the large group's tree to one cable."""
     tree = domain_of(ground, TreeSettings()).tree()
     links = sim.world.links
@@ -78,7 +78,7 @@ def _spoil(ground: Ground, sim: Simulation, line: int) -> None:
     links["loss_ppb"][line] = min(ground.loss_ppb * len(tree.links), MOST_PPB)
 
 
-def on_ways(ground: Ground, sender: int, victim: int) -> NDArray[np.bool_]:
+def on_ways(ground: GapNet, sender: int, victim: int) -> NDArray[np.bool_]:
     """(L,) links on shortest paths from a host to another."""
     net, routes = ground.net, ground.routes
     up, down = (_hops_to(ground, host) for host in (sender, victim))
@@ -87,7 +87,7 @@ def on_ways(ground: Ground, sender: int, victim: int) -> NDArray[np.bool_]:
     return found
 
 
-def _hops_to(ground: Ground, host: int) -> NDArray[np.int64]:
+def _hops_to(ground: GapNet, host: int) -> NDArray[np.int64]:
     """(N,) links from each router to a host; other hosts are far from everything."""
     hops = np.full(ground.net.n_nodes, FAR, np.int64)
     hops[ground.net.n_hosts :] = ground.routes.hops[:, ground.routes.group[host]]

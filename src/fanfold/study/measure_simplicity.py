@@ -3,7 +3,7 @@
 import numpy as np
 
 from fanfold.results.outcome import Outcome
-from fanfold.study.gap_ground import PPM, Ground, Numbers, SchemeRow
+from fanfold.study.gap_ground import PPM, GapNet, Numbers, SchemeRow
 from fanfold.study.gap_table import NEVER_HERE
 from fanfold.study.measure_dynamics import sparse_run
 from fanfold.study.measure_sparseness import HOST_TREES, Sparse, best_row, quiet_run
@@ -28,7 +28,7 @@ FLOODED = ("prefix",)
 
 
 def measure_simplicity(
-    ground: Ground, row: SchemeRow, sparse: Sparse, base: Outcome | None
+    ground: GapNet, row: SchemeRow, sparse: Sparse, base: Outcome | None
 ) -> Numbers:
     """Control messages and state of one sparse group; spread of the large one.
 
@@ -50,7 +50,7 @@ def spread_ppm(base: Outcome, receivers: tuple[int, ...]) -> int:
     return PPM * (most - half) // half
 
 
-def _of_trees(ground: Ground, row: SchemeRow) -> Numbers:
+def _of_trees(ground: GapNet, row: SchemeRow) -> Numbers:
     quiet = quiet_run(ground.net, row, ground.members)
     kinds = {message.kind for message in sparse_run(ground, row).messages}
     twice = 1 + row.is_doubled
@@ -64,7 +64,7 @@ def _of_trees(ground: Ground, row: SchemeRow) -> Numbers:
     }
 
 
-def _of_others(ground: Ground, row: SchemeRow, sparse: Sparse, base: Outcome | None) -> Numbers:
+def _of_others(ground: GapNet, row: SchemeRow, sparse: Sparse, base: Outcome | None) -> Numbers:
     """Routers of a BIER domain keep BIFTs, those that fold also slots: a row for each packet.
 
     The source of a ring or tree of hosts tells each of them its neighbours, and is answered.

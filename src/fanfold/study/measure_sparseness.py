@@ -18,7 +18,7 @@ from fanfold.study.gap_ground import (
     PPM,
     SOURCE,
     TOKEN_BYTES,
-    Ground,
+    GapNet,
     Numbers,
     SchemeRow,
 )
@@ -55,7 +55,7 @@ class Sparse(NamedTuple):
     far: Part
 
 
-def build_sparse(ground: Ground, *, all_encodings: bool = True) -> Sparse:
+def build_sparse(ground: GapNet, *, all_encodings: bool = True) -> Sparse:
     """Groups on both fabrics, drawn; else with unicast and flat BIER only."""
     names = (ALL,) if all_encodings else (PLAIN, FLAT)
     net = build_named_net(ground.far_topology, ground.seed)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from fanfold.study.ask import Ask
+from fanfold.study.ask import StudyRequest
 from fanfold.study.catalog import Kind, kind_of
 from fanfold.study.costs import priced
 from fanfold.study.keys import defaults_of
@@ -19,7 +19,7 @@ TREE_SOURCE = "src/fanfold/trees/settings.py, each with its source"
 
 
 def build_study(
-    ask: Ask, tasks: Sequence[StudyTask], rows: Sequence[Row], command: str
+    ask: StudyRequest, tasks: Sequence[StudyTask], rows: Sequence[Row], command: str
 ) -> Study:
     """The value that tables, reports and JSON are made of."""
     kind = kind_of(ask.kind)
@@ -62,7 +62,7 @@ def _title(kind: Kind, task: StudyTask, keys: tuple[str, ...], topology: str) ->
     return f"{kind.summary}{model}, {topology}{swept}, seed {task.seed}"
 
 
-def _with_prices(row: Row, ask: Ask) -> Row:
+def _with_prices(row: Row, ask: StudyRequest) -> Row:
     if not row.values:
         return row
     return msgspec.structs.replace(row, values={**row.values, **priced(row.values, ask.paid)})
@@ -84,7 +84,7 @@ def _at(rows: Sequence[Row], point: Mapping[str, object], scheme: str) -> Mappin
 
 
 def _defaults(
-    ask: Ask, more: tuple[Default, ...], topology: str, first: StudyTask
+    ask: StudyRequest, more: tuple[Default, ...], topology: str, first: StudyTask
 ) -> tuple[Default, ...]:
     kind = kind_of(ask.kind)
     given = {name for name, text in ask.given.items() if text} | {

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 
 from fanfold.errors import ConfigError
 from fanfold.schemes.catalog import CATALOG as SCHEMES
-from fanfold.study.ask import ALL, Ask
+from fanfold.study.ask import ALL, StudyRequest
 from fanfold.study.catalog import Kind, kind_of
 from fanfold.study.keys import key_of, read_value
 from fanfold.study.task import StudyTask
@@ -29,7 +29,7 @@ BASELINE = "unicast"
 MOST_TASKS = 10_000
 
 
-def tasks_of(ask: Ask) -> list[StudyTask]:
+def tasks_of(ask: StudyRequest) -> list[StudyTask]:
     """All tasks, point by point.
 
     Raises:
@@ -49,7 +49,7 @@ def tasks_of(ask: Ask) -> list[StudyTask]:
     ]
 
 
-def swept(ask: Ask, kind: Kind) -> tuple[tuple[str, tuple[str, ...]], ...]:
+def swept(ask: StudyRequest, kind: Kind) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """The sweep that was asked for, and the study's own of keys that nobody gave."""
     named = {*ask.given, *(name for name, _ in ask.sweep)}
     return (*(pair for pair in kind.sweep if pair[0] not in named), *ask.sweep)
@@ -74,7 +74,7 @@ def schemes_of(names: Iterable[str], more: tuple[str, ...] = ()) -> tuple[str, .
     return tuple(asked)
 
 
-def _check_sweep(ask: Ask, kind: Kind) -> None:
+def _check_sweep(ask: StudyRequest, kind: Kind) -> None:
     """Each key once, of the study, not beside its flag; values of its sort, each once."""
     for name in ask.given:
         key_of(kind.all_keys, name, kind.name)

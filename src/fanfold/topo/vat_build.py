@@ -18,7 +18,7 @@ from fanfold.topo.net import Net
 from fanfold.topo.vat import FAR, NONE, Vat, VatNode, Ways, mask_of
 from fanfold.topo.vat_exact import MAX_EXACT_ROUTERS, MAX_EXACT_WORKERS, least_tree
 from fanfold.topo.vat_grow import grown_tree
-from fanfold.topo.vat_shape import Ground, Shape, cost_of
+from fanfold.topo.vat_shape import Shape, VatNet, cost_of
 
 N_ROOTS = 4
 """Roots that are tried where none is asked for and the tree is grown."""
@@ -70,7 +70,7 @@ def _build(ways: Ways, job: Job, used: list[int], n_slots: int, exact: bool) -> 
         left = n_slots - used[job.root]
         allows = f"a switch with {job.quota} slots left, {net.node_name(job.root)} has {left}"
         raise ConfigError(f"{job.name}.root", net.node_name(job.root), allows)
-    ground = Ground(ways, job.workers, tuple(allowed), tuple(used))
+    ground = VatNet(ways, job.workers, tuple(allowed), tuple(used))
     roots = _roots(ground, job)
     if exact and len(job.workers) <= MAX_EXACT_WORKERS and len(routers) <= MAX_EXACT_ROUTERS:
         shape = least_tree(ground, roots)
@@ -80,7 +80,7 @@ def _build(ways: Ways, job: Job, used: list[int], n_slots: int, exact: bool) -> 
     return Vat(job.name, job.workers, tuple(_nodes(shape)), job.quota)
 
 
-def _roots(ground: Ground, job: Job) -> list[int]:
+def _roots(ground: VatNet, job: Job) -> list[int]:
     """Roots to choose from, those with the least links to all workers first."""
     roots = [job.root] if job.root != NONE else list(ground.allowed)
     near = []

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from fanfold.topo.vat_shape import LINK, Ground, Shape, node_cost
+from fanfold.topo.vat_shape import LINK, Shape, VatNet, node_cost
 
 I64 = NDArray[np.int64]
 MAX_EXACT_WORKERS = 10
@@ -20,7 +20,7 @@ _NEVER = 2**60
 _MOST_LINKS = 2**20
 
 
-def least_tree(ground: Ground, roots: Sequence[int]) -> Shape:
+def least_tree(ground: VatNet, roots: Sequence[int]) -> Shape:
     """A tree of least cost at the best of some roots, the first of equals."""
     points = sorted({*ground.allowed, *roots})
     table = _Table(ground, points)
@@ -34,7 +34,7 @@ def least_tree(ground: Ground, roots: Sequence[int]) -> Shape:
 class _Table:
     """(S, P) least cost of a set at a point. merged: waiting to be summed. come: as one."""
 
-    def __init__(self, ground: Ground, points: list[int]) -> None:
+    def __init__(self, ground: VatNet, points: list[int]) -> None:
         self.points, self.workers = points, ground.workers
         self.n_sets = 1 << len(self.workers)
         hops = np.array([[ground.ways.hops(a, b) for b in points] for a in points])

@@ -8,13 +8,13 @@ next one with slots. Then every place of the tree where two packets meet becomes
 from heapq import heappop, heappush
 
 from fanfold.topo.vat import FAR
-from fanfold.topo.vat_shape import Ground, Shape, mend
+from fanfold.topo.vat_shape import Shape, VatNet, mend
 
 _HOP = 2**20
 """A link; less than one of it says how many slots are in use where it leads."""
 
 
-def grown_tree(ground: Ground, root: int) -> Shape:
+def grown_tree(ground: VatNet, root: int) -> Shape:
     """A tree with this root, which all workers have a path to."""
     growth = _Growth(ground, root)
     while growth.attach_nearest():
@@ -30,7 +30,7 @@ class _Growth:
     tree: places of the tree -> the next towards the root. order: those in the order they came.
     """
 
-    def __init__(self, ground: Ground, root: int) -> None:
+    def __init__(self, ground: VatNet, root: int) -> None:
         ways = ground.ways
         self.near, self.n_hosts, self.root = ways.near, ways.n_hosts, root
         self.used, self.is_allowed = ground.used, frozenset((*ground.allowed, root))

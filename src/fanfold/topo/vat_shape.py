@@ -9,7 +9,7 @@ NODE = 2**20
 """A link crossed weighs more than all VAT nodes; a VAT node more than slots in use."""
 
 
-class Ground(NamedTuple):
+class VatNet(NamedTuple):
     """What a tree stands on. allowed: switches with slots left. used: slots taken, by node."""
 
     ways: Ways
@@ -30,18 +30,18 @@ class Shape(NamedTuple):
         return [*self.worker_parent.items(), *self.parent.items()]
 
 
-def node_cost(ground: Ground, at: int) -> int:
+def node_cost(ground: VatNet, at: int) -> int:
     """Of one VAT node: where less slots are in use it is cheaper."""
     return NODE + min(ground.used[at], NODE - 1)
 
 
-def cost_of(ground: Ground, shape: Shape) -> int:
+def cost_of(ground: VatNet, shape: Shape) -> int:
     """Links crossed, then VAT nodes, then slots in use at them."""
     links = sum(ground.ways.hops(a, b) for a, b in shape.edges())
     return LINK * links + sum(node_cost(ground, at) for at in (shape.root, *shape.parent))
 
 
-def mend(ground: Ground, shape: Shape) -> None:
+def mend(ground: VatNet, shape: Shape) -> None:
     """Hang senders where they are nearer, drop nodes with one sender, until nothing gains."""
     while _drop_idle(shape) or _rehang(ground, shape) or _turn(ground, shape):
         pass
@@ -63,7 +63,7 @@ def _drop_idle(shape: Shape) -> bool:
     return False
 
 
-def _rehang(ground: Ground, shape: Shape) -> bool:
+def _rehang(ground: VatNet, shape: Shape) -> bool:
     """Move each sender to the nearest VAT node that is not below it."""
     is_moved = False
     hops_to = {at: ground.ways.hops_to(at) for at in (shape.root, *shape.parent)}
@@ -78,7 +78,7 @@ def _rehang(ground: Ground, shape: Shape) -> bool:
     return is_moved
 
 
-def _turn(ground: Ground, shape: Shape) -> bool:
+def _turn(ground: VatNet, shape: Shape) -> bool:
     """Where the way up from a node leads through a node below it, let that one be above."""
     for at, above in shape.parent.items():
         n_links = ground.ways.hops(at, above)
@@ -91,7 +91,7 @@ def _turn(ground: Ground, shape: Shape) -> bool:
     return False
 
 
-def _links(ground: Ground, source: int, at: int, hops: list[int]) -> int:
+def _links(ground: VatNet, source: int, at: int, hops: list[int]) -> int:
     """Links from a sender to the VAT node that ``hops`` leads to."""
     if source == at or source >= ground.ways.n_hosts:
         return 0 if source == at else hops[source]

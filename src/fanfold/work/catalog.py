@@ -6,7 +6,7 @@ from typing import NamedTuple
 from fanfold.errors import ConfigError
 from fanfold.nearest import one_of
 from fanfold.work import traffic, volumes
-from fanfold.work.volumes import Ask, Row
+from fanfold.work.volumes import Row, WorkloadRequest
 
 
 class Workload(NamedTuple):
@@ -14,7 +14,7 @@ class Workload(NamedTuple):
 
     name: str
     summary: str
-    rows: Callable[[Ask], list[Row]]
+    rows: Callable[[WorkloadRequest], list[Row]]
 
 
 CATALOG: tuple[Workload, ...] = (

@@ -15,7 +15,7 @@ from fanfold.work.push import Region, send_ps
 from fanfold.work.roles import traffic_by_role
 from fanfold.work.serving import BLOCK_TOKENS, TOKEN_ID_BYTES, cache_bytes, sync_ways
 from fanfold.work.steps import bursts_of, compute_ps
-from fanfold.work.volumes import SHOWN, Ask, Row, pushed_bytes
+from fanfold.work.volumes import SHOWN, Row, WorkloadRequest, pushed_bytes
 from fanfold.work.weights import weights_of
 
 SIZES = (125_000_000, 1_300_000_000, 7_000_000_000, 70_000_000_000, 405_000_000_000)
@@ -26,14 +26,14 @@ BY_SIZE = ("model-push", "checkpoint", "federated", "state-sync", "inter-dc")
 WAYS: tuple[Way, ...] = ("unicast", "fan")
 
 
-def given_bytes(name: str, ask: Ask) -> int:
+def given_bytes(name: str, ask: WorkloadRequest) -> int:
     """Bytes that a workload moves whatever the model is; 0 where the model decides."""
     if name == "inter-dc":
         return ask.n_bytes or INTER_DC_BYTES
     return ask.n_bytes if name in BY_SIZE else 0
 
 
-def sizes(ask: Ask) -> list[Row]:
+def sizes(ask: WorkloadRequest) -> list[Row]:
     """Bytes by number of parameters and data type; the model asked for comes last."""
     counts = [(f"{n:,}", n) for n in SIZES]
     counts.append((ask.model.name, total_params(ask.model)))
@@ -43,7 +43,7 @@ def sizes(ask: Ask) -> list[Row]:
     ]
 
 
-def layers(ask: Ask) -> list[Row]:
+def layers(ask: WorkloadRequest) -> list[Row]:
     """Weights in the order in which they are needed, then by file where there is an index."""
     held = ask.weights or weights_of(ask.model)
     parts = [("embeddings", held.first)]
@@ -69,7 +69,7 @@ def layers(ask: Ask) -> list[Row]:
     return rows
 
 
-def budgets(ask: Ask) -> list[Row]:
+def budgets(ask: WorkloadRequest) -> list[Row]:
     """Each parallelism: its limit, the latency given, and what one call takes on a link."""
     largest: dict[str, Transfer] = {}
     for transfer in plan_iteration(ask.model, ask.degrees):
@@ -94,7 +94,7 @@ def budgets(ask: Ask) -> list[Row]:
     return rows
 
 
-def bursts(ask: Ask) -> list[Row]:
+def bursts(ask: WorkloadRequest) -> list[Row]:
     """On and off times of an iteration, by parallelism."""
     busy_ps = compute_ps(ask.model, ask.degrees, ask.flops_per_s)
     found = bursts_of(plan_iteration(ask.model, ask.degrees), busy_ps, ask.rate_bps)
@@ -113,7 +113,7 @@ def bursts(ask: Ask) -> list[Row]:
     ]
 
 
-def checkpoint(ask: Ask) -> list[Row]:
+def checkpoint(ask: WorkloadRequest) -> list[Row]:
     """Ways of writing one checkpoint."""
     n_bytes = ask.n_bytes or checkpoint_bytes(ask.model)
     return [
@@ -129,7 +129,7 @@ def checkpoint(ask: Ask) -> list[Row]:
     ]
 
 
-def inter_dc(ask: Ask) -> list[Row]:
+def inter_dc(ask: WorkloadRequest) -> list[Row]:
     """500 GB to regions, or what is asked for."""
     regions = tuple(Region(f"r{i}", ask.replicas) for i in range(ask.regions))
     rtts = tuple(ask.rtts_ps[i % len(ask.rtts_ps)] for i in range(ask.regions))
@@ -146,7 +146,7 @@ def inter_dc(ask: Ask) -> list[Row]:
     ]
 
 
-def federated(ask: Ask) -> list[Row]:
+def federated(ask: WorkloadRequest) -> list[Row]:
     """Three settings, two ways each; workers are the replicas."""
     n_bytes, n = pushed_bytes(ask), ask.replicas
     neighbours = ask.neighbours or n - 1
@@ -173,7 +173,7 @@ def federated(ask: Ask) -> list[Row]:
     return rows
 
 
-def incasts(ask: Ask) -> list[Row]:
+def incasts(ask: WorkloadRequest) -> list[Row]:
     """Updates to an aggregator; contexts, and prompts alone, to an inference engine."""
     n, rate = ask.replicas, ask.rate_bps
     window = -(-rate * 2 * ask.latency_ps // (8 * PS_PER_SECOND))
@@ -201,7 +201,7 @@ def incasts(ask: Ask) -> list[Row]:
     ]
 
 
-def state_sync(ask: Ask) -> list[Row]:
+def state_sync(ask: WorkloadRequest) -> list[Row]:
     """A block of keys and values to all replicas, again and again."""
     n_bytes = ask.n_bytes or cache_bytes(ask.model, BLOCK_TOKENS, ask.degrees.act_dtype)
     return [
@@ -217,7 +217,7 @@ def state_sync(ask: Ask) -> list[Row]:
     ]
 
 
-def roles(ask: Ask) -> list[Row]:
+def roles(ask: WorkloadRequest) -> list[Row]:
     """Traffic of one node of each role; workers are the GPUs, engines the replicas."""
     at = ask.degrees
     n_tokens = at.micro_batch * at.n_micro * at.seq * at.dp

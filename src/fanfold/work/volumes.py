@@ -41,7 +41,7 @@ Row = dict[str, int | str]
 Count = Annotated[int, Meta(ge=1, le=2**24)]
 
 
-class Ask(msgspec.Struct, frozen=True):
+class WorkloadRequest(msgspec.Struct, frozen=True):
     """What may be asked for beside the model; each workload reads what concerns it.
 
     gate: None is node-limited where the model limits nodes, else uniform. trace: instead of a
@@ -88,14 +88,14 @@ MIN_BITS, MAX_BITS = 64, 4096
 SHOWN: tuple[Dtype, ...] = ("fp32", "bf16", "fp8", "int4")
 
 
-def parameters(ask: Ask) -> list[Row]:
+def parameters(ask: WorkloadRequest) -> list[Row]:
     """Parameters of each part, and bytes by data type."""
     parts = count_params(ask.model)
     rows: list[Row] = [_sized(part, n) for part, n in parts.items() if n]
     return [*rows, _sized("all", total_params(ask.model))]
 
 
-def training(ask: Ask) -> list[Row]:
+def training(ask: WorkloadRequest) -> list[Row]:
     """One row for each kind of transfer: that of the stage that sends most by it."""
     most: dict[tuple[str, str], Transfer] = {}
     for transfer in plan_iteration(ask.model, ask.degrees):
@@ -131,7 +131,7 @@ def sent_by_parallelism(transfers: Sequence[Transfer]) -> dict[Parallelism, int]
     return most
 
 
-def dispatch_of(ask: Ask) -> Dispatch:
+def dispatch_of(ask: WorkloadRequest) -> Dispatch:
     """Dispatch of one MoE layer.
 
     Raises:
@@ -156,7 +156,7 @@ def dispatch_of(ask: Ask) -> Dispatch:
     return build_dispatch(choices, where, tokens, n_ranks, per_node)
 
 
-def moe_counts(ask: Ask, made: Dispatch) -> Counts:
+def moe_counts(ask: WorkloadRequest, made: Dispatch) -> Counts:
     """Copies and bytes of a dispatch and its combine, with the data types of the degrees."""
     width = MIN_BITS
     while width < min(made.n_ranks, MAX_BITS):
@@ -170,7 +170,7 @@ def moe_counts(ask: Ask, made: Dispatch) -> Counts:
     )
 
 
-def moe_dispatch(ask: Ask) -> list[Row]:
+def moe_dispatch(ask: WorkloadRequest) -> list[Row]:
     """One row for each way of dispatch and combine."""
     made = dispatch_of(ask)
     counts = moe_counts(ask, made)
@@ -203,7 +203,7 @@ def moe_dispatch(ask: Ask) -> list[Row]:
     ]
 
 
-def model_push(ask: Ask) -> list[Row]:
+def model_push(ask: WorkloadRequest) -> list[Row]:
     """Bytes over the WAN for a model to regions with some replicas each."""
     n_bytes = pushed_bytes(ask)
     regions = tuple(Region(f"r{i}", ask.replicas) for i in range(ask.regions))
@@ -214,7 +214,7 @@ def model_push(ask: Ask) -> list[Row]:
     ]
 
 
-def cold_start(ask: Ask) -> list[Row]:
+def cold_start(ask: WorkloadRequest) -> list[Row]:
     """When replicas that join within some seconds have the first layer, and all."""
     n_bytes = pushed_bytes(ask)
     first = ask.first_bytes or max(n_bytes // ask.model.n_layers, 1)
@@ -237,7 +237,7 @@ def cold_start(ask: Ask) -> list[Row]:
     return rows
 
 
-def pushed_bytes(ask: Ask) -> int:
+def pushed_bytes(ask: WorkloadRequest) -> int:
     """Size given, else the weights as stored."""
     stored = ask.weights.n_bytes if ask.weights else 0
     return ask.n_bytes or stored or stored_bytes(ask.model)

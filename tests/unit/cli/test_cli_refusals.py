@@ -12,7 +12,7 @@ from fanfold.cli.main import command, run
 from fanfold.cli.workload_takes import TAKES
 from fanfold.errors import ConfigError
 from fanfold.work.catalog import CATALOG, workload_of
-from fanfold.work.volumes import Ask
+from fanfold.work.volumes import WorkloadRequest
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 NET = ["--topology", "star:hosts=4"]
@@ -275,7 +275,7 @@ def rows_with(name: str, changes: dict[str, Any]) -> bytes:
     ]
     try:
         named = workload_flags.Named(usual["model"], None)
-        ask: Ask = workload_flags.ask_of(named, *parts, usual["seed"])
+        ask: WorkloadRequest = workload_flags.ask_of(named, *parts, usual["seed"])
         return msgspec.json.encode(workload_of(name).rows(ask))
     except ConfigError:
         return rows_with(name, {}) if changes else b""

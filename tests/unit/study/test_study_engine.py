@@ -15,7 +15,7 @@ from fanfold.live.memory import cores
 from fanfold.schemes.catalog import CATALOG as SCHEMES
 from fanfold.study import clusters, workers
 from fanfold.study.api import asks_of
-from fanfold.study.ask import Ask
+from fanfold.study.ask import StudyRequest
 from fanfold.study.catalog import CATALOG
 from fanfold.study.clusters import on_cluster
 from fanfold.study.engine import run_study
@@ -28,10 +28,10 @@ from fanfold.study.verdict import sentences
 from fanfold.study.workers import Got, here
 
 SMALL = {"topology": "star:hosts=4", "gpus": "4", "size": "20kB"}
-ASK = Ask("model-push", SMALL, ("unicast", "fanfold", "pim-sm"))
+ASK = StudyRequest("model-push", SMALL, ("unicast", "fanfold", "pim-sm"))
 
 
-def made(folder: Path, ask: Ask = ASK) -> Study:
+def made(folder: Path, ask: StudyRequest = ASK) -> Study:
     return run_study(ask, Shelf(folder), "as asked", submit=here(1))
 
 
@@ -59,7 +59,7 @@ def test_keys_of_links_make_packets_of_fans_a_trailer_longer(tmp_path: Path) -> 
 
 
 def test_without_unicast_the_first_scheme_is_what_others_are_held_against() -> None:
-    ask = Ask("model-push", SMALL, ("ring", "bier", "fanfold", "pim-sm"))
+    ask = StudyRequest("model-push", SMALL, ("ring", "bier", "fanfold", "pim-sm"))
     refused, *others = (Row(name, {}, values={"busiest_bytes": 9}) for name in ask.schemes)
     refused = msgspec.structs.replace(refused, values={}, refusal="cannot")
     assert build_study(ask, tasks_of(ask), [refused, *others], "").baseline == "bier"
@@ -217,21 +217,26 @@ def test_the_nearest_name_is_told() -> None:
 
 def test_a_fabric_that_is_too_small_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="star:hosts=3 with 3 hosts"):
-        made(tmp_path, Ask("model-push", SMALL | {"topology": "star:hosts=3"}, ("unicast",)))
+        made(
+            tmp_path,
+            StudyRequest("model-push", SMALL | {"topology": "star:hosts=3"}, ("unicast",)),
+        )
 
 
 def test_what_a_scheme_cannot_do_is_a_row(tmp_path: Path) -> None:
     given = {"topology": "star:hosts=3", "gpus": "3", "size": "9kB"}
-    study = made(tmp_path, Ask("model-push", given, ("unicast", "direct")))
+    study = made(tmp_path, StudyRequest("model-push", given, ("unicast", "direct")))
     assert study.rows[1].values == {}
     assert "workload.kind" in study.rows[1].refusal
 
 
 def test_a_row_without_packets_says_that_loss_is_not_in_it(tmp_path: Path) -> None:
     given = SMALL | {"loss": "1%"}
-    lossy = made(tmp_path, Ask("model-push", given | {"fidelity": "flow"}, ("unicast",)))
+    lossy = made(
+        tmp_path, StudyRequest("model-push", given | {"fidelity": "flow"}, ("unicast",))
+    )
     assert "no loss in it" in lossy.rows[0].note
-    exact = made(tmp_path, Ask("model-push", given, ("unicast", "fanfold")))
+    exact = made(tmp_path, StudyRequest("model-push", given, ("unicast", "fanfold")))
     assert [row.note for row in exact.rows] == ["", ""]
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fanfold.errors import ConfigError
-from fanfold.study.ask import Ask, Setting
+from fanfold.study.ask import Setting, StudyRequest
 from fanfold.study.catalog import CATALOG, kind_of
 from fanfold.study.fabrics import default_topology
 from fanfold.study.keys import defaults_of
@@ -20,7 +20,7 @@ STYLES: tuple[Style, ...] = ("copies", "relay", "fan", "tree")
 
 
 def setting(kind: str, **given: str) -> Setting:
-    return setting_of(tasks_of(Ask(kind, given, ("fanfold",)))[0])
+    return setting_of(tasks_of(StudyRequest(kind, given, ("fanfold",)))[0])
 
 
 def graph(kind: str, style: Style, **given: str) -> Graph:

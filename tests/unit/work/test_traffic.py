@@ -19,7 +19,7 @@ from fanfold.work.push import Region
 from fanfold.work.roles import STATUS_BYTES, traffic_by_role
 from fanfold.work.serving import cache_bytes, sync_ways
 from fanfold.work.steps import bursts_of, compute_ps
-from fanfold.work.volumes import Ask
+from fanfold.work.volumes import WorkloadRequest
 
 RATE = 8 * 10**12
 """One byte takes one ps."""
@@ -28,7 +28,7 @@ LLAMA = preset_of("llama3-70b").model
 
 
 def rows(name, model=LLAMA, **more):
-    return workload_of(name).rows(Ask(model, Degrees(gpus=64, tp=8, pp=2), **more))
+    return workload_of(name).rows(WorkloadRequest(model, Degrees(gpus=64, tp=8, pp=2), **more))
 
 
 def test_sizes_of_the_draft():

@@ -10,7 +10,7 @@ from fanfold.work.model import Gqa, Model, bytes_of, total_params
 from fanfold.work.model_config import INDEX_NAME
 from fanfold.work.parallel import Degrees
 from fanfold.work.presets import PRESETS
-from fanfold.work.volumes import Ask
+from fanfold.work.volumes import WorkloadRequest
 from fanfold.work.weights import load_weights, weights_of
 
 TINY = Model("tiny", 4, 2, 10, Gqa(1, 1, 4), 8, dtype="fp32")
@@ -99,7 +99,7 @@ def test_a_file_that_is_none_is_named(write):
 
 def test_a_cold_start_waits_for_embeddings_and_the_first_layer(write):
     held = load_weights(write(("a.safetensors", "b.safetensors")), TINY)
-    ask = Ask(TINY, Degrees(gpus=8), weights=held, replicas=1, rate_bps=8 * 10**12)
+    ask = WorkloadRequest(TINY, Degrees(gpus=8), weights=held, replicas=1, rate_bps=8 * 10**12)
     (one, _) = workload_of("cold-start").rows(ask)
     assert (one["first_layer_last_ps"], one["all_last_ps"]) == (152, 304)
     assert one["source_bytes"] == 304
