@@ -5,7 +5,19 @@ import pytest
 from wire_oracle import put_bits, seal, sum16
 
 from fanfold.errors import ConfigError, MisuseError, WireError, WireReason
-from fanfold.wire import ask, bier, bier_mpls, close, fan, feedback, fold, inner, kinds, report
+from fanfold.wire import (
+    ask,
+    bier,
+    bier_mpls,
+    close,
+    fan,
+    feedback,
+    fold,
+    hello,
+    inner,
+    kinds,
+    report,
+)
 from fanfold.wire.catalog import CATALOG
 from fanfold.wire.checksum import internet_checksum
 
@@ -197,3 +209,23 @@ def test_failure_text_ends_at_512_bytes() -> None:
 def test_encode_refuses_what_would_not_come_back(encode: object, value: object) -> None:
     with pytest.raises(MisuseError):
         encode(value)  # type: ignore[operator]  # any codec
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("state", 4),
+        ("detect_mult", 0),
+        ("detect_mult", 256),
+        ("my_disc", 0),
+        ("my_disc", 2**32),
+    ],
+)
+def test_a_hello_of_values_that_its_fields_cannot_say_is_not_sent(
+    field: str, value: int
+) -> None:
+    sound = hello.Hello(3, 255, 1, 2**32 - 1, 5, 6, 7)
+    assert hello.decode(hello.encode(sound)) == sound
+    assert (sound.poll, sound.final) == (False, False)
+    with pytest.raises(MisuseError, match=rf"hello.{field}: got {value}"):
+        hello.encode(msgspec.structs.replace(sound, **{field: value}))
