@@ -51,7 +51,7 @@ def test_a_study_of_four_hosts(tmp_path: Path) -> None:
 
 def test_keys_of_links_make_packets_of_fans_a_trailer_longer(tmp_path: Path) -> None:
     by_keys = (("link_keys", ("off", "required")),)
-    study = made(tmp_path, Ask("model-push", SMALL, ("unicast", "fanfold"), by_keys))
+    study = made(tmp_path, StudyRequest("model-push", SMALL, ("unicast", "fanfold"), by_keys))
     copies, fan, keyed_copies, keyed = (row.values for row in study.rows)
     assert keyed["source_bytes"] - fan["source_bytes"] == 5 * 24  # the packets of 20 kB
     assert keyed["time_all_ps"] > fan["time_all_ps"]
