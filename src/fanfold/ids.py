@@ -32,19 +32,21 @@ def check_bfr_id(value: int, field: str) -> BfrId:
     return BfrId(value)
 
 
-def expand_nodes(text: str, known: Collection[str], field: str) -> tuple[str, ...]:
-    """Names of a node list in order, each once.
+def expand_nodes(
+    text: str, known: Collection[str], field: str, *, may_repeat: bool = False
+) -> tuple[str, ...]:
+    """Names of a node list in order, each once, or as often as it stands there.
 
     Raises:
         ConfigError: bad syntax, an empty list, or a name that is not among ``known``.
     """
-    names: dict[str, None] = {}
+    names: list[str] = []
     for item in _items(text, field):
         for name in (item,) if item in known else _expand(item, field):
             if name not in known:
                 raise ConfigError(field, name, _known_names(name, known))
-            names[name] = None
-    return tuple(names)
+            names.append(name)
+    return tuple(names if may_repeat else dict.fromkeys(names))
 
 
 def _items(text: str, field: str) -> list[str]:

@@ -1,7 +1,8 @@
 """Commands forked from one process that holds their imports and compiled code.
 
 A process of its own spends a second of one core on both, before a command begins. That this
-works is for other tests: `make demo`'s, README's, and those of tests/unit/cli.
+works is for other tests: `make demo`'s, README's, and those of tests/unit/cli. Programs of
+PyTorch, which take longer, are forked from another one (torch_forks.py).
 
     python forks.py FD      the process itself: one request a packet on socket FD
 """
@@ -18,14 +19,16 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
+from typing import NoReturn
 
 MAX_REQUEST = 1 << 16
 KEPT_FDS = 3
 Fds = list[int]
+Request = tuple[list[str], dict[str, str], str]
 
 
 def heard(fd: int, timeout: float | None) -> bool:
@@ -36,10 +39,13 @@ def heard(fd: int, timeout: float | None) -> bool:
 
 
 class Nursery:
-    """The process that forks commands; started when the first one is asked for."""
+    """The process that forks commands; started when the first one is asked for.
 
-    def __init__(self, env: Mapping[str, str]) -> None:
-        self._env, self._lock = env, threading.Lock()
+    program: what it runs, with the number of a socket.
+    """
+
+    def __init__(self, env: Mapping[str, str], program: str = __file__) -> None:
+        self._env, self._program, self._lock = env, program, threading.Lock()
         self._sock: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -65,7 +71,7 @@ class Nursery:
         ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with its:
             self._process = subprocess.Popen(
-                [sys.executable, __file__, str(its.fileno())],
+                [sys.executable, self._program, str(its.fileno())],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 pass_fds=[its.fileno()],
@@ -163,13 +169,30 @@ def load() -> None:
     from fanfold.live.warm import warm  # noqa: PLC0415
 
     warm()
+
+
+def run_command(words: list[str]) -> int:
+    """What ``fanfold`` does with these words; its exit code."""
+    from fanfold.cli.main import run  # noqa: PLC0415
+
+    sys.argv = ["fanfold", *words]
+    code = run()
+    atexit._run_exitfuncs()
+    return code
+
+
+def serve(
+    sock: socket.socket,
+    run: Callable[[list[str]], int],
+    leave: Callable[[int], NoReturn] = os._exit,
+) -> None:
+    """Fork until nobody is there to ask; tell how each fork ended.
+
+    Args:
+        run: what a fork does with its words, to an exit code. leave: how it ends.
+    """
     gc.collect()
     gc.freeze()
-
-
-def serve(sock: socket.socket) -> None:
-    """Fork until nobody is there to ask; tell how each fork ended."""
-    load()
     woken, wake = socket.socketpair()
     for end in (woken, wake):
         end.setblocking(False)
@@ -185,13 +208,26 @@ def serve(sock: socket.socket) -> None:
             request, fds, _, _ = socket.recv_fds(sock, MAX_REQUEST, KEPT_FDS)
             if not request:
                 return
-            pid = os.fork()
-            if pid == 0:
-                become(json.loads(request), fds)
-            running[pid] = fds[2]
-            os.write(fds[2], f"{pid}\n".encode())
-            for fd in fds[:2]:
-                os.close(fd)
+            running[fork((sock, woken, wake), json.loads(request), fds, run, leave)] = fds[2]
+
+
+def fork(
+    ours: Sequence[socket.socket],
+    request: Request,
+    fds: Fds,
+    run: Callable[[list[str]], int],
+    leave: Callable[[int], NoReturn],
+) -> int:
+    """Start one; its process."""
+    pid = os.fork()
+    if pid == 0:
+        for end in ours:
+            end.detach()  # their numbers will be other files'
+        become(request, fds, run, leave)
+    os.write(fds[2], f"{pid}\n".encode())
+    for fd in fds[:2]:
+        os.close(fd)
+    return pid
 
 
 def tell_ends(running: dict[int, int]) -> None:
@@ -207,8 +243,13 @@ def tell_ends(running: dict[int, int]) -> None:
             os.close(told)
 
 
-def become(request: tuple[list[str], dict[str, str], str], fds: Fds) -> None:
-    """Be the command; never returns."""
+def become(
+    request: Request,
+    fds: Fds,
+    run: Callable[[list[str]], int],
+    leave: Callable[[int], NoReturn],
+) -> NoReturn:
+    """Be the command."""
     words, more, folder = request
     code = 1
     try:
@@ -219,18 +260,15 @@ def become(request: tuple[list[str], dict[str, str], str], fds: Fds) -> None:
         os.closerange(KEPT_FDS, os.sysconf("SC_OPEN_MAX"))
         os.environ.update(more)
         os.chdir(folder)
-        sys.argv = ["fanfold", *words]
-        from fanfold.cli.main import run  # noqa: PLC0415
-
-        code = run()
-        atexit._run_exitfuncs()
+        code = run(words)
         sys.stdout.flush()
         sys.stderr.flush()
     except BaseException:  # else nobody would see it
         traceback.print_exc()
     finally:
-        os._exit(code)
+        leave(code)
 
 
 if __name__ == "__main__":
-    serve(socket.socket(fileno=int(sys.argv[1])))
+    load()
+    serve(socket.socket(fileno=int(sys.argv[1])), run_command)

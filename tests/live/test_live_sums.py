@@ -190,3 +190,36 @@ def test_ranks_that_add_in_other_formats_are_refused(fabric: Fabric) -> None:
         )
     assert all((a == 1).all() for a in mine)
     group.close()
+
+
+def test_ranks_that_share_hosts_have_the_bits_of_a_host_for_each(fabric: Fabric) -> None:
+    """Joined in the hosts' memories first; infinities and all else too."""
+    flat, tiered = Group(fabric, HOSTS), Group(fabric, ["h1", "h1", "h3", "h3"])
+    for kind, n in (("float32", 9001), ("float64", 700), ("bfloat16", 3000)):
+        every = wild(kind, n, 11)
+        for i, value in enumerate((np.inf, -np.inf, np.nan, -0.0)):
+            every[i][:50] = of_floats(kind, np.full(50, value))
+            every[i][50:90] = of_floats(kind, np.full(40, -0.0))
+        for op in (Op.SUM, Op.AVG, Op.MIN):
+            ends = []
+            for group in (flat, tiered):
+                mine = [a.copy() for a in every]
+                group.each(lambda c, m=mine, o=op, k=kind: c.all_reduce(m[c.rank], o, kind=k))
+                assert len({a.tobytes() for a in mine}) == 1
+                ends.append(mine[0].tobytes())
+            assert ends[0] == ends[1]
+    rows, out = (
+        [np.full(5000, r) for r in range(N)],
+        [np.zeros(5000 * N, int) for _ in range(N)],
+    )
+    tiered.each(lambda c: c.all_gather(out[c.rank], rows[c.rank]))
+    assert all((o == np.concatenate(rows)).all() for o in out)
+    tiered.each(lambda c: c.broadcast(rows[c.rank], 3))
+    assert all((row == 3).all() for row in rows)
+    box = np.zeros(9)
+    work = tiered.ranks[3].recv(box, 1)
+    tiered.ranks[1].send(np.arange(9.0), 3).wait()
+    work.wait()
+    assert box.tolist() == list(range(9))
+    for group in (flat, tiered):
+        group.close()

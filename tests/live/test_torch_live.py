@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from forks import Nursery
 from live_site import LiveLab
 from torch_need import need_torch
 
@@ -33,30 +34,48 @@ def lab(site, nodes):
     return {**site.env, "FANFOLD_LAB": nodes.name, "OMP_NUM_THREADS": "1"}
 
 
-def torchrun(env, *args, flags=()):
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", *flags]
-    done = subprocess.run(
-        [*command, "--nproc-per-node", str(N), *map(str, args)],
-        env=env,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
-    return done.stdout
+@pytest.fixture(scope="module")
+def nursery(lab):
+    made = Nursery(lab, str(HERE / "torch_forks.py"))
+    yield made
+    made.end()
 
 
-def toys(env, folder, *backends):
+def begin(nursery, n, script, *args, **more):
+    """Ranks of a program, each a process."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    world = {"WORLD_SIZE": str(n), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    words = [str(HERE / script), *map(str, args)]
+    return [
+        nursery.start(words, {**world, **more, "RANK": str(r), "LOCAL_RANK": str(r)})
+        for r in range(n)
+    ]
+
+
+def ends_of(ranks):
+    """What they printed and warned of; all must end well."""
+    ends = [rank.communicate(timeout=200) for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [0] * len(ranks), [e[-2000:] for _, e in ends]
+    return ends
+
+
+def told_by(ranks):
+    """JSON that each printed, and what it warned of."""
+    return [(json.loads(out), err) for out, err in ends_of(ranks)]
+
+
+def toys(nursery, folder, *backends, **more):
     file = folder / "found.json"
-    torchrun(env, HERE / "torch_toys.py", file, *backends)
+    ends_of(begin(nursery, N, "torch_toys.py", file, *backends, **more))
     return json.loads(file.read_text())
 
 
 @pytest.fixture(scope="module")
-def found(lab, tmp_path_factory):
+def found(nursery, tmp_path_factory):
     """What PyTorch's features find by both backends."""
-    return toys(lab, tmp_path_factory.mktemp("both"), "fanfold", "gloo")
+    return toys(nursery, tmp_path_factory.mktemp("both"), "fanfold", "gloo")
 
 
 def check_toys(ours, gloo):
@@ -80,20 +99,20 @@ def test_features_of_pytorch_find_what_they_find_by_gloo(found):
     check_toys(found["fanfold"], found["gloo"])
 
 
-def test_at_one_host_they_find_the_same_and_no_array_leaves_it(lab, nodes, found, tmp_path):
+def test_at_one_host_they_find_the_same_and_no_array_leaves_it(nursery, nodes, found, tmp_path):
     def arrays():
         return [nodes.status(name)["arrays"] for name in ("leaf1", "leaf2", "spine1", "h1")]
 
     before = arrays()
-    ours = toys(lab | {"FANFOLD_HOST": "h1"}, tmp_path, "fanfold")
+    ours = toys(nursery, tmp_path, "fanfold", FANFOLD_HOST="h1")
     check_toys(ours["fanfold"], found["gloo"])
     assert arrays() == before
 
 
-def test_a_transformer_learns_as_by_gloo_and_twice_the_same(lab, tmp_path):
+def test_a_transformer_learns_as_by_gloo_and_twice_the_same(nursery, tmp_path):
     file = tmp_path / "runs.json"
-    backends = "fanfold,fanfold,gloo"
-    said = torchrun(lab, EXAMPLE, "--backends", backends, "--steps", 12, "--json", file)
+    words = ("--backends", "fanfold,fanfold,gloo", "--steps", 12, "--json", file)
+    said = ends_of(begin(nursery, N, EXAMPLE, *words))[0][0]
     (_, first, bits), (_, second, same_bits), (_, gloo, _) = json.loads(file.read_text())
     assert (first, bits) == (second, same_bits)
     assert first == pytest.approx(gloo, abs=1e-4)
@@ -101,30 +120,18 @@ def test_a_transformer_learns_as_by_gloo_and_twice_the_same(lab, tmp_path):
     assert "losses differ by" in said
 
 
-def by_hand(env, script, n, **more):
-    """What ranks print and warn of, each started alone: a launcher ends all when one ends."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    world = {"WORLD_SIZE": str(n), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    ranks = [
-        subprocess.Popen(
-            [sys.executable, HERE / script],
-            env={**env, **world, **more, "RANK": str(rank), "LOCAL_RANK": str(rank)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(n)
-    ]
-    ends = [rank.communicate(timeout=200) for rank in ranks]
-    assert [rank.returncode for rank in ranks] == [0] * n, [err[-2000:] for _, err in ends]
-    return [(json.loads(out), err) for out, err in ends]
+@pytest.fixture(scope="module")
+def faulty(nursery):
+    """By host, "" where each rank has its own; both at once, as they sleep most of the time."""
+    ranks = {
+        host: begin(nursery, N, "torch_faults.py", FANFOLD_HOST=host) for host in ("", "h1")
+    }
+    return {host: told_by(of) for host, of in ranks.items()}
 
 
 @pytest.mark.parametrize("host", ["", "h1"])
-def test_who_differs_sleeps_or_dies_is_named_on_every_rank(lab, host):
-    ends = by_hand(lab, "torch_faults.py", N, FANFOLD_HOST=host)
+def test_who_differs_sleeps_or_dies_is_named_on_every_rank(faulty, host):
+    ends = faulty[host]
     for rank, (told, _) in enumerate(ends):
         assert "all_reduce" in told["sizes"][0]
         assert "rank 1" in told["sizes"][0]
@@ -153,7 +160,17 @@ def test_who_differs_sleeps_or_dies_is_named_on_every_rank(lab, host):
 
 def test_training_that_is_restarted_learns_as_if_nothing_had_been(lab, tmp_path):
     """A rank is killed; the store of the first attempt, with all its keys, lives on."""
-    torchrun(lab, HERE / "torch_restart.py", tmp_path, flags=("--max-restarts", "1"))
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    command += ["--max-restarts", "1", "--nproc-per-node", str(N)]
+    done = subprocess.run(
+        [*command, HERE / "torch_restart.py", tmp_path],
+        env=lab,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
     found = json.loads((tmp_path / "losses.json").read_text())
     assert found["attempt"] == 1
     assert found["fanfold"] == pytest.approx(found["gloo"], abs=BOUND)
@@ -163,14 +180,15 @@ ROOT = "spine2"
 
 
 @pytest.fixture(scope="module")
-def ended(nodes, lab):
+def ended(nodes, nursery):
     """What three ranks told and warned of, and the sums that each switch made meanwhile."""
 
     def sums():
         return {b: nodes.status(b)["arrays"].get("complete", 0) for b in ("spine1", ROOT)}
 
     before = sums()
-    ends = by_hand(lab, "torch_ends.py", 3, FANFOLD_ROOT=ROOT, FANFOLD_HOSTS="h1,h2,h4")
+    more = {"FANFOLD_ROOT": ROOT, "FANFOLD_HOSTS": "h1,h2,h4"}
+    ends = told_by(begin(nursery, 3, "torch_ends.py", **more))
     return ends, {name: n - before[name] for name, n in sums().items()}
 
 
@@ -213,19 +231,11 @@ SUITE = (
 )
 
 
-def test_what_pytorch_tests_of_gloo_holds_for_fanfold(site, tmp_path):
+def test_what_pytorch_tests_of_gloo_holds_for_fanfold(nursery, tmp_path):
     """A part of ``make torch-suite``, which runs all of it at 4 and 8 ranks, gloo beside."""
     need_torch("expecttest")
-    file = tmp_path / "found.json"
-    words = [sys.executable, HERE.parent / "torch_suite.py", "--ranks", N, "--json", file]
-    words += ["--backends", "fanfold", "--exactly", ",".join(SUITE), "--log", tmp_path / "log"]
-    done = subprocess.run(
-        list(map(str, words)),
-        env=site.env,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    found = json.loads(file.read_text())[str(N)]["fanfold"]
-    assert found == dict.fromkeys(SUITE, "pass"), done.stderr
+    file, log = tmp_path / "found.json", tmp_path / "log"
+    words = [HERE.parent / "torch_suite.py", "--inside", file, "--ranks", N, "--log", log]
+    words += ["--backends", "fanfold", "--exactly", ",".join(SUITE)]
+    (_, err), *_ = ends_of([nursery.start([*map(str, words)], {})])
+    assert json.loads(file.read_text()) == dict.fromkeys(SUITE, "pass"), err

@@ -86,8 +86,8 @@ class Communicator(Protocol):
     """Rank ``rank`` of the group ``members`` on a fabric.
 
     Built as ``Communicator(fabric, members, rank, group=..., port=..., timeout_ps=...)``:
-    fabric: as ``load_fabric`` or ``Lab(name).fabric()`` gives it. members: host names by rank;
-    a host has at most one rank of a group. group: 32-bit number that no other living group of
+    fabric: as ``load_fabric`` or ``Lab(name).fabric()`` gives it. members: host names by rank,
+    the same for ranks that share a host. group: 32-bit number that no other living group of
     the fabric has, the same on all ranks. port: UDP port, free on every member's host, the
     same on all ranks; 0 takes the one that belongs to ``group``. timeout_ps: deadline of each
     operation that names none. Nothing is sent before the first operation; every rank must

@@ -12,10 +12,17 @@ from fanfold.errors import ConfigError
 from fanfold.group import layout
 from fanfold.group.casts import Casts
 from fanfold.group.communicator import Array, GroupError, Op, Work
-from fanfold.group.ends import Wants, is_one_host, open_host, open_network
+from fanfold.group.ends import (
+    Wants,
+    is_one_host,
+    is_tiered,
+    open_host,
+    open_network,
+    open_tiers,
+)
 from fanfold.group.messages import MessageMatcher, Receive, Received, Stream, message_ask
 from fanfold.group.rules import BY_VALUE, PATIENCE_PS, WAIT, Inside, Rules, check_rules
-from fanfold.group.session import LEAVING, Ask
+from fanfold.group.session import LEAVING, Ask, Session
 from fanfold.group.values import (
     MOVED,
     Moved,
@@ -92,12 +99,15 @@ class FabricCommunicator:
         self.rank, self.size, self.root = rank, len(members), root
         self.timeout_ps, self._window, self._root_level = timeout_ps, window, root_level
         if is_one_host(members):
-            self._session = open_host(fabric, members, rank, group, rules)
+            self._session: Session = open_host(fabric, members, rank, group, rules)
         else:
             wants = Wants(port, window, root_level, root, laid, secret)
-            self._session, self.root = open_network(fabric, members, rank, group, rules, wants)
+            opened = open_tiers if is_tiered(members) else open_network
+            self._session, self.root = opened(fabric, members, rank, group, rules, wants)
         self.end = self._session.end
         self._ids = [fabric.by_name[name].bfr_id for name in members]
+        if is_tiered(members):
+            self._ids = [r + 1 for r in range(self.size)]  # a host's is not of one rank
         self._worker = Worker(f"fanfold-group-{group}")
         self._who = layout.checksum([], self._ids)
         self._casts = Casts(self._session, self._ids, self._worker.submit)

@@ -73,6 +73,10 @@ class HostSession(Session):
     def _grow(self, name: str, n_blocks: int, until_ps: int) -> None:
         """There is no window to be had."""
 
+    def give_up(self) -> None:
+        """Let ranks that are late know that this one waits for nobody any more."""
+        self._host.give_up()
+
     def _run(self, name: str, batch: Batch, until_ps: int, *, may_end: bool = False) -> bool:
         code = self.end.run(batch, until_ps, may_end=may_end)
         if may_end and (code == loop.LATE or (code == loop.WOKEN and not self.end.is_stopped)):

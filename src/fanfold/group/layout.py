@@ -23,6 +23,7 @@ from fanfold.live.rank_state import (
 )
 from fanfold.wire.fold import FoldScope
 
+EVERYBODY = -1
 LARGE_BLOCKS = 4
 """An array of so many blocks has blocks of its own beside others: a fifth more at most."""
 
@@ -31,7 +32,8 @@ class Segment(NamedTuple):
     """A run of bytes that belong together, cut into blocks in its turn.
 
     src, dst: offsets in this rank's arrays, NOTHING where it does not send or keep. n_bytes: of
-    its values, the same on all ranks. scope, only: who gets the array, by BFR-id.
+    its values, the same on all ranks. scope, only: who gets the array, by BFR-id. sender: the
+    rank that sends, EVERYBODY where all do.
     """
 
     src: int
@@ -39,6 +41,7 @@ class Segment(NamedTuple):
     n_bytes: int
     scope: int = FoldScope.ALL
     only: int = 0
+    sender: int = EVERYBODY
 
 
 def build_blocks(segments: Sequence[Segment], block_bytes: int, *, mixed: bool = False) -> I64:
@@ -59,7 +62,7 @@ def build_blocks(segments: Sequence[Segment], block_bytes: int, *, mixed: bool =
     if mixed:
         order = np.lexsort((which, place))
         which, place = which[order], place[order]
-    rows = np.array(segments, np.int64).reshape(-1, 5)[which] if n else np.zeros((0, 5), int)
+    rows = np.array(segments, np.int64).reshape(-1, 6)[which] if n else np.zeros((0, 6), int)
     at = place * block_bytes
     blocks[:, B_SRC] = np.where(rows[:, 0] == NOTHING, NOTHING, rows[:, 0] + at)
     blocks[:, B_DST] = np.where(rows[:, 1] == NOTHING, NOTHING, rows[:, 1] + at)
@@ -99,7 +102,7 @@ def broadcast(
 ) -> list[Segment]:
     """The root sends; everybody else keeps; at: offset in either's array."""
     src, dst = (at, NOTHING) if rank == root else (NOTHING, at)
-    return [Segment(src, dst, n_bytes, FoldScope.BUT, ids[root])]
+    return [Segment(src, dst, n_bytes, FoldScope.BUT, ids[root], root)]
 
 
 def all_gather(sizes: Sequence[int], rank: int, ids: Sequence[int]) -> list[Segment]:
@@ -107,7 +110,7 @@ def all_gather(sizes: Sequence[int], rank: int, ids: Sequence[int]) -> list[Segm
     segments, at = [], 0
     for r, size in enumerate(sizes):
         src, dst = (0, NOTHING) if r == rank else (NOTHING, at)
-        segments.append(Segment(src, dst, size, FoldScope.BUT, ids[r]))
+        segments.append(Segment(src, dst, size, FoldScope.BUT, ids[r], r))
         at += size
     return segments
 
@@ -121,6 +124,7 @@ def gather(size: int, root: int, rank: int, ids: Sequence[int]) -> list[Segment]
             size,
             FoldScope.ONLY,
             ids[root],
+            r,
         )
         for r in range(len(ids))
         if r != root
@@ -136,6 +140,7 @@ def scatter(size: int, root: int, rank: int, ids: Sequence[int]) -> list[Segment
             size,
             FoldScope.ONLY,
             ids[r],
+            root,
         )
         for r in range(len(ids))
         if r != root
@@ -164,6 +169,7 @@ def all_to_all(sizes: Sequence[Sequence[int]], rank: int, ids: Sequence[int]) ->
             sizes[i][j],
             FoldScope.ONLY,
             ids[j],
+            i,
         )
         for step in range(1, n)
         for i in range(n)

@@ -25,9 +25,10 @@ from fanfold.kernels.words import unmark_block
 from fanfold.live import rank_loop as loop
 from fanfold.live import rank_state as st
 from fanfold.live.clock import now_ps
-from fanfold.live.rank import Batch, RankEnd, Room
+from fanfold.live.rank import Batch, RankEnd
 from fanfold.live.rank_late import HAVE_LATE, UNLIKE
 from fanfold.live.rank_state import NOTHING
+from fanfold.live.room import Room
 from fanfold.units import PS_PER_SECOND
 
 NAMES = (
@@ -59,6 +60,7 @@ UNSAID = LEAST = -(2**31)
 STOPPED_PS = PS_PER_SECOND
 """A rank that looks up so long after its deadline did not run meanwhile."""
 WAIT_FOR_ALL = Rules()
+NO_CODES = np.zeros(0, np.int64)
 Codes = NDArray[np.uint8]
 
 
@@ -128,8 +130,7 @@ class Session:
         self.rules = rules
         self.excluded: tuple[int, ...] = ()
         self.broken: GroupError | None = None
-        self.n_operations = 0
-        self.n_overflows = 0
+        self.n_operations = self.n_overflows = 0
         self.n_not_finite = 0
         self.n_shrunk = 0
         self.n_partial = 0
@@ -155,8 +156,7 @@ class Session:
         self.end.be_patient(patience_ms, is_strict=self.rules.stragglers == EXCLUDE)
         form = ask.form
         blocks = build_blocks(segments, form.block_bytes(self.end.block_bytes), mixed=mixed)
-        none = np.zeros(0, np.int64)
-        batch = Batch(form.kind, form.op, blocks, src, dst, none, share, form.word)
+        batch = Batch(form.kind, form.op, blocks, src, dst, NO_CODES, share, form.word)
         self.end.ask_for_slots(len(blocks))
         batch, late = self._agree(ask, batch, until_ps)
         inside = self._inside()
@@ -193,14 +193,21 @@ class Session:
         self.n_operations += 1
 
     def move(
-        self, name: str, segments: Sequence[Segment], raw: NDArray[Any], until_ps: int
+        self,
+        name: str,
+        segments: Sequence[Segment],
+        raw: Codes,
+        until_ps: int,
+        *,
+        out: Codes | None = None,
+        how: tuple[int, int] = (MOVED.kind, MOVED.op),
     ) -> None:
-        """Move bytes whose sizes all ranks know."""
+        """Move bytes, or join values without exponents, whose sizes all ranks know."""
         blocks = build_blocks(segments, self.end.block_bytes)
-        batch = Batch(MOVED.kind, MOVED.op, blocks, raw, raw, np.zeros(0, np.int64))
         self._grow(name, len(blocks), until_ps)
         if len(blocks):
-            self._run(name, batch, until_ps)
+            dst = raw if out is None else out
+            self._run(name, Batch(*how, blocks, raw, dst, NO_CODES), until_ps)
 
     def lateness(self, name: str, until_ps: int) -> GroupError:
         """Why nothing came by a deadline; the group goes on."""
@@ -295,7 +302,7 @@ class Session:
 
     def _first_window(self, form: Form, batch: Batch, own: Codes) -> Codes:
         """Of the exponents of values, those of the blocks that go first."""
-        window = int(self.end.state.row[0]["window"])  # maybe fewer blocks than asked for
+        window = self.end.window_for(len(batch.blocks))  # maybe fewer than asked for
         n_values = int(batch.blocks[:window, st.B_BYTES].sum()) // form.value_bytes
         return own[: n_values * form.code_bytes]
 
@@ -361,9 +368,8 @@ class Session:
         """
         out = np.zeros_like(words)
         blocks = build_blocks([Segment(0, 0, words.nbytes)], self.end.block_bytes)
-        none = np.zeros(0, np.int64)
         raw, found = words.view(np.uint8), out.view(np.uint8)
-        batch = Batch(KIND_I32, OP_MAX, blocks, raw, found, none)
+        batch = Batch(KIND_I32, OP_MAX, blocks, raw, found, NO_CODES)
         is_over = self._run(name, batch, until_ps, may_end=may_end)
         return out if is_over else None
 
@@ -387,8 +393,7 @@ class Session:
         n = 2 * asked + self.n_spare if asked else len(src)
         more = [Segment(n, n, len(src) - n)] if n < len(src) else []
         blocks = build_blocks([Segment(0, 0, n), *more], self.end.block_bytes)
-        none = np.zeros(0, np.int64)
-        self._run(name, Batch(kind, OP_MAX, blocks, src, out, none, asked=asked), until_ps)
+        self._run(name, Batch(kind, OP_MAX, blocks, src, out, NO_CODES, asked=asked), until_ps)
         return out
 
     def _run(self, name: str, batch: Batch, until_ps: int, *, may_end: bool = False) -> bool:
@@ -486,8 +491,7 @@ class Session:
         segments = [Segment(src, int(at), int(n)) for src, at, n in triples]
         found = np.zeros(int(counts.sum()), np.uint8)
         table = build_blocks(segments, self.end.block_bytes)
-        none = np.zeros(0, np.int64)
-        self._run(name, Batch(MOVED.kind, MOVED.op, table, marks, found, none), until_ps)
+        self._run(name, Batch(MOVED.kind, MOVED.op, table, marks, found, NO_CODES), until_ps)
         for row, segment in zip(rows, segments, strict=True):
             at = int(row[st.B_DST])
             if at != NOTHING:

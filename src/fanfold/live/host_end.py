@@ -199,6 +199,9 @@ class HostEnd:
         ints = self.state.ints
         return {"sleeps": int(ints[h.N_SLEEPS]), "not_finite_parts": int(ints[h.N_BAD])}
 
+    def ask_for_slots(self, n_blocks: int) -> None:
+        """There are none."""
+
     def has_fewer_slots(self) -> bool:
         """None are asked for."""
         return False

@@ -29,11 +29,12 @@ from fanfold.live import sock as s
 from fanfold.live.channels import Channels, is_near
 from fanfold.live.clock import now_ps
 from fanfold.live.ports import check_mtu, close_exits, open_socket, time_arrivals
-from fanfold.live.rank_build import bits_of, block_bytes_of, build_rank, check_root
+from fanfold.live.rank_build import Windows, bits_of, block_bytes_of, build_rank, check_root
 from fanfold.live.rank_check import build_check, free_check
 from fanfold.live.rank_late import ALL, ANY, UNLIKE
 from fanfold.live.rank_links import RankLinks, build_rank_sock
 from fanfold.live.rank_sight import Sight, is_told, sight_of
+from fanfold.live.room import Room
 from fanfold.topo.fabric import Fabric
 from fanfold.topo.vat_laid import LaidTree
 from fanfold.units import PS_PER_SECOND
@@ -110,22 +111,6 @@ class Batch(NamedTuple):
     asked: int = 0
 
 
-class Room:
-    """Bytes of no value that are kept from one operation to the next.
-
-    Fresh memory for each operation costs a fault for each page of it.
-    """
-
-    def __init__(self) -> None:
-        self._bytes = np.zeros(0, np.uint8)
-
-    def of(self, n: int) -> U8:
-        """So many of them."""
-        if len(self._bytes) < n:
-            self._bytes = np.empty(n, np.uint8)
-        return self._bytes[:n]
-
-
 NO_BATCH = Batch(
     KIND_F32,
     OP_SUM,
@@ -141,7 +126,7 @@ class RankEnd:
 
     Args:
         members: host names by rank. rank: which of them this is. group: its number.
-        port: UDP port of the group at all its hosts. window: blocks under way at most.
+        port: UDP port of the group at all its hosts. window, usual: see Windows.
         root_level: BFRs above the first one before the root. root: host whose node is the root,
             empty where a BFR is. secret: of ranks that check their sums.
 
@@ -159,6 +144,7 @@ class RankEnd:
         group: int,
         port: int,
         window: int = WINDOW,
+        usual: int = WINDOW,
         root_level: int = 0,
         root: str = "",
         secret: bytes = b"",
@@ -170,7 +156,7 @@ class RankEnd:
         self.bits, _ = bits_of(fabric, members)
         most = block_bytes_of(fabric)
         self.block_bytes = most - CHECK_ROOM if secret else most
-        self.window = window
+        self.windows = Windows(window, min(usual, window))
         who, check = (fabric, members, rank), build_check(fabric, members, group, secret, most)
         self.state = build_rank(*who, group, port, window, root_level, check)
         if root:
@@ -246,7 +232,7 @@ class RankEnd:
 
     def own_codes(self) -> I64:
         """Of the first window of the batch in hand, for the batch that follows."""
-        return self.state.codes[: self.window]
+        return self.state.codes[: self.windows.most]
 
     def first_codes(self, batch: Batch) -> U8:
         """Exponents of this rank's values of the first window; kept until asked again."""
@@ -261,6 +247,7 @@ class RankEnd:
         word = batch.word if batch.word != NO_WORD else word_of_kind(batch.kind, batch.op)
         job[0]["word"] = word
         job[0]["kind"], job[0]["op"], job[0]["n_blocks"] = batch.kind, batch.op, n
+        job[0]["most"], job[0]["window"] = self.windows.of(n), self.window_for(n)
         job[0]["heard_of"], job[0]["asked"] = -1, batch.asked
         shared = np.zeros(n, np.int64)
         self.state.lacking[0], self.state.lacking[1] = 0, self.state.live
@@ -446,8 +433,12 @@ class RankEnd:
         row = self.state.row[0]
         return bool(row["armed"] == 1 and row["n_slots"] < row["n_asked"])
 
+    def window_for(self, n_blocks: int) -> int:
+        """Blocks under way at most, of an operation of so many, with the slots there are."""
+        return min(self.windows.of(n_blocks), int(self.state.row[0]["window"]))
+
     def _window_for(self, n_blocks: int) -> int:
-        return min(max(1 << max(n_blocks - 1, 0).bit_length(), FEW), self.window)
+        return min(max(1 << max(n_blocks - 1, 0).bit_length(), FEW), self.windows.of(n_blocks))
 
     def say_no_room(self) -> None:
         """Rank 0 lets all ranks hear once more that nobody has slots."""

@@ -1,6 +1,7 @@
 """Arrays and headers of a rank that has nothing to do yet, and who its group is."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,8 +22,10 @@ from fanfold.wire.inner import GROUP_ADDRESS, address_of
 from fanfold.wire.kinds import Kind
 from fanfold.wire.packet import build
 
-NEAR_WINDOW = 64
-"""Where a whole fabric is on one machine: what is under way stays in the processors' caches."""
+NEAR_WINDOW, NEAR_MOST = 128, 256
+"""Where a whole fabric is on one machine: what is under way stays in the processors' caches,
+and there is enough of it for all processes to work on."""
+LONG = 1024
 BLOCK_BYTES = 8192
 """Words in a packet at most; fewer where the MTU is smaller."""
 WIDE_BYTES = 4 * BLOCK_BYTES
@@ -93,10 +96,23 @@ def build_rank(
     )
 
 
-def window_on(fabric: Fabric, window: int, may_be_late: bool) -> int:
-    """Blocks under way at most, the same on all ranks; who may be late needs old results."""
+class Windows(NamedTuple):
+    """Blocks under way at most: in operations of LONG blocks or more, and in others."""
+
+    most: int
+    usual: int
+
+    def of(self, n_blocks: int) -> int:
+        """In an operation of so many blocks."""
+        return self.most if n_blocks >= LONG else self.usual
+
+
+def windows_on(fabric: Fabric, window: int, *, may_be_late: bool) -> Windows:
+    """Those of a group, the same on all ranks; who may be late needs old results."""
     is_here = all(is_near(node.address) for node in fabric.nodes)
-    return min(window, NEAR_WINDOW) if is_here and not may_be_late else window
+    if not is_here or may_be_late:
+        return Windows(window, window)
+    return Windows(min(window, NEAR_MOST), min(window, NEAR_WINDOW))
 
 
 def head_of(bift_id: int, me: Node, own: int, group: int, port: int) -> bytes:

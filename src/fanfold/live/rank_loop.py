@@ -125,7 +125,7 @@ def may_send(rank: RankState) -> bool:
     i = job["next"]
     if i >= job["n_blocks"] or row["armed"] != 1 or i - job["n_done"] >= row["cwnd"]:
         return False
-    return i < row["window"] or rank.have[i - row["window"]] != 0
+    return i < job["window"] or rank.have[i - job["window"]] != 0
 
 
 @kernel
@@ -158,13 +158,13 @@ def write_run(rank: RankState, when: int, out: U8, first: int, room: int) -> int
     at, seg, n_pkts = 0, 0, 0
     while may_send(rank) and n_pkts < MOST_RUN:
         i = job["next"]
-        n = fold_at(row["n_words"]) + FOLD_BYTES + codes_bytes(rank, i + row["window"])
+        n = fold_at(row["n_words"]) + FOLD_BYTES + codes_bytes(rank, i + job["window"])
         if rank.blocks[i, B_SRC] != NOTHING:
             n += words_bytes(rank, i) + check_bytes(rank)
         if at > 0 and (at + n > room or n > seg):
             break
         size = write_block(rank, i, 0, out, first + at)
-        slot = i % row["window"]
+        slot = i % job["window"]
         rank.ring[R_SENT, slot], rank.ring[R_ASKED, slot] = when, 0
         rank.ring[R_TRIES, slot] = 0
         job["next"] = i + 1
@@ -183,7 +183,7 @@ def send_block_again(sock: Sock, rank: RankState, i: int, when: int) -> None:
     """Send one block once more: the network has not heard it."""
     size = write_block(rank, i, 1, sock.out, 0)
     send_out(sock, rank, size, size)
-    slot = i % rank.row[0]["window"]
+    slot = i % rank.job[0]["window"]
     rank.ring[R_SENT, slot] = when
     rank.ring[R_TRIES, slot] += 1
     rank.counts[C_AGAIN] += 1
@@ -202,7 +202,7 @@ def place_result(rank: RankState, buf: U8, at: int, size: int, when: int) -> Non
         return
     start = rank.blocks[i, B_DST]
     flags = i64(buf[fan + 2])
-    n_codes = codes_bytes(rank, i + row["window"])
+    n_codes = codes_bytes(rank, i + job["window"])
     words_at = fan + FOLD_BYTES + n_codes
     n = size - (words_at - at) - bits_bytes(rank, flags)
     if buf[fan + 3] != ((job["op"] << 4) | job["word"]) or n < 0:
@@ -231,9 +231,9 @@ def place_result(rank: RankState, buf: U8, at: int, size: int, when: int) -> Non
     if i == 0:
         note_unlike(rank)
     note_inside(rank, i, buf, fan, at + size, flags)
-    ahead = i + row["window"]
+    ahead = i + job["window"]
     if has_codes(rank):
-        copy_octets(rank.agreed[i % row["window"]], 0, buf, fan + FOLD_BYTES, n_codes)
+        copy_octets(rank.agreed[i % job["window"]], 0, buf, fan + FOLD_BYTES, n_codes)
     elif ahead < job["n_blocks"]:
         rank.shared[ahead] = read_u16(buf, fan + 12)
     measure(rank, i, when)
@@ -251,7 +251,7 @@ def unpack_own(rank: RankState, i: int, words: U8, share: np.float64) -> None:
     out = rank.dst[at : at + n]
     fetch(rank.dst, at + n, n)
     if has_codes(rank):
-        codes = rank.agreed[i % row["window"], : codes_bytes(rank, i)]
+        codes = rank.agreed[i % job["window"], : codes_bytes(rank, i)]
         unpack_values(job["kind"], row["n_ranks"], codes, words, out, rank.wide, share)
         return
     kind, op, code = job["kind"], job["op"], rank.shared[i]
@@ -262,7 +262,7 @@ def unpack_own(rank: RankState, i: int, words: U8, share: np.float64) -> None:
 def measure(rank: RankState, i: int, when: int) -> None:
     """Round trip of a block that was sent once and not asked for, and the congestion window."""
     row, job = rank.row[0], rank.job[0]
-    slot = i % row["window"]
+    slot = i % job["window"]
     if rank.ring[R_TRIES, slot] == 0 and rank.ring[R_ASKED, slot] == 0:
         rtt = max(when - rank.ring[R_SENT, slot], 1)
         row["patience"] = 0
@@ -307,7 +307,7 @@ def take_heard(sock: Sock, rank: RankState, buf: U8, at: int, when: int) -> None
         job["heard_of"], job["told_ps"] = i, when
         copy_words(rank.at_root, rank.heard, row["n_words"])
     w, k = row["own_index"] // 64, row["own_index"] % 64
-    slot = i % row["window"]
+    slot = i % job["window"]
     if rank.heard[w] & bit(k) != ZERO:
         rank.ring[R_ASKED, slot] = when  # who is not in there sends again: give it time
         return
@@ -385,6 +385,7 @@ def take_armed(sock: Sock, rank: RankState, buf: U8, fan: int, hops: int) -> Non
         row["window"], row["n_slots"] = n_slots // 2, n_slots
         row["n_least"], row["n_asked"] = 0, asked
         row["cwnd"] = min(row["cwnd"], row["window"])
+        rank.job[0]["window"] = min(rank.job[0]["most"], row["window"])
         row["armed"], row["up_addr"], row["root_hops"] = 1, sock.ints[PEER_ADDR], hops
 
 

@@ -42,7 +42,7 @@ RANK_ROW = np.dtype(
         ("is_first", np.int64),  # rank 0 arms the tree
         ("own_index", np.int64),
         ("n_words", np.int64),
-        ("window", np.int64),
+        ("window", np.int64),  # half of the slots that there are
         ("n_slots", np.int64),  # that are asked for, or are there
         ("n_least", np.int64),  # so many will do, 0: as many or none
         ("n_asked", np.int64),  # asked for first, which ARM repeats; 0: not known yet
@@ -79,6 +79,8 @@ JOB_ROW = np.dtype(
         ("op", np.int64),
         ("word", np.int64),
         ("n_blocks", np.int64),
+        ("most", np.int64),  # blocks under way, if there are slots for them
+        ("window", np.int64),  # blocks under way at most, by slots too
         ("next", np.int64),
         ("floor", np.int64),  # every block before it is here
         ("n_done", np.int64),
@@ -210,7 +212,7 @@ def code_block(rank: RankState, i: int, out: U8) -> None:
 @kernel
 def code_first(rank: RankState) -> None:
     """Exponents of the first window of blocks, the largest that there may be."""
-    for i in range(min(rank.job[0]["n_blocks"], rank.ring.shape[1])):
+    for i in range(min(rank.job[0]["n_blocks"], rank.job[0]["most"])):
         code_block(rank, i, rank.own[: codes_bytes(rank, i)])
 
 
@@ -218,7 +220,7 @@ def code_first(rank: RankState) -> None:
 def first_bytes(rank: RankState) -> int:
     """Bytes of the exponents of the largest first window of blocks."""
     n = 0
-    for i in range(min(rank.job[0]["n_blocks"], rank.ring.shape[1])):
+    for i in range(min(rank.job[0]["n_blocks"], rank.job[0]["most"])):
         n += codes_bytes(rank, i)
     return n
 
@@ -227,7 +229,7 @@ def first_bytes(rank: RankState) -> int:
 def first_codes(rank: RankState, out: U8) -> None:
     """Exponents of this rank's values of the largest first window, block behind block."""
     at = 0
-    for i in range(min(rank.job[0]["n_blocks"], rank.ring.shape[1])):
+    for i in range(min(rank.job[0]["n_blocks"], rank.job[0]["most"])):
         n = codes_bytes(rank, i)
         code_block(rank, i, out[at : at + n])
         at += n
@@ -237,7 +239,7 @@ def first_codes(rank: RankState, out: U8) -> None:
 def set_first(rank: RankState, src: U8) -> None:
     """Take in the agreed exponents of the first window."""
     at = 0
-    for i in range(min(rank.job[0]["n_blocks"], rank.row[0]["window"])):
+    for i in range(min(rank.job[0]["n_blocks"], rank.job[0]["window"])):
         n = codes_bytes(rank, i)
         copy_octets(rank.agreed[i], 0, src, at, n)
         at += n
@@ -299,7 +301,7 @@ def write_block(rank: RankState, i: int, retry: int, out: U8, at: int) -> int:
     flags = FLAG_RETRY if retry else 0
     start = rank.blocks[i, B_SRC]
     size = fan - at + FOLD_BYTES
-    ahead = i + row["window"]
+    ahead = i + job["window"]
     n_codes = codes_bytes(rank, ahead)
     if n_codes > 0:
         code_block(rank, ahead, out[at + size : at + size + n_codes])
@@ -343,7 +345,7 @@ def pack_own(rank: RankState, i: int, out: U8, retry: int) -> None:
     src = rank.src[at : at + n]
     fetch(rank.src, at + n, n)
     if has_codes(rank):
-        codes = rank.agreed[i % row["window"], : codes_bytes(rank, i)]
+        codes = rank.agreed[i % job["window"], : codes_bytes(rank, i)]
         pack_values(job["kind"], row["n_ranks"], codes, src, out, rank.wide)
         return
     kind, op = job["kind"], job["op"]
@@ -367,7 +369,7 @@ def is_out(rank: RankState, i: int) -> bool:
 def has_larger(rank: RankState, i: int) -> bool:
     """Some exponent of this rank's block i is above the agreed one."""
     n = codes_bytes(rank, i)
-    own, agreed = rank.own[:n], rank.agreed[i % rank.row[0]["window"], :n]
+    own, agreed = rank.own[:n], rank.agreed[i % rank.job[0]["window"], :n]
     code_block(rank, i, own)
     if rank.job[0]["word"] == WORD_FIX64:
         return is_above(own.view(np.uint16), agreed.view(np.uint16))

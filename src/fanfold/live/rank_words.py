@@ -135,7 +135,7 @@ def ask_due(sock: Sock, rank: RankState, when: int) -> int:
     for i in range(job["floor"], job["next"]):
         if rank.have[i] != 0:
             continue
-        slot = i % row["window"]
+        slot = i % job["window"]
         last = max(rank.ring[R_SENT, slot], rank.ring[R_ASKED, slot])
         tries = rank.ring[R_TRIES, slot]
         due = last + min(rto << min(max(tries - 1, 0), 8), RTO_MOST_PS)

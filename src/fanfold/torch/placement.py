@@ -113,7 +113,7 @@ def find_host(
             raise ConfigError(HOST, named, f"a host of the fabric: {', '.join(hosts[:8])}")
         return named
     if env.get(HOSTS):
-        listed = expand_nodes(env[HOSTS], hosts, HOSTS)
+        listed = expand_nodes(env[HOSTS], hosts, HOSTS, may_repeat=True)
         if rank >= len(listed):
             raise ConfigError(HOSTS, env[HOSTS], f"a host for each rank, also for {rank}")
         return listed[rank]

@@ -110,7 +110,6 @@ class Rendezvous:
         agreed = self._agree(fabric, digests)
         self._say(PLACE, find_host(agreed, own, env, self.ranks[self.rank]))
         members = self._hear(PLACE)
-        self._refuse_twice(members)
         root = find_root(own, env) if len(set(members)) > 1 else ""  # one host needs none
         busy: list[str] = []
         for attempt in range(MAX_NUMBERS):
@@ -152,7 +151,7 @@ class Rendezvous:
         """The group's number, which its first rank draws."""
         key = f"{NUMBER}{attempt}"
         if self.rank == 0:
-            self._store.set(key, str(draw_number(fabric, members, root)))
+            self._store.set(key, str(draw_number(fabric, list(dict.fromkeys(members)), root)))
         self._wait_for([key], [0])
         return int(self._store.get(key))
 
@@ -179,17 +178,6 @@ class Rendezvous:
         if self.rank == tellers[0] and len(tellers) < len(digests):
             self._store.set(FABRIC, msgspec.json.encode(mine).decode())
         return mine
-
-    def _refuse_twice(self, members: list[str]) -> None:
-        if len(set(members)) == 1:
-            return  # they meet in that host's memory
-        first = {host: rank for rank, host in reversed(list(enumerate(members)))}
-        for rank, host in enumerate(members):
-            if first[host] != rank:
-                text = f"ranks {first[host]} and {rank} are both on host {host}"
-                raise self._error(
-                    f"{text}; allowed is one rank a host, or all at one", [first[host], rank]
-                )
 
     def _say(self, step: str, value: str) -> None:
         self._store.set(f"{step}/{self.rank}", value)
