@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 
 from fanfold.errors import ConfigError
-from fanfold.group import ends, tiers
+from fanfold.group import ends, layout, tiers
 from fanfold.group.communicator import GroupError, Op
 from fanfold.group.fabric import FabricCommunicator
+from fanfold.live.rank_state import NOTHING
 from fanfold.topo.lab_fabric import leaf_spine
 from fanfold.units import PS_PER_SECOND
+from fanfold.wire.fold import FoldScope
 
 FABRIC = leaf_spine(2, 1, 4)
 WAIT_PS = 20 * PS_PER_SECOND
@@ -199,6 +201,43 @@ def test_a_silent_rank_is_named_on_all_others(make, silent):
         assert f"not heard: rank {silent} (" in str(error)
     (again,) = ranks.errors(lambda rank: rank.barrier(), {1})
     assert f"rank {silent}" in str(again)
+
+
+def test_who_goes_on_after_its_leader_gave_up_is_told_so_at_once(make):
+    ranks = make(PAIRS)
+    ranks.each(lambda rank: rank.barrier())
+    leader = ranks.all[0]._session
+    with pytest.raises(GroupError), leader._breaking():
+        raise GroupError("it broke", op="reduce")
+    began = time.monotonic()
+    (told,) = ranks.errors(lambda rank: rank.barrier(), {1})
+    assert "rank 1 was late, the others went on" in str(told)
+    assert time.monotonic() - began < WAIT_PS / PS_PER_SECOND / 4
+
+
+def test_what_a_host_has_or_does_not_need_does_not_cross_the_network(make):
+    """A broadcast's host is left out; what stays at a host is between its ranks alone."""
+    ranks = make(PAIRS)
+    crossed = {}
+    for leader in (0, 2):
+        session = ranks.all[leader]._session
+        pieces = [
+            tiers.Piece(segment, 0, 8, 0)
+            for segment in (
+                *layout.broadcast(8, 1, leader, [1, 2, 3, 4]),
+                *layout.gather(8, 3, leader, [1, 2, 3, 4]),
+            )
+        ]
+        crossed[leader] = [session._between(piece) for piece in pieces]
+    ids = [FABRIC.by_name[name].bfr_id for name in ("h1", "h2")]
+    assert crossed[0][0] == layout.Segment(0, NOTHING, 8, FoldScope.BUT, ids[0])
+    assert crossed[2][0] == layout.Segment(NOTHING, 0, 8, FoldScope.BUT, ids[0])
+    assert crossed[0][1:] == [layout.Segment(0, NOTHING, 8, FoldScope.ONLY, ids[1])] * 2 + [
+        None
+    ]
+    assert crossed[2][1:] == [layout.Segment(NOTHING, 0, 8, FoldScope.ONLY, ids[1])] * 2 + [
+        None
+    ]
 
 
 def test_rules_for_late_ranks_and_blocks_are_not_for_several_ranks_at_a_host():

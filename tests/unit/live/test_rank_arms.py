@@ -12,7 +12,8 @@ from fanfold.kernels.layout import FOLD_BYTES
 from fanfold.kernels.octets import write_u16, write_u32
 from fanfold.kernels.reduce import KIND_BYTES, OP_MAX
 from fanfold.live import rank_loop as loop
-from fanfold.live.rank import FEW, Batch, RankEnd
+from fanfold.live.rank import FEW, NO_BATCH, Batch, RankEnd
+from fanfold.live.rank_build import LONG, NEAR_MOST, NEAR_WINDOW, windows_on
 from fanfold.live.rank_late import UNLIKE, note_unlike
 from fanfold.topo.lab_fabric import leaf_spine
 
@@ -88,3 +89,26 @@ def test_an_agreement_ends_with_its_first_block_where_ranks_differ(
         end.state.dst[at] |= 0x80
     note_unlike(end.state)
     assert end.gone() == (0 if at is None else UNLIKE)
+
+
+def test_long_operations_have_more_under_way_than_others() -> None:
+    here = leaf_spine(1, 0, 3, name="near", prefix=214)
+    windows = windows_on(here, 256, may_be_late=False)
+    assert windows == (NEAR_MOST, NEAR_WINDOW)
+    assert [windows.of(n) for n in (1, LONG - 1, LONG)] == [NEAR_WINDOW, NEAR_WINDOW, NEAR_MOST]
+    assert windows_on(here, 16, may_be_late=False) == (16, 16)
+    assert windows_on(here, 256, may_be_late=True) == (256, 256)
+    made = RankEnd(
+        here, ["h1", "h2"], 0, group=7, port=own_port(31_214), window=256, usual=NEAR_WINDOW
+    )
+    try:
+        for n, window in ((LONG - 1, NEAR_WINDOW), (LONG, NEAR_MOST)):
+            made.ask_for_slots(n)
+            assert made.state.row[0]["n_asked"] == 2 * window
+            blocks = build_blocks([Segment(0, 0, n)], 1)
+            made._load(NO_BATCH._replace(blocks=blocks))
+            assert made.state.job[0]["window"] == window
+        arm(made, 2 * NEAR_MOST, 32)
+        assert made.state.job[0]["window"] == 16  # there are no slots for more
+    finally:
+        made.close()
