@@ -40,17 +40,12 @@ for package in (fanfold.core, fanfold.live, fanfold.push):
             if not found.signatures:
                 print("cold:", entry.name, name)
 print(n, "calls")
-"""
-POST = """
-import socket
-from fanfold.kernels.jit import on_compile
+
 from fanfold.live.event_loop import EventLoop
 from fanfold.live.exits import post
 from fanfold.live.ports import Limits, build_node_state, build_sock, open_socket
-from fanfold.live.warm import warm
 from fanfold.topo.lab_fabric import leaf_spine
 
-warm()
 known = len(post.signatures)
 sock = open_socket("127.0.0.1", 0, "post")
 state = build_node_state(leaf_spine(1, 0, 1, name="post", prefix=0), "h1", Limits())
@@ -62,22 +57,25 @@ print(known, len(post.signatures))
 """
 
 
-@pytest.mark.skipif(not JIT, reason="loads compiled code")
-def test_kernels_that_nodes_call_are_loaded_before() -> None:
+pytestmark = pytest.mark.skipif(not JIT, reason="loads compiled code")
+
+
+@pytest.fixture(scope="module")
+def said() -> list[str]:
+    """Of one process: which calls are cold, how many there are, and types of ``post``."""
     env = os.environ | {"PYTHONPATH": str(Path(__file__).parents[3] / "src")}
     ended = subprocess.run(
         [sys.executable, "-c", WATCH], env=env, capture_output=True, text=True, check=True
     )
-    *cold, last = ended.stdout.splitlines()
+    return ended.stdout.splitlines()
+
+
+def test_kernels_that_nodes_call_are_loaded_before(said: list[str]) -> None:
+    *cold, last = said[:-1]
     assert cold == []
     assert int(last.split()[0]) >= 8
 
 
-@pytest.mark.skipif(not JIT, reason="loads compiled code")
-def test_a_packet_that_waits_in_a_queue_is_of_the_type_that_was_loaded() -> None:
+def test_a_packet_that_waits_in_a_queue_is_of_the_type_that_was_loaded(said: list[str]) -> None:
     """By another type it was compiled for a second, and neighbours took the node for dead."""
-    env = os.environ | {"PYTHONPATH": str(Path(__file__).parents[3] / "src")}
-    ended = subprocess.run(
-        [sys.executable, "-c", POST], env=env, capture_output=True, text=True, check=True
-    )
-    assert ended.stdout == "1 1\n"
+    assert said[-1] == "1 1"
