@@ -265,13 +265,8 @@ def test_where_fabric_and_host_are_looked_for(tmp_path):
     assert find_host(FABRIC, None, {"FANFOLD_HOST": "h2", "FANFOLD_HOSTS": "h4"}, 0) == "h2"
     assert find_host(FABRIC, None, {"FANFOLD_HOSTS": "h[2-4]"}, 2) == "h4"
     shared = {"FANFOLD_HOSTS": "h1,h1,h[2-3],h2"}
-    assert [find_host(FABRIC, None, shared, r) for r in range(5)] == [
-        "h1",
-        "h1",
-        "h2",
-        "h3",
-        "h2",
-    ]
+    found = [find_host(FABRIC, None, shared, r) for r in range(5)]
+    assert found == ["h1", "h1", "h2", "h3", "h2"]
     assert find_host(FABRIC, None, {"LOCAL_RANK": "1"}, 3) == "h2"
     assert find_host(FABRIC, None, {}, 3) == "h4"
     with pytest.raises(ConfigError, match="FANFOLD_HOSTS"):
