@@ -20,6 +20,10 @@ OPENED = re.compile(r"Only MPI supports (CPU )?all_to_all")
 """Reasons of gates that are opened though they do not name gloo."""
 
 
+FOR_GPUS = ("skip_if_lt_x_gpu", "skip_if_no_gpu")
+"""Functions that wrap a test that needs some."""
+
+
 class AsGloo(str):
     """Name of a backend for tests that ask, while they run, whether it is gloo."""
 
@@ -69,10 +73,20 @@ def cases(tests: types.ModuleType) -> type[unittest.TestCase]:
 
 
 def names_of(case: type[unittest.TestCase]) -> list[str]:
-    """Tests that are not skipped before they begin."""
-    loader = unittest.TestLoader()
-    every = loader.getTestCaseNames(case)
-    return [n for n in every if not getattr(getattr(case, n), "__unittest_skip__", False)]
+    """Tests that are not skipped before they begin, and need no GPU."""
+    every = unittest.TestLoader().getTestCaseNames(case)
+    return [n for n in every if not is_skipped(getattr(case, n))]
+
+
+def is_skipped(test: Any) -> bool:
+    """A gate is closed; or one asks for GPUs, which else is found out by a rank of each test."""
+    if getattr(test, "__unittest_skip__", False):
+        return True
+    while test is not None:
+        if test.__code__.co_qualname.split(".")[0] in FOR_GPUS:
+            return True
+        test = getattr(test, "__wrapped__", None)
+    return False
 
 
 class Outcomes(unittest.TestResult):
