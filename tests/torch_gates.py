@@ -79,7 +79,7 @@ def names_of(case: type[unittest.TestCase]) -> list[str]:
 
 
 def is_skipped(test: Any) -> bool:
-    """A gate is closed; or one asks for GPUs, which else is found out by a rank of each test."""
+    """A gate is closed, or one asks for GPUs, which else each test finds out in its ranks."""
     if getattr(test, "__unittest_skip__", False):
         return True
     while test is not None:
