@@ -109,6 +109,11 @@ def test_at_one_host_they_find_the_same_and_no_array_leaves_it(nursery, nodes, f
     assert arrays() == before
 
 
+def test_with_two_ranks_at_each_of_two_hosts_they_find_the_same(nursery, found, tmp_path):
+    ours = toys(nursery, tmp_path, "fanfold", FANFOLD_HOSTS="h1,h1,h3,h3")
+    check_toys(ours["fanfold"], found["gloo"])
+
+
 def test_a_transformer_learns_as_by_gloo_and_twice_the_same(nursery, tmp_path):
     file = tmp_path / "runs.json"
     words = ("--backends", "fanfold,fanfold,gloo", "--steps", 12, "--json", file)
