@@ -59,7 +59,7 @@ def _cases() -> list[tuple[str, Call, Call]]:
         words.unpack_block(r.KIND_F32, r.OP_SUM, 8, code, packed, room, wide, pow2, one)
 
     one = np.float64(1)
-    codes = np.zeros(BLOCK_BYTES // 4, np.uint8)
+    codes, theirs = np.zeros((2, BLOCK_BYTES // 4), np.uint8)
 
     def pack_each() -> None:
         words.pack_values(r.KIND_F32, 8, codes, raw, packed, wide)
@@ -74,7 +74,7 @@ def _cases() -> list[tuple[str, Call, Call]]:
         ("add 32-bit words", lambda: r.add_i32(out, other), plain),
         ("add 64-bit words", lambda: r.add_i64(long_out, longs), plain),
         ("larger of 32-bit words", lambda: r.join_extreme(r.OP_MAX, out, other), plain),
-        ("larger of 2,048 exponents", lambda: r.join_largest(codes, codes), plain),
+        ("larger of 2,048 exponents", lambda: r.join_largest(codes, theirs), plain),
         (
             "exponents of float32",
             lambda: words.code_values(r.KIND_F32, raw, codes, wide),
