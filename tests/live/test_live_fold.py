@@ -239,7 +239,7 @@ def test_a_group_has_slots_by_its_operations(group: Group) -> None:
     """Few for a barrier, more when an array is longer; what is under way is not disturbed."""
     group.each(lambda c: c.barrier())
     assert {rank.counters()["window"] for rank in group.ranks} == {8}
-    for n, window in ((20, 32), (200, 64), (3, 64)):
+    for n, window in ((20, 32), (200, 128), (3, 128)):
         mine = [np.full(n * BLOCK, float(r), np.float32) for r in range(N)]
         group.each(lambda c, mine=mine: c.all_reduce(mine[c.rank]))
         assert all((m == 6).all() for m in mine)
