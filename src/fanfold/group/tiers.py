@@ -189,10 +189,14 @@ class TierSession(Session):
         self, name: str, room: Raw, kind: int, until_ps: int, why: GroupError | None
     ) -> GroupError | None:
         """Largest of all leaders' in ``room``; why there is none."""
-        assert self._far is not None
+        far = self._far
+        assert far is not None
+        until_ps += STAGE_PS
         try:
-            whole = [Segment(0, 0, len(room))]
-            self._far.move(name, whole, room, until_ps + STAGE_PS, how=(kind, OP_MAX))
+            if len(room) <= far.end.block_bytes:  # before it nobody knows what slots there are
+                far._largest(name, room, kind, until_ps, room)
+            else:
+                far.move(name, [Segment(0, 0, len(room))], room, until_ps, how=(kind, OP_MAX))
         except GroupError as error:
             return why or error
         return why

@@ -240,6 +240,23 @@ def test_what_a_host_has_or_does_not_need_does_not_cross_the_network(make):
     ]
 
 
+def test_leaders_have_heard_of_each_other_before_they_have_more_slots(make, monkeypatch):
+    """Before the first word a leader does not know what slots another has asked for."""
+    ranks, calls = make(PAIRS), []
+    far = ranks.all[0]._session._far
+    for name in ("_largest", "_grow"):
+        own = getattr(far, name)
+
+        def noted(*args, name=name, own=own):
+            calls.append(name)
+            return own(*args)
+
+        monkeypatch.setattr(far, name, noted)
+    assert (ranks.reduced([np.ones(5000)] * 4) == 4).all()
+    assert calls[0] == "_largest"
+    assert "_grow" in calls[1:]
+
+
 def test_rules_for_late_ranks_and_blocks_are_not_for_several_ranks_at_a_host():
     for rules in ({"stragglers": "partial"}, {"numbers": "block"}):
         with pytest.raises(ConfigError, match="hosts have several ranks"):
