@@ -125,18 +125,9 @@ def test_a_transformer_learns_as_by_gloo_and_twice_the_same(nursery, tmp_path):
     assert "losses differ by" in said
 
 
-@pytest.fixture(scope="module")
-def faulty(nursery):
-    """By host, "" where each rank has its own; both at once, as they sleep most of the time."""
-    ranks = {
-        host: begin(nursery, N, "torch_faults.py", FANFOLD_HOST=host) for host in ("", "h1")
-    }
-    return {host: told_by(of) for host, of in ranks.items()}
-
-
 @pytest.mark.parametrize("host", ["", "h1"])
-def test_who_differs_sleeps_or_dies_is_named_on_every_rank(faulty, host):
-    ends = faulty[host]
+def test_who_differs_sleeps_or_dies_is_named_on_every_rank(nursery, host):
+    ends = told_by(begin(nursery, N, "torch_faults.py", FANFOLD_HOST=host))
     for rank, (told, _) in enumerate(ends):
         assert "all_reduce" in told["sizes"][0]
         assert "rank 1" in told["sizes"][0]
