@@ -66,16 +66,34 @@ def told_by(ranks):
     return [(json.loads(out), err) for out, err in ends_of(ranks)]
 
 
-def toys(nursery, folder, *backends, **more):
+def torchrun(env, *args, flags=()):
+    """What ranks print that PyTorch's own launcher starts."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", *flags]
+    done = subprocess.run(
+        [*command, "--nproc-per-node", str(N), *map(str, args)],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    return done.stdout
+
+
+def toys(nursery, folder, **more):
+    """What they find by fanfold; whoever begins twice needs a launcher, which keeps the store."""
     file = folder / "found.json"
-    ends_of(begin(nursery, N, "torch_toys.py", file, *backends, **more))
-    return json.loads(file.read_text())
+    ends_of(begin(nursery, N, "torch_toys.py", file, "fanfold", **more))
+    return json.loads(file.read_text())["fanfold"]
 
 
 @pytest.fixture(scope="module")
-def found(nursery, tmp_path_factory):
+def found(lab, tmp_path_factory):
     """What PyTorch's features find by both backends."""
-    return toys(nursery, tmp_path_factory.mktemp("both"), "fanfold", "gloo")
+    file = tmp_path_factory.mktemp("both") / "found.json"
+    torchrun(lab, HERE / "torch_toys.py", file, "fanfold", "gloo")
+    return json.loads(file.read_text())
 
 
 def check_toys(ours, gloo):
@@ -104,20 +122,19 @@ def test_at_one_host_they_find_the_same_and_no_array_leaves_it(nursery, nodes, f
         return [nodes.status(name)["arrays"] for name in ("leaf1", "leaf2", "spine1", "h1")]
 
     before = arrays()
-    ours = toys(nursery, tmp_path, "fanfold", FANFOLD_HOST="h1")
-    check_toys(ours["fanfold"], found["gloo"])
+    check_toys(toys(nursery, tmp_path, FANFOLD_HOST="h1"), found["gloo"])
     assert arrays() == before
 
 
 def test_with_two_ranks_at_each_of_two_hosts_they_find_the_same(nursery, found, tmp_path):
-    ours = toys(nursery, tmp_path, "fanfold", FANFOLD_HOSTS="h1,h1,h3,h3")
-    check_toys(ours["fanfold"], found["gloo"])
+    ours = toys(nursery, tmp_path, FANFOLD_HOSTS="h1,h1,h3,h3")
+    check_toys(ours, found["gloo"])
 
 
-def test_a_transformer_learns_as_by_gloo_and_twice_the_same(nursery, tmp_path):
+def test_a_transformer_learns_as_by_gloo_and_twice_the_same(lab, tmp_path):
     file = tmp_path / "runs.json"
-    words = ("--backends", "fanfold,fanfold,gloo", "--steps", 12, "--json", file)
-    said = ends_of(begin(nursery, N, EXAMPLE, *words))[0][0]
+    backends = "fanfold,fanfold,gloo"
+    said = torchrun(lab, EXAMPLE, "--backends", backends, "--steps", 12, "--json", file)
     (_, first, bits), (_, second, same_bits), (_, gloo, _) = json.loads(file.read_text())
     assert (first, bits) == (second, same_bits)
     assert first == pytest.approx(gloo, abs=1e-4)
@@ -156,17 +173,7 @@ def test_who_differs_sleeps_or_dies_is_named_on_every_rank(nursery, host):
 
 def test_training_that_is_restarted_learns_as_if_nothing_had_been(lab, tmp_path):
     """A rank is killed; the store of the first attempt, with all its keys, lives on."""
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    command += ["--max-restarts", "1", "--nproc-per-node", str(N)]
-    done = subprocess.run(
-        [*command, HERE / "torch_restart.py", tmp_path],
-        env=lab,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
+    torchrun(lab, HERE / "torch_restart.py", tmp_path, flags=("--max-restarts", "1"))
     found = json.loads((tmp_path / "losses.json").read_text())
     assert found["attempt"] == 1
     assert found["fanfold"] == pytest.approx(found["gloo"], abs=BOUND)

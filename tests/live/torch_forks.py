@@ -1,7 +1,7 @@
 """Programs of PyTorch forked from one process that has loaded it, and what ranks call.
 
-A process of its own would load PyTorch for seconds. That it works so too, by ``torchrun``, is
-for the test of a restart.
+A process of its own would load PyTorch for seconds. That it works so too is for the tests that
+use ``torchrun``.
 
     python torch_forks.py FD    the process itself, see forks.py; FANFOLD_LAB names a lab
 """
