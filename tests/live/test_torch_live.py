@@ -82,7 +82,7 @@ def torchrun(env, *args, flags=()):
 
 
 def toys(nursery, folder, **more):
-    """What they find by fanfold; whoever begins twice needs a launcher, which keeps the store."""
+    """What they find by fanfold; who begins twice needs a launcher, which keeps the store."""
     file = folder / "found.json"
     ends_of(begin(nursery, N, "torch_toys.py", file, "fanfold", **more))
     return json.loads(file.read_text())["fanfold"]
