@@ -124,9 +124,14 @@ def signed_close(close: Close, bfir_id: int) -> bytes:
     return CLOSE_LABEL + _CLOSE.pack(close.reason, close.flow, close.nonce, bfir_id)
 
 
+def is_sound(whole: bytes) -> bool:
+    """Whether what came is as it was sent, by its own digest."""
+    return blake3(whole[HASH_BYTES:]).digest() == whole[:HASH_BYTES]
+
+
 def unwrap(whole: bytes) -> Envelope:
     """Take apart what came; no signature is looked at. Raises WireError, nothing else."""
-    if blake3(whole[HASH_BYTES:]).digest() != whole[:HASH_BYTES]:
+    if not is_sound(whole):
         raise _bad("its own digest does not match")
     if len(whole) < HEAD_END:
         raise _bad(f"{len(whole)} bytes")

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from fanfold.errors import WireError
 from fanfold.kernels.codes import DROP_BAD_SIGNATURE, DROP_NOT_TRUSTED, DROP_REPLAYED
 from fanfold.push.author import plain_of, wrap_info
 from fanfold.push.envelope import OPEN, SEALED, Envelope, signed_close
@@ -115,6 +116,14 @@ class Gate:
         trusted = self._trusted(signer, bfir_id)
         cipher = self._cipher(envelope, flow, bfir_id) if envelope.form == SEALED else None
         return Grant(signer, trusted, cipher, envelope.epoch, envelope.takes_over)
+
+    def refusal(self, error: WireError | RefusedError) -> StoreError:
+        """Why a push is not taken, as its sender is told; to forgers a gate says no more."""
+        if isinstance(error, RefusedError):
+            return error
+        if self.is_open:
+            return StoreError(ReportError.BAD_MANIFEST, str(error))
+        return RefusedError(DROP_BAD_SIGNATURE, str(error))
 
     def judge(self, grant: Grant, manifest: Manifest) -> None:
         """Look at what a manifest would write.

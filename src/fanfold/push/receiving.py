@@ -15,7 +15,7 @@ from fanfold.kernels.layout import MAX_PSN
 from fanfold.kernels.slots import NEVER_PS
 from fanfold.kernels.speak import WHOLE_ROW, speak
 from fanfold.kernels.state import I64, U8, Fold, Rows, build_fold
-from fanfold.push.envelope import NO_NONCE, unwrap
+from fanfold.push.envelope import NO_NONCE, is_sound, unwrap
 from fanfold.push.epochs import Holder, title_of
 from fanfold.push.follows import Follows, block_bytes
 from fanfold.push.gate import Grant, RefusedError, RefusedSignerError, open_manifest
@@ -304,17 +304,17 @@ class PushReceiver:
         whole = b"".join(session.parts[b] for b in sorted(session.parts))
         session.parts = {}
         gate = self.outside.gate
+        if gate.is_open and not is_sound(whole):  # unknown here, so that it is sent again
+            self.drops[DROP_CORRUPT_CHUNK] += 1
+            self._tell(session, "its manifest came damaged")
+            self._end(session)
+            return
         try:
             envelope = unwrap(whole)
             session.nonce = envelope.nonce
             grant = gate.admit(envelope, session.flow, session.bfir_id)
-        except WireError as error:
-            closed = RefusedError(DROP_BAD_SIGNATURE, str(error))
-            bad = StoreError(ReportError.BAD_MANIFEST, str(error))
-            self._refuse(session, bad if gate.is_open else closed)
-            return
-        except RefusedError as error:
-            self._refuse(session, error)
+        except (WireError, RefusedError) as error:
+            self._refuse(session, gate.refusal(error))
             return
         session.grant = grant
         session.state = ReportState.CHECKING

@@ -6,6 +6,7 @@ from kernel_nodes import BFIR, data, plain_node
 
 from fanfold.core.flight import Shape
 from fanfold.kernels import collect as c
+from fanfold.kernels.codes import DROP_CORRUPT_CHUNK
 from fanfold.push import hands, receiving
 from fanfold.push import manifest as manifests
 from fanfold.push.envelope import wrap
@@ -179,6 +180,21 @@ class Sent:
                 }
                 packet = manifest_packet(n, psn, payload=whole[at : at + STRIDE], **more)
                 receiver.take(packet, now_ps)
+
+
+def test_a_manifest_that_came_damaged_is_forgotten_so_that_it_is_sent_again(tmp_path):
+    """A sum of 16 bits misses one damage of many; what is sent again fits, or is not taken."""
+    sent, receiver = Sent(tmp_path), Receiver(tmp_path / "root")
+    for at in (0, 40, len(sent.manifest) - 1):
+        bent = bytearray(sent.manifest)
+        bent[at] ^= 1
+        sent.give(receiver, bytes(bent), FLOW)
+        assert not receiver.machine.sessions
+        assert not (receiver.collect.follow["used"] != 0).any()
+    assert receiver.drops[DROP_CORRUPT_CHUNK] == 3
+    sent.give(receiver, sent.manifest, FLOW)
+    (session,) = receiver.machine.sessions.values()
+    assert session.state in (ReportState.CHECKING, ReportState.READY)
 
 
 @pytest.mark.parametrize("recheck", [False, True])
