@@ -5,7 +5,7 @@
 #   make bench   the measurements of the README
 #   make lint    ruff, mypy, import-linter
 #   make fuzz    any bytes at codecs and kernels, property tests at random; 10 minutes
-#   make figures every simulated figure of the pages measured anew, with what changed (PARTS=gap, texts, table, notebook)
+#   make figures every simulated figure of the pages measured anew, with what changed (PARTS=gap, texts, table, failures, notebook)
 #   make hostile mutated captures at all ports of a lab while it pushes and adds up; 10 minutes
 #   make hostile-actors each actor of docs/threats.md alone against a lab with keys, OPEN=1 without; 10 minutes an actor
 #   make chaos   300 pushes through a lab whose nodes are stopped, killed and restarted; 20 minutes

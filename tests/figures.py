@@ -1,8 +1,9 @@
 """Figures of pages that simulations give: `make figures` runs all anew and writes them there.
 
 docs/gap.md and the words in docs/comparing.md, from one run of `fanfold gap`; the texts of
-tests/figures.toml; the table that docs/comparing.md shows of `fanfold compare`; what
-examples/study.ipynb printed. Every word and figure that changes is told, before and after.
+tests/figures.toml; the table that docs/comparing.md shows of `fanfold compare`; that of
+docs/failures.md; what examples/study.ipynb printed. Every word and figure that changes is told,
+before and after.
 Speeds are measured by bench/run.py and stand in bench/figures.toml; they are left as they are.
 """
 
@@ -19,9 +20,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from failure_page import PAGE as FAILURES
+from failure_page import failure_rows, put_rows
 from figure_lines import Figure, Runs, figures, filled, found_in, printed_by
 from readme_lines import ID
 
+from fanfold.study.failure_table import Asked, build_failure_table
 from fanfold.study.gap import REQUIREMENTS, build_gap
 from fanfold.study.gap_page import gap_page
 from fanfold.study.gap_table import Gap, cell_of
@@ -34,7 +38,7 @@ SHOWN = "--topology fat-tree:k=8 --workload broadcast:1MiB --schemes unicast,fan
 RULE = re.compile(r"^ ─+$", re.MULTILINE)
 SPEED = re.compile(r"\b[\d.]+ [kMG](?=\s)")
 """Hops a second, measured."""
-PARTS = ("gap", "texts", "table", "notebook")
+PARTS = ("gap", "texts", "table", "failures", "notebook")
 
 
 def words_of(gap: Gap) -> str:
@@ -129,6 +133,15 @@ def do_table() -> None:
         write(file, page.replace(was, now))
 
 
+def do_failures() -> None:
+    """The table of docs/failures.md; what does not fit is told, and keeps no row."""
+    found = build_failure_table(Asked(), lambda scheme, what: tell(f"{scheme}: {what}"))
+    for why in found.left_out:
+        tell(f"not run, {why}")
+    page = ROOT / FAILURES
+    write(page, put_rows(page.read_text(encoding="utf-8"), failure_rows(found)))
+
+
 def do_notebook() -> None:
     """What the cells of the notebook print; their results go into a folder that ends."""
     book: dict[str, Any] = json.loads(NOTEBOOK.read_text(encoding="utf-8"))
@@ -147,6 +160,7 @@ DOES: dict[str, Callable[[], None]] = {
     "gap": do_gap,
     "texts": do_texts,
     "table": do_table,
+    "failures": do_failures,
     "notebook": do_notebook,
 }
 

@@ -5,7 +5,7 @@ import pytest
 from fanfold.core.effects import ReceiverLost, SendBlock
 from fanfold.core.flight import Shape
 from fanfold.core.leaving import LOST_PS, TICK_PS
-from fanfold.core.nack_sender import BY_UNICAST, NackSender
+from fanfold.core.nack_sender import BY_UNICAST, STREAM_TICKS, NackSender
 from fanfold.core.tree_sender import TreeSender
 from fanfold.wire.feedback import Feedback, FeedbackRow
 
@@ -114,6 +114,23 @@ def test_a_floor_says_who_lacks_what_is_set_aside():
     assert out[-1].psns == 0b10
     sender.on_feedback(late_ps + 1, word(0, 0b100, done=0b100, behind=0), out)
     assert sender.is_done()
+
+
+def test_nobody_is_asked_again_while_answers_come_in():
+    """Words of a thousand take long over one link; held for the age of a block, at most."""
+    sender = begun(NackSender)
+    sender.on_feedback(LOST_PS // 2, word(1, 0b011, done=0b011, behind=1), [])
+    (first,) = ticks(sender, LOST_PS // 2, LOST_PS // 2 + TICK_PS)
+    asked_ps, asked = LOST_PS // 2, []
+    for now_ps in range(asked_ps + TICK_PS, 2 * LOST_PS, TICK_PS):
+        sender.on_feedback(now_ps - 1, word(0, 0b001, done=0b001, behind=0), [])
+        asked += [(now_ps, job.block) for job in ticks(sender, now_ps, now_ps + TICK_PS)]
+    assert first.block == 1
+    ages = [at for at, block in asked if block == 1]
+    assert len(ages) in (1, 2)
+    assert ages[0] >= 2 * asked_ps - 2 * TICK_PS
+    after_ps = 2 * LOST_PS + (STREAM_TICKS + 1) * TICK_PS
+    assert ticks(sender, after_ps, after_ps + TICK_PS)  # the stream has ended
 
 
 @pytest.mark.parametrize("kind", [TreeSender, NackSender])

@@ -277,6 +277,8 @@ class Flight:
             lacks = bits = lacking.get(psn, 0) & self.need
             arrived = 0
             for sent_round, sent_to in self.repaired.get(psn, ()):
+                if not sent_to & feedback.heard:
+                    continue  # says nothing of those
                 since_ps = now_ps - self.left_ps.get(sent_round, now_ps)
                 if sent_round > feedback.round and since_ps < late_ps:
                     bits &= ~sent_to

@@ -12,12 +12,15 @@ from msgspec.structs import replace
 
 from fanfold.core.effects import BlockDone, Effect, SendBlock
 from fanfold.core.flight import MAIN, Flight, Lane, Shape
+from fanfold.core.leaving import TICK_PS
 from fanfold.core.tree_sender import Repair, TreeSender
 from fanfold.units import NEVER
 from fanfold.wire.feedback import NOT_TOLD, Feedback
 
 FEW, BY_UNICAST = 8, 4
 """One of so many receivers is few; so many questions in a row go down a tree, less one."""
+STREAM_TICKS = 2
+"""Words that follow each other so closely are of one stream."""
 
 
 class NackSender(TreeSender):
@@ -28,6 +31,7 @@ class NackSender(TreeSender):
     ) -> None:
         super().__init__(flow, shape, need, cap_bps, repair=repair)
         self._aside: dict[int, Flight] = {}
+        self._word_ps = -NEVER  # when a word came last
 
     def on_sent(self, now_ps: int, job: SendBlock) -> None:
         """What has left makes room for what follows, whatever becomes of it."""
@@ -37,6 +41,7 @@ class NackSender(TreeSender):
 
     def on_feedback(self, now_ps: int, feedback: Feedback, out: list[Effect]) -> None:
         """A loss brings its block back; a floor says that all below has come."""
+        self._word_ps = now_ps
         heard = feedback.heard & self.everyone
         if feedback.behind < NOT_TOLD:
             floor, need = feedback.block - feedback.behind, self.need
@@ -78,6 +83,14 @@ class NackSender(TreeSender):
             super()._weigh(lane, block)
 
     def _ask_again(self, now_ps: int, index: int, block: int, out: list[Effect]) -> None:
+        """Not again while answers to what was asked come in: that of many take long.
+
+        Held for as long as the block had been under way then, at most.
+        """
+        flight = self.lanes[index].flights[block]
+        is_coming = flight.tries > 0 and now_ps - self._word_ps <= STREAM_TICKS * TICK_PS
+        if is_coming and now_ps - flight.sent_ps < flight.sent_ps - flight.first_ps:
+            return
         super()._ask_again(now_ps, index, block, out)
         job = out[-1]
         assert isinstance(job, SendBlock)

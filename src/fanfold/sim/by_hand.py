@@ -96,8 +96,9 @@ def finish(q: I64, items: Rows, deps: I64, i: int) -> None:
 
 def free(q: I64, pkts: Rows, p: int) -> None:
     """As ``sim.loop.ports.free_pkt`` for a FEEDBACK packet."""
-    q[int(q[r.AT_BODIES]) + int(q[r.N_BODIES])] = pkts["path"][p]
-    q[r.N_BODIES] += 1
+    if pkts["path"][p] >= 0:
+        q[int(q[r.AT_BODIES]) + int(q[r.N_BODIES])] = pkts["path"][p]
+        q[r.N_BODIES] += 1
     pkts["next"][p] = q[r.FREE_PKT]
     q[r.FREE_PKT] = p
     q[r.N_FREE_PKT] += 1

@@ -132,12 +132,14 @@ class Failing:
             self._hear()
 
     def _hear(self) -> None:
-        """Take up what nodes have noticed."""
+        """Take up what nodes have noticed; links that others tell of, where a table follows."""
         for heard in self.sessions.heard:
-            self._news_ps = heard.at_ps
             if isinstance(heard.effect, LinksChanged):
-                self._on_links(heard.at_ps, heard.node, heard.effect.failed)
+                if self.protection == "notice" and self.has_tables:
+                    self._news_ps = heard.at_ps
+                    self._on_links(heard.at_ps, heard.node, heard.effect.failed)
             else:
+                self._news_ps = heard.at_ps
                 self._on_neighbour(heard.at_ps, heard.node, heard.effect)
         self.sessions.heard.clear()
 
@@ -220,7 +222,7 @@ class Failing:
 
     def _on_links(self, at_ps: int, node: int, failed: LinkSet) -> None:
         """A router knows of other links than before; with tables made ahead it acts at once."""
-        if self.protection != "notice" or not self.has_tables or node < self.net.n_hosts:
+        if node < self.net.n_hosts:
             return
         is_ahead = not failed or (len(failed) == 1 and node in next(iter(failed)))
         if node in self._waits:

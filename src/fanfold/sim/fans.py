@@ -34,6 +34,7 @@ from fanfold.sim.fan_arrays import LANES, FanArrays
 from fanfold.sim.fan_crowd import Inbound, first_window
 from fanfold.sim.fan_planes import joined, striped
 from fanfold.sim.loop import rows as r
+from fanfold.sim.loop.alone import FIRST_ALONE, told_alone
 from fanfold.sim.loop.words import SIZE
 from fanfold.sim.running import Running
 from fanfold.sim.waits import AGAIN_ROUNDS, fan_rounds
@@ -120,7 +121,7 @@ class Fans(FanArrays):
             word = None
             if kind == r.UPCALL_WORD:
                 p, size = divmod(value, SIZE)
-                word = self._read(int(sim.world.pkts[p]["path"]), size)
+                word = self._word(sim, m, p, size)
                 free(q, sim.world.pkts, p)
             machine = self.machines.get(m)
             if machine is None:
@@ -221,6 +222,26 @@ class Fans(FanArrays):
         else:
             is_for_all = fan.tree == NO_TREE or job.by_unicast or not job.is_repair
         return POLL if is_for_all else POLL_OF_GAPS
+
+    def _word(self, sim: "Simulation", m: int, p: int, size: int) -> Feedback:
+        """What a packet of FEEDBACK says."""
+        pkt = sim.world.pkts[p]
+        path, block = int(pkt["path"]), int(pkt["psn"])
+        if path >= 0:
+            return self._read(path, size)
+        k, fan = FIRST_ALONE - path, self.parts[m].fan
+        rnd, queue, behind, n_merged, is_whole = told_alone(int(pkt["stamp"]))
+        settings = self.settings
+        shape = Shape(fan.n_bytes, settings.payload_bytes, settings.block_psns)
+        mine, psns = 1 << k, members_of(int(sim.senders.pkt_bits[p, 0]))
+        return Feedback(
+            bitstring.bift_id(self.bsl, 0, k // self.n_bits),
+            *(2 * m + 1, block, shape.psns(block), mine, mine if is_whole else 0),
+            *(tuple(FeedbackRow(psn, mine) for psn in psns), 0, rnd, queue, 255),
+            worst=k + 1,
+            n_merged=n_merged,
+            behind=behind,
+        )
 
     def _read(self, body: int, size: int) -> Feedback:
         at = BITS_AT + self.n_bits // 8 + INNER_BYTES

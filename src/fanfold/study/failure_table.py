@@ -359,7 +359,6 @@ def _row(
     failure, words, base_ps = told
     failing, net = sim.failing, ground.net
     assert failing is not None
-    failing.sessions.flood()
     fault = failing.faults[0]
     hosts = np.array(ground.receivers, np.int64)
     behind = np.array(
@@ -421,5 +420,6 @@ def _control(scheme: FailureScheme, sim: Simulation, failing: Failing) -> int:
     if scheme.control:
         return 0
     if scheme.by_bift == "notice":
+        failing.sessions.flood()
         return failing.sessions.n_notices
     return sim.program.n_mending

@@ -390,7 +390,7 @@ def on_word(
     r = node - q[N_HOSTS]
     fold = fold_of(q, bier, r)
     row = bier.bfrs[r : r + 1]
-    if pkt["kind"] == PK_FEEDBACK:
+    if pkt["kind"] == PK_FEEDBACK and pkt["path"] >= 0:
         body = bier.bodies[pkt["path"]]
         si = (read_u32(body, fan_of(q) + 16) >> 12) - q[BIFT_BASE]
         behind = bier.scratch[0][: who_is_behind(q, links, nodes, bier, pkt, node, si)]

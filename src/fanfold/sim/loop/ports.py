@@ -74,9 +74,9 @@ def take_pkt(q: I64, pkts: Rows) -> int:
 
 @kernel
 def free_pkt(q: I64, pkts: Rows, p: int) -> None:
-    """Give a packet row back, and that of its bytes."""
+    """Give a packet row back, and that of its bytes, where it has one."""
     kind = pkts[p]["kind"]
-    if kind == PK_FEEDBACK or kind >= PK_ARRAY:
+    if (kind == PK_FEEDBACK or kind >= PK_ARRAY) and pkts[p]["path"] >= 0:
         q[q[AT_BODIES] + q[N_BODIES]] = pkts[p]["path"]
         q[N_BODIES] += 1
         if kind == PK_FOLD_WORD:

@@ -20,10 +20,11 @@ from fanfold.kernels.collect import (
 )
 from fanfold.kernels.feedback import NOT_TOLD, own_report, whole_block, write_feedback
 from fanfold.kernels.jit import i64, kernel
-from fanfold.kernels.layout import MAX_PSN
+from fanfold.kernels.layout import MAX_PSN, UNDERLAY_BYTES
 from fanfold.kernels.octets import ZERO
 from fanfold.kernels.replicate import bit, n_bits
 from fanfold.kernels.state import DONE_BM, I64, U64, Fold
+from fanfold.sim.loop.alone import FIRST_ALONE, say_alone, size_of
 from fanfold.sim.loop.events import push
 from fanfold.sim.loop.fans import Bier, psns_of
 from fanfold.sim.loop.ports import take_pkt
@@ -218,7 +219,15 @@ def is_patient(fan: Row) -> bool:
 
 
 @kernel
-def speak_up(q: I64, pkts: Rows, fans: Rows, bier: Bier, receivers: Receivers, b: int) -> int:
+def speak_up(
+    q: I64,
+    pkts: Rows,
+    pkt_bits: U64,
+    fans: Rows,
+    bier: Bier,
+    receivers: Receivers,
+    b: int,
+) -> int:
     """Write a receiver's FEEDBACK on a block (kernels/speak.py does the same live).
 
     Returns:
@@ -228,20 +237,15 @@ def speak_up(q: I64, pkts: Rows, fans: Rows, bier: Bier, receivers: Receivers, b
     block = collect.blocks[b]
     follow = collect.follow[block["follow"]]
     fan = fans[follow["map_at"]]
+    if fan["speaks"] == PER_LOSS:
+        return speak_alone(q, pkts, pkt_bits, fan, collect, b)
     k = follow["heard_ps"]
     row = own.rows[0]
     is_whole = block["state"] == WHOLE
     have = ~ZERO if is_whole else ~gaps_of(collect, b)
     row["n_psn"], row["round"] = block["n_psn"], 255 if is_whole else block["round"]
-    row["room"], row["queue"], row["worst"], row["partial"] = 255, 0, k + 1, 0
-    if follow["bift_id"] != 0:
-        row["queue"], follow["bift_id"] = MARKED, 0
-    floor = follow["floor"]
-    base = b - block["block"]
-    while floor < fan["n_blocks"] and collect.blocks[base + floor]["state"] == WHOLE:
-        floor += 1
-    follow["floor"] = floor
-    row["behind"] = min(max(block["block"] - floor, 0), NOT_TOLD)
+    row["room"], row["worst"], row["partial"] = 255, k + 1, 0
+    row["queue"], row["behind"] = queue_of(follow), behind_of(collect, fan, b)
     row["bfir_id"], row["flow"], row["block"] = fan["bfir_id"], fan["flow"], block["block"]
     row["bift_id"] = q[BIFT_BASE] + k // q[N_BITS]
     row["n_words"] = q[N_WORDS]
@@ -259,13 +263,77 @@ def speak_up(q: I64, pkts: Rows, fans: Rows, bier: Bier, receivers: Receivers, b
         )
         psn = coded % 128
         word_pkt(q, pkts, p, body, follow["map_at"], block["block"], coded // 128)
-        pkts[p]["poll"] = follow["entropy"]
-        if fan["is_tree"] != 0:
-            shrink(q, pkts[p], fan["word"])
-        pkts[p]["next"] = NONE
-        if head == NONE:
-            head = p
-        else:
-            pkts[last]["next"] = p
-        last = p
+        last, head = enlist(q, pkts, fan, follow, p, last, head)
     return head
+
+
+@kernel
+def speak_alone(q: I64, pkts: Rows, pkt_bits: U64, fan: Row, collect: Collect, b: int) -> int:
+    """The same where no word is folded: what a packet says stands in its row (alone.py).
+
+    Whole fabrics may tell of what they lost at once, and the bytes of so many words, most of
+    them BitStrings of one bit, are 30 times as many.
+    """
+    block = collect.blocks[b]
+    follow = collect.follow[block["follow"]]
+    is_whole = block["state"] == WHOLE
+    gaps = ZERO if is_whole else gaps_of(collect, b)
+    rnd = 255 if is_whole else i64(block["round"])
+    queue, behind = queue_of(follow), behind_of(collect, fan, b)
+    head, last = NONE, NONE
+    psn = 0
+    while psn < MAX_PSN:
+        told, n_rows, first = ZERO, 0, psn
+        while psn < block["n_psn"]:
+            if gaps & bit(psn) != ZERO:
+                if n_rows > 0 and size_of(q, n_rows + 1) + UNDERLAY_BYTES > q[FEEDBACK_MTU]:
+                    break
+                told |= bit(psn)
+                n_rows += 1
+            psn += 1
+        if psn >= block["n_psn"]:
+            psn = MAX_PSN
+        p = take_pkt(q, pkts)
+        who = FIRST_ALONE - follow["heard_ps"]
+        word_pkt(q, pkts, p, who, follow["map_at"], block["block"], size_of(q, n_rows))
+        pkts[p]["stamp"] = say_alone(rnd, queue, behind, first == 0, is_whole)
+        pkt_bits[p, 0] = told
+        last, head = enlist(q, pkts, fan, follow, p, last, head)
+    return head
+
+
+@kernel
+def queue_of(follow: Row) -> int:
+    """Queue that a receiver tells of: once for each time that marks came."""
+    if follow["bift_id"] == 0:
+        return 0
+    follow["bift_id"] = 0
+    return MARKED
+
+
+@kernel
+def behind_of(collect: Collect, fan: Row, b: int) -> int:
+    """Blocks from a receiver's first one that is not whole to this one."""
+    block = collect.blocks[b]
+    follow = collect.follow[block["follow"]]
+    floor = follow["floor"]
+    base = b - block["block"]
+    while floor < fan["n_blocks"] and collect.blocks[base + floor]["state"] == WHOLE:
+        floor += 1
+    follow["floor"] = floor
+    return i64(min(max(block["block"] - floor, 0), NOT_TOLD))
+
+
+@kernel
+def enlist(
+    q: I64, pkts: Rows, fan: Row, follow: Row, p: int, last: int, head: int
+) -> tuple[int, int]:
+    """A word's packet behind those before it: it, and the first of them."""
+    pkts[p]["poll"] = follow["entropy"]
+    if fan["is_tree"] != 0:
+        shrink(q, pkts[p], fan["word"])
+    pkts[p]["next"] = NONE
+    if head == NONE:
+        return p, p
+    pkts[last]["next"] = p
+    return p, head

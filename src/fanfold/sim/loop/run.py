@@ -369,7 +369,7 @@ def say(
 ) -> None:
     """Send a receiver's word on a block."""
     at = world.links[receivers.collect.blocks[b]["port"]]["reverse"]
-    p = speak_up(q, world.pkts, senders.fans, bier, receivers, b)
+    p = speak_up(q, world.pkts, senders.pkt_bits, senders.fans, bier, receivers, b)
     while p != NONE:
         following = world.pkts[p]["next"]
         post(q, world.links, world.pkts, senders, at, p)
