@@ -223,7 +223,7 @@ class Fans(FanArrays):
             is_for_all = fan.tree == NO_TREE or job.by_unicast or not job.is_repair
         return POLL if is_for_all else POLL_OF_GAPS
 
-    def _word(self, sim: "Simulation", m: int, p: int, size: int) -> Feedback:
+    def _word(self, sim: Running, m: int, p: int, size: int) -> Feedback:
         """What a packet of FEEDBACK says."""
         pkt = sim.world.pkts[p]
         path, block = int(pkt["path"]), int(pkt["psn"])
