@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 from jobs import FANFOLD, run, run_well
+from outages import _shape as shape
 from rich.console import Console
 from rich.table import Table
 
@@ -42,10 +43,10 @@ from fanfold.topo.fabric_net import fabric_net
 from fanfold.topo.lab_fabric import lab_fabric
 from fanfold.topo.nets import build_named_net
 from fanfold.topo.routes import build_routes
-from fanfold.units import PS_PER_SECOND, parse_size
+from fanfold.units import PS_PER_SECOND, parse_rate, parse_size
 
-TOPOLOGY = "superpod:gpus=4,planes=4,legs=1,rate=100Mbps"
-N_PLANES, RATE_BPS, PAYLOAD = 4, 100_000_000, 8064
+TOPOLOGY = "superpod:gpus=4,planes=4,legs=1"
+N_PLANES, PAYLOAD = 4, 8064
 SLOW, CUT = 1, 2
 """The plane at half the rate, and the one in which a port is cut."""
 CUT_S, FIRST_PKTS = 1.0, 100
@@ -91,17 +92,26 @@ def main() -> int:
     parser.add_argument(
         "--size", type=lambda text: parse_size(text, "--size"), default="128MiB"
     )
+    parser.add_argument(
+        "--rate", type=lambda text: parse_rate(text, "--rate"), default="100Mbps"
+    )
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
+    if os.geteuid() != 0:
+        parser.exit(3, "needs root for network namespaces\n")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the lab is undone
-    fabrics = {is_slow: build_fabric(is_slow=is_slow) for is_slow in (False, True)}
-    said = {case.name: simulated(fabrics[case.is_slow], case, args.size) for case in CASES}
+    fabrics = {is_slow: build_fabric(args.rate, is_slow=is_slow) for is_slow in (False, True)}
+    said = {
+        case.name: simulated(fabrics[case.is_slow], case, args.size, args.rate)
+        for case in CASES
+    }
     live: dict[str, list[Told]] = {case.name: [] for case in CASES}
     for is_slow, fabric in fabrics.items():
         with _lab(fabric) as lab:
             for case in (case for case in CASES if case.is_slow == is_slow):
                 for _ in range(args.rounds):
                     live[case.name].append(_live(lab, fabric, case, args.size))
+                    print(case.name, live[case.name][-1], file=sys.stderr, flush=True)
     _show(said, live, args.size)
     if args.json:
         plain = {"simulated": said, "live": live, "bytes": args.size}
@@ -109,16 +119,13 @@ def main() -> int:
     return 0 if all(_holds(said[case.name], live[case.name]) for case in CASES) else 4
 
 
-def _size(text: str) -> int:
-    return parse_size(text, "--size")
-
-
-def build_fabric(*, is_slow: bool) -> Fabric:
+def build_fabric(rate_bps: int, *, is_slow: bool) -> Fabric:
     """The pod; in one plane links carry half where it is slow."""
     prefix = FIRST_PREFIX + os.getpid() % N_PREFIXES  # of addresses: labs may stand beside it
-    fabric = lab_fabric(build_named_net(TOPOLOGY), name="planes", prefix=prefix).fabric
+    net = build_named_net(f"{TOPOLOGY},rate={rate_bps}bps")
+    fabric = lab_fabric(net, name="planes", prefix=prefix).fabric
     links = tuple(
-        msgspec.structs.replace(link, rate="50Mbps", delay="")
+        msgspec.structs.replace(link, rate=f"{rate_bps // 2}bps", delay="")
         if is_slow and link.plane == SLOW
         else msgspec.structs.replace(link, delay="")
         for link in fabric.links
@@ -126,14 +133,14 @@ def build_fabric(*, is_slow: bool) -> Fabric:
     return msgspec.structs.replace(fabric, links=links)
 
 
-def simulated(fabric: Fabric, case: Case, n_bytes: int) -> Told:
+def simulated(fabric: Fabric, case: Case, n_bytes: int, rate_bps: int) -> Told:
     """The same push of the same fabric in the simulator."""
     net = fabric_net(fabric)
     net = net._replace(prop_ps=np.full_like(net.prop_ps, LIVE_RTT_PS // LINKS_THERE_AND_BACK))
     names = [net.node_name(n) for n in range(net.n_hosts)]
     failures: tuple[Failure, ...] = ()
     if case.is_cut:
-        first_s = FIRST_PKTS * 8 * PAYLOAD / RATE_BPS
+        first_s = FIRST_PKTS * 8 * PAYLOAD / rate_bps
         at_ps = int((CUT_S + first_s) * PS_PER_SECOND)
         failures = (Failure(at_ps, fail=f"port {names[-1]}-plane{CUT}"),)
     none = np.zeros((0, 4), np.int64), np.zeros((0, 2), np.int64)
@@ -164,7 +171,10 @@ def _lab(fabric: Fabric) -> Iterator[Lab]:
     try:
         save_fabric(fabric, config)
         words = ["lab", "up", "--name", lab.name, "--config", str(config), "--json"]
-        run_well([*FANFOLD, *words], 180)
+        run_well([*FANFOLD, *words, "--namespaces"], 180)
+        for link in fabric.links:
+            shape(lab, link.a, link.b, link.rate)
+            shape(lab, link.b, link.a, link.rate)
         yield lab
     finally:
         run([*FANFOLD, "lab", "down", "--name", lab.name, "--purge", "--json"], 30)
@@ -181,10 +191,6 @@ def _live(lab: Lab, fabric: Fabric, case: Case, n_bytes: int) -> Told:
     path = lab.folder / "pushed.bin"
     path.write_bytes(os.urandom(n_bytes))
     words = ["push", str(path), "--lab", lab.name, "--planes", case.planes, "--json"]
-    words += ["--impair", "rate=100Mbps"]
-    for link in fabric.links:
-        if link.rate == "50Mbps":
-            words += ["--impair", f"rate=50Mbps@{link.a}-{link.b}"]
     last = [node.name for node in fabric.nodes if node.role == "host"][-1]
     before = _received(lab, last, f"leaf{CUT}")
     push = subprocess.Popen([*FANFOLD, *words], stdout=subprocess.PIPE, text=True)
@@ -205,19 +211,19 @@ def _live(lab: Lab, fabric: Fabric, case: Case, n_bytes: int) -> Told:
     by_plane = dict.fromkeys(range(N_PLANES), 0)
     for row in result["planes"] or ():
         by_plane[row["plane"]] += row["bytes"] + row["repair_bytes"]
-    return Told(result["seconds"], tuple(by_plane.values()))
+    return Told(result["data_seconds"], tuple(by_plane.values()))
 
 
 def _is_well(lab: Lab) -> bool:
     """All neighbours hear each other."""
-    told = [call(lab.control_socket(node), {"do": "status"}, 0.5) for node in lab.nodes()]
+    told = [call(lab.control_socket(node), {"do": "status"}, 5) for node in lab.nodes()]
     return all(
         row["state"] == "up" for one in told for row in one.get("neighbours", {}).values()
     )
 
 
 def _received(lab: Lab, node: str, of: str) -> int:
-    told: dict[str, Any] = call(lab.control_socket(node), {"do": "status"}, 0.5)
+    told: dict[str, Any] = call(lab.control_socket(node), {"do": "status"}, 5)
     rows = told["links"][of]["rx"]
     return sum(rows.get(kind, [0])[0] for kind in ("data", "repair"))
 

@@ -6,7 +6,7 @@ import pytest
 from fanfold.errors import ConfigError
 from fanfold.kernels.jit import JIT
 from fanfold.scenario.settings import Failure, Settings
-from fanfold.schemes.program import build_program
+from fanfold.schemes.program import build_program, edges_of
 from fanfold.study import plane_fan, plane_steps
 from fanfold.study.plane_steps import (
     MODES,
@@ -14,9 +14,9 @@ from fanfold.study.plane_steps import (
     PPM,
     STATES,
     build_step_table,
-    dispatch,
     fullest_s,
 )
+from fanfold.study.plane_work import How, dispatch, program_of
 from fanfold.topo.nets import build_named_net
 
 POD = "superpod:gpus=4,planes=4"
@@ -59,7 +59,7 @@ def test_a_lost_leaf_leaves_every_pair_three_planes_and_a_port_its_own_pairs(tab
 def test_flows_keep_order_and_hashes_leave_ports_idle(table):
     for (_, mode), row in table.items():
         assert row.again == 0
-        assert (row.depth > 0) <= ("per packet" in mode)
+        assert (row.depth > 0) <= ("per packet" in mode or "per flowlet" in mode)
     assert table["whole", "per flow, sub-ports' addresses"].shared == 0
     assert table["whole", "per flow, loopbacks"].shared > 0
     loops, bound = (
@@ -95,11 +95,33 @@ def test_a_dispatch_sends_a_token_once_to_each_gpu_of_its_experts():
     assert not np.array_equal(dispatch(16, 8, 2).n_bytes, program.n_bytes)
 
 
+def test_groups_run_side_by_side_each_among_its_own():
+    for workload in ("all_to_all", "all_reduce", "dispatch"):
+        one = program_of(workload, 4, How(1 << 16, 4, 0, 1))
+        four = program_of(workload, 16, How(1 << 16, 4, 4, 1))
+        assert (four.src % 4 == four.dst % 4).all()
+        mine = four.src % 4 == 0
+        table = np.column_stack([four.src // 4, four.dst // 4, four.n_bytes])[mine]
+        assert np.array_equal(table, np.column_stack([one.src, one.dst, one.n_bytes]))
+        assert four.pauses_ps.size == 4 * one.pauses_ps.size
+        before, after = edges_of(four).T
+        n = four.src.size
+        for item in np.unique(np.concatenate([before, after])[before.size :]):
+            waits = before[after == item]
+            hosts = four.dst[waits[waits < n]] % 4
+            assert np.unique(hosts).size <= 1
+        assert sorted(four.n_needs.tolist()) == sorted(4 * one.n_needs.tolist())
+
+
 def test_what_has_no_planes_or_is_no_workload_is_told():
     with pytest.raises(ConfigError, match="hosts with planes"):
         build_step_table(plane_steps.Asked("star:hosts=4"))
     with pytest.raises(ConfigError, match="all_to_all, all_reduce, dispatch"):
         build_step_table(plane_steps.Asked(POD, workloads=("gather",)))
+    with pytest.raises(ConfigError, match="group: got 3, allowed: 2 or more, a divisor of 4"):
+        build_step_table(plane_steps.Asked(POD, group=3))
+    with pytest.raises(ConfigError, match="modes: got 'per word', allowed: one plane"):
+        build_step_table(plane_steps.Asked(POD, modes=("per word",)))
     with pytest.raises(ConfigError, match="a receiver, not h0"):
         plane_fan.build_fan_table(plane_fan.Asked(POD, 1 << 20, host="h0"))
 

@@ -13,9 +13,11 @@ from fanfold.errors import ConfigError
 from fanfold.study import plane_fan, plane_steps
 from fanfold.study.plane_fan import FanTable, build_fan_table
 from fanfold.study.plane_steps import NEVER_ENDS, PPM, StepTable, build_step_table
+from fanfold.study.plane_work import WORKLOADS
 from fanfold.units import format_duration, format_size, parse_size
 
 MAX_TOKENS = 1 << 14
+FLAGS = ("topology", "workloads", "group", "modes")
 
 
 def planes(
@@ -35,16 +37,22 @@ def planes(
     ] = plane_steps.N_TOKENS,
     workloads: Annotated[
         str, typer.Option(help="of all_to_all, all_reduce, dispatch, by commas")
-    ] = ",".join(plane_steps.WORKLOADS),
+    ] = ",".join(WORKLOADS),
     fail: Annotated[
         str, typer.Option(help="host and plane of what fails: port, half a cable, leaf")
     ] = "h3-plane1",
+    group: Annotated[
+        int, typer.Option(min=0, help="GPUs of a collective, many side by side; 0: all GPUs")
+    ] = 0,
+    modes: Annotated[
+        str, typer.Option(help="of the table's rows, by semicolons; none: all")
+    ] = "",
     seed: Annotated[int, typer.Option(help="of all that is drawn", callback=checked_seed)] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:
     """Steps and fans of GPUs over planes, per flow and per packet, whole and with failures."""
     host, plane = _port(fail)
-    names = tuple(dict.fromkeys(word.strip() for word in workloads.split(",")))
+    names = _words(workloads, ",")
     console = error_screen()
     columns = SpinnerColumn(), TextColumn("{task.description}")
     hidden = as_json or not console.is_terminal
@@ -61,7 +69,10 @@ def planes(
                 found: FanTable | StepTable = build_fan_table(asked, tell)
             else:
                 n_bytes = parse_size(size, "--size") if size else plane_steps.N_BYTES
-                step = plane_steps.Asked(topology, n_bytes, tokens, names, host, plane, seed)
+                step = plane_steps.Asked(
+                    *(topology, n_bytes, tokens, names, host, plane, seed, group),
+                    modes=_words(modes, ";"),
+                )
                 found = build_step_table(step, tell)
         except ConfigError as error:
             raise _by_flag(error) from error
@@ -71,6 +82,12 @@ def planes(
         _show_fan(found)
     else:
         _show_steps(found)
+
+
+def _words(text: str, between: str) -> tuple[str, ...]:
+    """Words of a list, each once."""
+    words = (word.strip() for word in text.split(between))
+    return tuple(dict.fromkeys(word for word in words if word))
 
 
 def _port(text: str) -> tuple[str, int]:
@@ -84,7 +101,7 @@ def _by_flag(error: ConfigError) -> ConfigError:
     """The same fault, by the flag that has it."""
     field = error.field.split("[")[0].split(".")[0]
     flags = {"settings": "--fail", "fail": "--fail"}
-    flag = flags.get(field, f"--{field}" if field in ("topology", "workloads") else error.field)
+    flag = flags.get(field, f"--{field}" if field in FLAGS else error.field)
     return ConfigError(flag, error.got, error.allowed)
 
 

@@ -41,13 +41,16 @@ SumNumbers = Literal["value", "block", "integer"]
 """What fanfold's sums are of, as live ranks send it (ADR 0033). value: float32 with an exponent
 of a byte for each, the default there; with more than 64 ranks words of 8 bytes and exponents of
 2. block: one exponent for a block, up to 64 ranks. integer: int32."""
-Routing = Literal["ecmp", "spray", "flows", "packets"]
+Routing = Literal["ecmp", "spray", "flows", "flowlets", "packets"]
 """ecmp: one path a message by its hash. spray: all paths in turn, packet by packet. flows: a
 message is dealt by weight to queue pairs, ``queue_pairs`` for each sub-port of each plane, each
-with an entropy and one path of its own. packets: to one queue pair for each plane, by weight,
-all paths of the plane in turn (draft-xu-rtgwg-fare-in-sun 3.1, 3.2)."""
+with an entropy and one path of its own. flowlets: as flows, and after a pause of ``flowlet_ps``
+a queue pair goes on by another path of its plane. packets: to one queue pair for each plane,
+by weight, all paths of the plane in turn (draft-xu-rtgwg-fare-in-sun 3.1, 3.2)."""
 
-
+InPlane = Literal["flows", "packets"]
+"""flows: every queue pair, or its part on one link of a host, keeps one path of the plane.
+packets: all paths in turn."""
 Protection = Literal["auto", "notice", "frr", "reroute"]
 """What fans by BIFTs do when a neighbour is lost. notice: tables without it, made ahead, and
 NOTICEs to all others, as live (fanfold's own, and auto there). frr: the node beside it leads
@@ -99,7 +102,9 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     change of a link until all hosts have other weights, as BGP brings them in a lab.
     queue_pairs: of messages by routing flows, for each sub-port and pair of hosts. bound_pairs:
     their ends have addresses of sub-ports, and use these; else, between loopbacks, a hash of
-    the UDP source port picks sub-ports.
+    the UDP source port picks sub-ports. flowlet_ps: pause after which a flowlet begins, unsaid
+    or 0 the longest idle round trip. in_plane: what switches of a plane take apart, where that
+    is not what hosts do.
     """
 
     payload_bytes: Size = 4096
@@ -139,6 +144,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     weights_ps: Delay = 140 * _MS
     queue_pairs: Annotated[int, Meta(ge=1, le=64)] = 1
     bound_pairs: bool = False
+    flowlet_ps: Delay | msgspec.UnsetType = msgspec.UNSET
+    in_plane: InPlane | msgspec.UnsetType = msgspec.UNSET
     link_keys: bool | msgspec.UnsetType = msgspec.UNSET  # unsaid, ids of runs are as before
 
     @property
@@ -154,7 +161,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def is_dealt(self) -> bool:
         """Messages are dealt to queue pairs of planes."""
-        return self.routing in ("flows", "packets")
+        return self.routing in ("flows", "flowlets", "packets")
 
     @property
     def detect_ps(self) -> int:

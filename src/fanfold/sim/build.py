@@ -32,6 +32,8 @@ TRANSPORTS = {"roce": r.ROCE, "ndp": r.NDP, "plain": r.PLAIN}
 SPRAY_REORDER = 64
 """Records that a later one may overtake on other paths before they count as lost."""
 PATH_REORDER = 2
+FLOWLET_STEP = 0x1E3779B1
+"""A next flowlet's path says nothing of the one before."""
 PULL_PER_MILLE = 990
 """Pulls ask for a little less than the link carries."""
 
@@ -226,7 +228,7 @@ def _by_pairs(
     fill_records(rows, dealt.n_pkts * payload - short * is_last, settings, seg)
     fill_paths(rows, settings, byte_times(net), seed)
     rows["path"] = dealt.path
-    rows["path_step"] = int(settings.routing == "packets")
+    rows["path_step"] = step_of(settings)
     rows["qp_first"], rows["qp_n"] = dealt.first, dealt.n
     count = np.bincount(owner, minlength=order.size)
     first, n = np.zeros(program.n_items, np.int64), np.zeros(program.n_items, np.int64)
@@ -235,6 +237,13 @@ def _by_pairs(
     streams = _finished(net, routes, settings, rows, Parts(first, n, lane))
     rows["dst_link"] = np.where(dealt.last == NO_LINK, rows["dst_link"], dealt.last)
     return streams
+
+
+def step_of(settings: Settings) -> int:
+    """From one path of a queue pair to the next one; 0: it has one."""
+    if settings.routing == "flowlets":
+        return FLOWLET_STEP
+    return int((settings.in_plane or settings.routing) == "packets")
 
 
 def _finished(
@@ -398,9 +407,11 @@ def set_scalars(
     is_lossy = settings.loss_ppb or settings.failures
     q[r.LOSSY] = int(bool(is_lossy or (settings.queue_bytes and not q[r.TRIM])))
     q[r.RTO_PS] = message_wait_ps(rtt_ps, settings.rto_ps)
-    is_spread = settings.routing in ("spray", "packets")
+    is_spread = settings.routing == "spray" or (settings.is_dealt and step_of(settings) != 0)
     q[r.REORDER] = SPRAY_REORDER if is_spread else PATH_REORDER
     full = settings.payload_bytes + settings.header_bytes
     pull = int(byte_times(net).at(slice(max(int(net.first_out[net.n_hosts]), 1)), full).min())
     q[r.PULL_PS] = pull * 1000 // PULL_PER_MILLE
+    if settings.routing == "flowlets":
+        q[r.FLOWLET_PS] = settings.flowlet_ps or max(rtt_ps, 1)
     q[r.ON] = program.on

@@ -6,7 +6,7 @@ Each row is one run by packets; ``should_ppm`` is a closed form of sizes and rat
 """
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 import numpy as np
@@ -16,30 +16,21 @@ from fanfold.errors import ConfigError
 from fanfold.results.outcome import Outcome
 from fanfold.scenario.failures import net_at_start
 from fanfold.scenario.settings import Failure, Settings
-from fanfold.schemes.catalog import scheme_of
-from fanfold.schemes.options import SchemeOptions
-from fanfold.schemes.program import Program, build_program
+from fanfold.schemes.program import Program
 from fanfold.sim.loop import rows as r
 from fanfold.sim.simulate import Simulation
-from fanfold.streams import stream
+from fanfold.study.plane_work import WORKLOADS, How, program_of
 from fanfold.topo.net import Net
 from fanfold.topo.nets import build_named_net
 from fanfold.topo.path_weights import shares
 from fanfold.topo.plane_paths import AUTO, PlanePaths, planes_asked
 from fanfold.topo.routes import build_routes
-from fanfold.work.collective import Collective, Kind
-from fanfold.work.gate import draw_choices
-from fanfold.work.moe import place_experts, place_tokens
-from fanfold.work.presets import preset_of
-from fanfold.work.token_bytes import token_bytes
 
 I64 = NDArray[np.int64]
 TOPOLOGY = "superpod:gpus=64,planes=4"
 N_BYTES = 32 << 20
 N_TOKENS = 512
 """Of each GPU in one step of the dispatch."""
-MODEL = "deepseek-v3"
-WORKLOADS = ("all_to_all", "all_reduce", "dispatch")
 STATES = ("whole", "port", "half-cable", "leaf")
 PPM = 10**6
 NEVER_ENDS = -1
@@ -51,7 +42,8 @@ class Mode(NamedTuple):
     """How hosts and leaves use planes.
 
     one_plane: only the plane in which something fails. is_ordered: the transport takes packets
-    in their order alone, and sends all again from a gap on.
+    in their order alone, and sends all again from a gap on, as RoCE's does; else it places them
+    as they come, as UET's does. in_plane: of switches, where they do not as hosts do.
     """
 
     name: str
@@ -60,6 +52,7 @@ class Mode(NamedTuple):
     is_bound: bool = False
     one_plane: bool = False
     is_ordered: bool = False
+    in_plane: Literal["", "flows", "packets"] = ""
 
 
 MODES = (
@@ -67,6 +60,9 @@ MODES = (
     Mode("per flow, loopbacks", "flows", is_ordered=True),
     Mode("per flow, 8 pairs a sub-port", "flows", queue_pairs=8, is_ordered=True),
     Mode("per flow, sub-ports' addresses", "flows", is_bound=True, is_ordered=True),
+    Mode("per flowlet, 8 pairs a sub-port", "flowlets", queue_pairs=8),
+    Mode("per packet, switches per flow", "packets", in_plane="flows"),
+    Mode("per flow, switches per packet", "flows", in_plane="packets"),
     Mode("per packet", "packets"),
 )
 
@@ -109,7 +105,11 @@ class StepTable(msgspec.Struct, frozen=True):
 
 
 class Asked(NamedTuple):
-    """What is asked for. host, plane: of what fails."""
+    """What is asked for.
+
+    host, plane: of what fails. group: GPUs of one collective, 0 for all; they run side by
+    side, each of GPUs as far apart as can be. modes: names of MODES, none for all.
+    """
 
     topology: str = TOPOLOGY
     n_bytes: int = N_BYTES
@@ -118,6 +118,8 @@ class Asked(NamedTuple):
     host: str = "h3"
     plane: int = 1
     seed: int = 1
+    group: int = 0
+    modes: tuple[str, ...] = ()
 
 
 def build_step_table(asked: Asked, progress: Progress | None = None) -> StepTable:
@@ -129,10 +131,12 @@ def build_step_table(asked: Asked, progress: Progress | None = None) -> StepTabl
     net = build_named_net(asked.topology, asked.seed)
     if (planes_asked(AUTO, net) or ()) == (0,):
         raise ConfigError("topology", asked.topology, "hosts with planes, such as superpod")
+    modes = modes_of(asked.modes)
+    how = How(asked.n_bytes, asked.n_tokens, asked.group, asked.seed)
     rows: list[StepRow] = []
     for workload in asked.workloads:
-        program = program_of(workload, net.n_hosts, asked)
-        for mode in MODES:
+        program = program_of(workload, net.n_hosts, how)
+        for mode in modes:
             tell = progress or (lambda _: None)
             tell(f"{workload}, {mode.name}")
             rows += _states_of(asked, net, workload, mode, program)
@@ -140,42 +144,24 @@ def build_step_table(asked: Asked, progress: Progress | None = None) -> StepTabl
     command = f"fanfold planes --topology {asked.topology} --size {asked.n_bytes}"
     command += f" --tokens {asked.n_tokens} --workloads {','.join(asked.workloads)}"
     command += f" --fail {asked.host}-plane{asked.plane} --seed {asked.seed}"
+    command += f" --group {asked.group}" if asked.group else ""
+    command += f" --modes '{';'.join(asked.modes)}'" if asked.modes else ""
     return StepTable(
         asked.topology, asked.n_bytes, asked.n_tokens, asked.seed, tuple(rows), command
     )
 
 
-def program_of(workload: str, n_hosts: int, asked: Asked) -> Program:
-    """Messages of one step among all hosts.
+def modes_of(names: tuple[str, ...]) -> tuple[Mode, ...]:
+    """Modes by their names, all where none is named.
 
     Raises:
-        ConfigError: no such workload, or experts that so many GPUs do not share out.
+        ConfigError: no such mode.
     """
-    if workload == "dispatch":
-        return dispatch(n_hosts, asked.n_tokens, asked.seed)
-    kinds: dict[str, Kind] = {"all_to_all": "all_to_all", "all_reduce": "all_reduce"}
-    if workload not in kinds:
-        raise ConfigError("workloads", workload, ", ".join(WORKLOADS))
-    work = Collective(kinds[workload], asked.n_bytes, tuple(range(n_hosts)))
-    return scheme_of("direct").build(work, SchemeOptions())
-
-
-def dispatch(n_hosts: int, n_tokens: int, seed: int) -> Program:
-    """Tokens of one layer of DeepSeek-V3 to their experts: a message for each pair of GPUs."""
-    model = preset_of(MODEL).model
-    assert model.experts is not None
-    rank_of = place_experts(model.experts.n_routed, n_hosts)
-    n_all = n_tokens * n_hosts
-    rng = stream(seed, "planes/gate")
-    chosen = rank_of[draw_choices(rng, "node-limited", model.experts, n_all)]
-    source = np.repeat(place_tokens(n_all, n_hosts), chosen.shape[1])
-    token = np.repeat(np.arange(n_all), chosen.shape[1])
-    goes = np.unique(np.stack([token, source, chosen.ravel()]), axis=1)  # one copy a GPU
-    pairs, count = np.unique(goes[1:], axis=1, return_counts=True)
-    is_away = pairs[0] != pairs[1]
-    sizes = count[is_away] * token_bytes(model.hidden, "fp8")
-    messages = np.column_stack([pairs[:, is_away].T, sizes, np.zeros_like(sizes)])
-    return build_program(messages.astype(np.int64), np.zeros((0, 2), np.int64))
+    known = {mode.name: mode for mode in MODES}
+    for name in names:
+        if name not in known:
+            raise ConfigError("modes", name, "; ".join(known))
+    return tuple(known[name] for name in names) or MODES
 
 
 def _states_of(
@@ -222,6 +208,7 @@ def settings_of(asked: Asked, net: Net, mode: Mode, state: str) -> Settings:
             "routing": mode.routing,
             "queue_pairs": mode.queue_pairs,
             "bound_pairs": mode.is_bound,
+            **({"in_plane": mode.in_plane} if mode.in_plane else {}),
             "planes": str(asked.plane) if mode.one_plane else AUTO,
             "failures": msgspec.to_builtins(failures),
         },

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from fanfold.errors import ConfigError
 from fanfold.topo.net import Net
-from fanfold.topo.plane_paths import accumulated, carried_to, links_up
+from fanfold.topo.plane_paths import I64, PlanePaths, accumulated, links_up
 from fanfold.topo.routes import FAR, Routes
 
 NETWORK_TYPE = "application/alto-networkmap+json"
@@ -64,11 +64,12 @@ def tables_of(net: Net, routes: Routes, groups: Sequence[Group]) -> tuple[Table,
     Inside a group it is from its first host to its second.
     """
     names = pids_of(groups)
+    paths = PlanePaths(net, routes)
     costs: Table = {name: {} for name in names}
     bandwidths: Table = {name: {} for name in names}
     for to, name in zip(groups, names, strict=True):
         for goal in to.hosts[:2]:
-            carried = carried_to(net, routes, goal)
+            carried = paths.to_host(goal)
             for of, source in zip(groups, names, strict=True):
                 is_inside = of is to
                 if is_inside != (goal != to.hosts[0]):
@@ -123,7 +124,7 @@ def maps_of(
 
 
 def _from_host(
-    net: Net, routes: Routes, source: int, goal: int, carried: Mapping[int, int]
+    net: Net, routes: Routes, source: int, goal: int, carried: I64
 ) -> tuple[int, int]:
     """Cost of a host's shortest paths to another one, and what they carry; 0: there is none."""
     hops = routes.hops[:, int(routes.group[goal])]

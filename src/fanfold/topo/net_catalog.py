@@ -106,9 +106,12 @@ NET_CATALOG: tuple[NetRow, ...] = (
     NetRow(
         "multi-plane",
         Late("multi_plane", "multi_plane"),
-        (Param("planes", high=64), Param("leaves"), Param("spines"), _HOSTS),
+        (
+            *(Param("planes", high=64), Param("leaves"), Param("spines"), _HOSTS),
+            *(Param("pods", default="1"), Param("cores", default="0", low=0)),
+        ),
         "planes=2,leaves=4,spines=2,hosts=16",
-        "a leaf-spine for each port of a host",
+        "a leaf-spine for each port of a host, or pods of these below cores",
         rate="400Gbps",
     ),
     NetRow(

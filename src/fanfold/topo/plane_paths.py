@@ -4,15 +4,17 @@ At each node the sum, over neighbours on shortest paths, of the least of all lin
 neighbour and of what it carries (draft-xu-idr-fare); bits per second.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fanfold.errors import ConfigError
 from fanfold.topo.net import Net
 from fanfold.topo.routes import FAR, Routes
 
+I64 = NDArray[np.int64]
 FIELD = "settings.planes"
 AUTO = "auto"
 
@@ -44,13 +46,12 @@ class PlanePaths:
 
     def __init__(self, net: Net, routes: Routes) -> None:
         self.net, self.routes = net, routes
-        self._known: dict[int, dict[int, int]] = {}
+        self._known: dict[tuple[int, bytes], I64] = {}
+        self._ends: dict[int, tuple[int, bytes]] = {}
 
     def carried(self, source: int, goal: int, planes: Sequence[int]) -> dict[int, Fraction]:
         """Bandwidth from one host to another by each of these planes that has a path."""
-        if goal not in self._known:
-            self._known[goal] = carried_to(self.net, self.routes, goal)
-        to = self._known[goal]
+        to = self.to_host(goal)
         ups = links_up(self.net, source)
         found = {}
         for plane in planes:
@@ -59,32 +60,49 @@ class PlanePaths:
                 found[plane] = Fraction(bps)
         return found
 
+    def to_host(self, goal: int) -> I64:
+        """(N,) what each router carries to a host; the same for all that hang alike."""
+        if goal not in self._ends:
+            ups = links_up(self.net, goal)
+            last = np.zeros(self.net.n_nodes, np.int64)
+            np.add.at(last, self.net.dst[ups], self.net.bps[self.net.reverse[ups]])
+            key = int(self.routes.group[goal]), last.tobytes()
+            if key not in self._known:
+                self._known[key] = carried_to(self.net, self.routes, key[0], last)
+            self._ends[goal] = key
+        return self._known[self._ends[goal]]
 
-def carried_to(net: Net, routes: Routes, goal: int) -> dict[int, int]:
-    """Bits per second that paths of each router carry to a host."""
-    group = int(routes.group[goal])
+
+def carried_to(net: Net, routes: Routes, group: int, last: I64) -> I64:
+    """(N,) bits per second that paths of each node carry to a group of hosts.
+
+    Args:
+        last: (N,) what routers beside its hosts carry to them.
+    """
     hops = routes.hops[:, group]
-    reach = np.flatnonzero(hops < FAR)
-    carried: dict[int, int] = {}
-    for router in reach[np.argsort(hops[reach], kind="stable")].tolist():
-        node = net.n_hosts + router
-        if hops[router] == 1:
-            links = links_up(net, node)
-            carried[node] = sum(int(net.bps[x]) for x in links if net.dst[x] == goal)
-            continue
-        k = int(routes.ecmp[router, group])
-        links = routes.link[routes.first[k] : routes.first[k + 1]].tolist()
-        carried[node] = accumulated(net, links, carried)
+    carried = last.copy()
+    for level in np.unique(hops[(hops > 1) & (hops < FAR)]):
+        (routers,) = np.nonzero(hops == level)
+        sets = routes.ecmp[routers, group]
+        sizes = routes.first[sets + 1] - routes.first[sets]
+        starts = np.cumsum(sizes) - sizes
+        at = np.arange(int(sizes.sum())) + np.repeat(routes.first[sets] - starts, sizes)
+        links = routes.link[at]
+        ends = np.repeat(net.n_hosts + routers, sizes) * net.n_nodes + net.dst[links]
+        pairs, of = np.unique(ends, return_inverse=True)
+        bps = np.zeros(pairs.size, np.int64)
+        np.add.at(bps, of, net.bps[links])
+        np.add.at(carried, pairs // net.n_nodes, np.minimum(bps, carried[pairs % net.n_nodes]))
     return carried
 
 
-def accumulated(net: Net, links: Sequence[int], carried: Mapping[int, int]) -> int:
+def accumulated(net: Net, links: Sequence[int], carried: I64) -> int:
     """The least of what leads to a neighbour and of what it carries, over all neighbours."""
     to: dict[int, int] = {}
     for link in links:
         node = int(net.dst[link])
         to[node] = to.get(node, 0) + int(net.bps[link])
-    return sum(min(bps, carried.get(node, 0)) for node, bps in to.items())
+    return sum(min(bps, int(carried[node])) for node, bps in to.items())
 
 
 def links_up(net: Net, node: int) -> list[int]:

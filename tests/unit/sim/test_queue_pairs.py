@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from fanfold.scenario.settings import Settings
+from fanfold.sim.build import FLOWLET_STEP
 from fanfold.sim.loop import rows as r
+from fanfold.sim.loop.nic import path_of
 from fanfold.sim.loop.unicast import note_order
 from fanfold.sim.queue_pairs import QueuePairs, counts_of, deal_messages
 from fanfold.streams import stream
@@ -102,6 +104,27 @@ def test_dealt_messages_have_all_their_packets_and_rows_of_a_pair_side_by_side()
         assert first <= row < first + n
         assert len(set(dealt.pair[mine].tolist())) == 1
     assert all(a <= b for a, b in pairwise(dealt.owner.tolist()))
+
+
+def test_a_flowlet_keeps_its_path_and_one_after_a_pause_takes_another():
+    rows, q = np.zeros(1, r.STREAM_ROW), np.zeros(r.HEAD_FIELDS, np.int64)
+    rows["path"], rows["path_step"], q[r.FLOWLET_PS] = 7, FLOWLET_STEP, 100
+    found = []
+    for now in (0, 100, 200, 301, 350, 451):
+        q[r.NOW] = now
+        found.append(int(path_of(q, rows[0])))
+    first, second, third = found[0], found[3], found[5]
+    assert found == [first] * 3 + [second] * 2 + [third]
+    assert len({first, second, third}) == 3
+    assert len({path % 32 for path in (7 + k * FLOWLET_STEP for k in range(32))}) == 32
+
+
+def test_without_flowlets_each_record_takes_the_next_path_or_all_the_same():
+    q = np.zeros(r.HEAD_FIELDS, np.int64)
+    for step in (0, 1):
+        rows = np.zeros(1, r.STREAM_ROW)
+        rows["path"], rows["path_step"] = 7, step
+        assert [int(path_of(q, rows[0])) for _ in range(3)] == [7, 7 + step, 7 + 2 * step]
 
 
 @pytest.mark.parametrize("seed", range(20))

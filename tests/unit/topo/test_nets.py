@@ -10,6 +10,8 @@ from fanfold.topo.nets import build_named_net
 from fanfold.topo.routes import build_routes
 from fanfold.topo.sketch import Line
 
+PODS = "multi-plane:planes=2,leaves=2,spines=4,hosts=16"
+
 
 def ends(net, tier_a, tier_b):
     """Links up from one tier to another."""
@@ -48,6 +50,11 @@ def test_rate_and_delay_are_those_of_the_name():
             "hosts: got 16, allowed: a multiple of leaves",
         ),
         ("multi-plane:planes=2,leaves=3,spines=1,hosts=16", "a multiple of leaves = 3"),
+        (f"{PODS},pods=2,cores=0", "cores: got 0, allowed: 0 for one pod, some for several"),
+        (f"{PODS},pods=1,cores=4", "cores: got 4, allowed: 0 for one pod, some for several"),
+        (f"{PODS},pods=3,cores=4", "hosts: got 16, allowed: a multiple of pods x leaves = 6"),
+        (f"{PODS},pods=2,cores=3", "cores: got 3, allowed: a multiple of leaves = 2"),
+        (f"{PODS},pods=2,cores=6", "spines: got 4, allowed: a multiple of cores / leaves = 3"),
         ("rail:servers=3,spines=1,unit=2", "servers: got 3, allowed: a multiple of unit = 2"),
         ("superpod:gpus=65", "gpus: got 65, allowed: at most 64"),
         ("clustered:clusters=5,hosts=16", "hosts: got 16, allowed: a multiple of clusters = 5"),
@@ -118,6 +125,34 @@ def test_planes_meet_nowhere_but_in_hosts():
         of_node.setdefault(node, set()).add(plane)
     assert all(of_node[h] == {0, 1, 2} for h in range(4))
     assert all(len(of_node[r]) == 1 for r in range(4, net.n_nodes))
+
+
+def test_planes_of_pods_have_five_stages_and_every_port_of_a_spine_is_used():
+    net = build_named_net(f"{PODS},pods=2,cores=4")
+    routes = build_routes(net)
+    degree = np.diff(net.first_out)
+    for tier, n, ports in ((1, 2 * 4, 4 + 4), (2, 2 * 8, 2 + 2), (3, 2 * 4, 2 * 2)):
+        assert degree[net.tier == tier].tolist() == [ports] * n
+    assert net.pod.tolist() == [0] * 8 + [1] * 8
+    assert routes.longest == 6
+    assert set(routes.hops[:, routes.group[0]].tolist()) == {1, 2, 3, 4, 5}
+    inside, across = (len(paths(net, routes, 0, host)) for host in (4, 15))
+    assert (inside, across) == (2 * 4, 2 * 4 * 2 * 2)
+
+
+def paths(net, routes, source, goal):
+    """Routers of all shortest paths."""
+    group, found = int(routes.group[goal]), []
+    at = [[int(x)] for x in net.dst[net.first_out[source] : net.first_out[source + 1]]]
+    while at:
+        way = at.pop()
+        k = int(routes.ecmp[way[-1] - net.n_hosts, group])
+        if routes.hops[way[-1] - net.n_hosts, group] == 1:
+            found.append(tuple(way))
+            continue
+        links = routes.link[routes.first[k] : routes.first[k + 1]]
+        at += [[*way, int(net.dst[x])] for x in links]
+    return set(found)
 
 
 def test_a_gpu_hangs_on_its_server_and_on_the_leaf_of_its_rail():

@@ -2,14 +2,17 @@
 
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
 from fanfold.errors import ConfigError
+from fanfold.streams import stream
 from fanfold.topo.nets import build_named_net
 from fanfold.topo.plane_paths import PlanePaths, planes_asked
-from fanfold.topo.routes import build_routes
+from fanfold.topo.routes import FAR, build_routes
 
 G = 10**9
+PODS = "multi-plane:planes=2,leaves=2,spines=4,hosts=16"
 
 
 def without(net, *cables):
@@ -61,6 +64,43 @@ def test_of_two_tiers_a_plane_carries_what_its_narrowest_part_does():
     assert carried(one, 0, 3) == {0: 100, 1: 100}  # a host's port is no wider than one spine
     none = without(net, *((leaf, spine, 0) for spine in spines))
     assert carried(none, 0, 3) == {0: 100}
+
+
+def plainly(net, routes, node, goal):
+    """What paths of a router carry to a host, by search from node to node."""
+    group = int(routes.group[goal])
+    hops = routes.hops[node - net.n_hosts, group]
+    to = {}
+    for k in range(net.first_out[node], net.first_out[node + 1]):
+        end = int(net.dst[k])
+        nearer = end == goal or (
+            end >= net.n_hosts and hops > 1 and routes.hops[end - net.n_hosts, group] < hops
+        )
+        if net.is_up[k] and nearer:
+            to[end] = to.get(end, 0) + int(net.bps[k])
+    return sum(
+        bps if end == goal else min(bps, plainly(net, routes, end, goal))
+        for end, bps in to.items()
+    )
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_is_carried_is_what_a_plain_search_finds_on_nets_with_cuts(seed):
+    rng = stream(seed, "cuts")
+    name = ("superpod:gpus=5,planes=3", f"{PODS},pods=2,cores=4", f"{PODS}")[seed % 3]
+    net = build_named_net(name)
+    is_up, bps = net.is_up.copy(), net.bps.copy()
+    for link in rng.choice(np.flatnonzero(net.src < net.dst), 6, replace=False).tolist():
+        both = [link, net.reverse[link]]
+        is_up[both], bps[both] = int(rng.integers(2)), net.bps[link] // int(rng.integers(1, 4))
+    net = net._replace(is_up=is_up, bps=bps)
+    routes = build_routes(net)
+    known = PlanePaths(net, routes)
+    for goal in range(net.n_hosts):
+        carried = known.to_host(goal)
+        for router in np.flatnonzero(routes.hops[:, routes.group[goal]] < FAR).tolist():
+            node = net.n_hosts + router
+            assert carried[node] == plainly(net, routes, node, goal), (goal, node)
 
 
 def test_planes_are_asked_for_by_number_or_all():

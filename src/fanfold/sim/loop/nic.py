@@ -18,6 +18,7 @@ from fanfold.sim.loop.rows import (
     CUT_BYTES,
     EV_NIC,
     EV_RETRY,
+    FLOWLET_PS,
     HEADER_BYTES,
     I64,
     LOSSY,
@@ -212,8 +213,7 @@ def build_data(q: I64, links: Rows, pkts: Rows, senders: Senders, s: int) -> int
     pkt["span_ps"], pkt["marked"], pkt["trimmed"] = 0, 0, 0
     pkt["again"] = 1 if again else 0
     pkt["stamp"] = now
-    pkt["path"] = st["path"]
-    st["path"] = (st["path"] + st["path_step"]) & 0x7FFFFFFF
+    pkt["path"] = path_of(q, st)
     if again:
         q[REPAIR_PKTS] += n
         q[REPAIR_BYTES] += pkt["bytes"]
@@ -228,6 +228,20 @@ def build_data(q: I64, links: Rows, pkts: Rows, senders: Senders, s: int) -> int
     if not again and st["n_sent"] == st["n_recs"]:
         follow_on(q, links, senders, s)
     return p
+
+
+@kernel
+def path_of(q: I64, st: Row) -> int:
+    """Number of a record's path: the next one each time, or after a pause of its stream."""
+    path = i64(st["path"])
+    following = (path + st["path_step"]) & 0x7FFFFFFF
+    if q[FLOWLET_PS] == 0:
+        st["path"] = following
+        return path
+    if q[NOW] - st["went_ps"] > q[FLOWLET_PS]:
+        st["path"] = following
+    st["went_ps"] = q[NOW]
+    return i64(st["path"])
 
 
 @kernel

@@ -195,6 +195,7 @@ STREAM_ROW = np.dtype(
         ("n_lost", np.int64),
         ("path", np.int64),
         ("path_step", np.int64),  # 0: one path
+        ("went_ps", np.int64),  # when its last record set out, where that counts
         ("ring", np.int64),  # neighbours in its port's round, NONE outside
         ("back", np.int64),
         ("active", np.int64),
@@ -433,8 +434,9 @@ class World(NamedTuple):
     N_STREAMS,
     SILENT_PS,
     FRR_AT,
+    FLOWLET_PS,
     HEAD_FIELDS,
-) = range(79)
+) = range(80)
 
 # What the slow plane is told: kind, and two numbers.
 UPCALL_SENT = 0  # fan, job: its last packet left

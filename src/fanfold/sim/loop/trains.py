@@ -6,7 +6,7 @@ even share, and a train takes the path whose links are least ahead.
 """
 
 from fanfold.kernels.jit import i64, kernel
-from fanfold.sim.loop.rows import I64, N_HOSTS, N_SETS, PK_DATA, Rows, World
+from fanfold.sim.loop.rows import FLOWLET_PS, I64, N_HOSTS, N_SETS, PK_DATA, Rows, World
 
 PATHS = 32
 """That are looked at: the next ones, or where there are more, some all over."""
@@ -20,7 +20,7 @@ def place_train(q: I64, world: World, streams: Rows, p: int, node: int) -> None:
     pkt = world.pkts[p]
     st = streams[pkt["stream"]]
     came = world.links[world.links[pkt["link"]]["reverse"]]["dst"]
-    if st["path_step"] == 0 or came >= q[N_HOSTS]:
+    if st["path_step"] == 0 or q[FLOWLET_PS] > 0 or came >= q[N_HOSTS]:
         return
     router = i64(node - q[N_HOSTS])
     group = i64(st["dst_group"] if pkt["kind"] == PK_DATA else st["src_group"])

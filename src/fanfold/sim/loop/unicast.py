@@ -177,7 +177,7 @@ def on_data(
         if bits[at] & bit(r & 63) != ZERO:
             return answer(q, links, pkts, p, PK_ACK, r)
         bits[at] |= bit(r & 63)
-        if st["path_step"] != 0:
+        if st["path_step"] != 0 or st["qp_n"] > 1:
             note_order(streams, bits, s, r)
     st["n_got"] += 1
     if q[LOSSY] != 0:
