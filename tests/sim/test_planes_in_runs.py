@@ -11,7 +11,7 @@ from fanfold.scenario.settings import Settings
 from fanfold.schemes.program import build_program
 from fanfold.sim.fans import MAX_QUEUED
 from fanfold.sim.simulate import FANS, Simulation
-from fanfold.study.plane_steps import planes_of_pairs, shared_ports
+from fanfold.study.plane_use import planes_of_pairs, shared_ports
 from fanfold.topo.nets import build_named_net
 from fanfold.topo.routes import build_routes
 from fanfold.units import PS_PER_US

@@ -22,6 +22,7 @@ from fanfold.sim.loop.run import run
 from fanfold.sim.loop.sum_rows import Sums
 from fanfold.topo.net import Net
 from fanfold.topo.routes import Routes, build_routes
+from fanfold.topo.weighted_sets import weighted_sets
 from fanfold.units import NEVER
 
 I64 = NDArray[np.int64]
@@ -96,8 +97,9 @@ class Simulation:
         self.fans = Fans(net, routes, program, settings, bfr_ids, seed)
         self.margin += self.fans.margin
         room += 2 * self.fans.margin
+        self.ways = ways = weighted_sets(net, routes) if settings.is_dealt else routes
         q = b.build_queue(net, settings, room, self.margin, streams.rows.size)
-        b.set_scalars(q, net, program, settings, routes.first.size - 1, self.fans.rtt_ps)
+        b.set_scalars(q, net, program, settings, ways.first.size - 1, self.fans.rtt_ps)
         q[r.SEG] = segment_pkts
         self.q = q
         self.world = r.World(
@@ -106,8 +108,8 @@ class Simulation:
             b.lines(room, r.PKT_ROW),
             items,
             np.concatenate([program.first_dep, program.dep]).astype(np.int64),
-            routes.ecmp,
-            np.concatenate([routes.first, routes.link]).astype(np.int32),
+            ways.ecmp,
+            np.concatenate([ways.first, ways.link]).astype(np.int32),
             np.zeros((MAX_LOG, 6), np.int64),
         )
         self._chain_pkts(0)

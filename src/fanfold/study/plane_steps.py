@@ -17,8 +17,8 @@ from fanfold.results.outcome import Outcome
 from fanfold.scenario.failures import net_at_start
 from fanfold.scenario.settings import Failure, Settings
 from fanfold.schemes.program import Program
-from fanfold.sim.loop import rows as r
 from fanfold.sim.simulate import Simulation
+from fanfold.study.plane_use import idle_ports, planes_of_pairs
 from fanfold.study.plane_work import WORKLOADS, How, program_of
 from fanfold.topo.net import Net
 from fanfold.topo.nets import build_named_net
@@ -73,8 +73,9 @@ class StepRow(msgspec.Struct, frozen=True):
     step_ps: until all is acknowledged; p99_ps: until 99 % of the messages are. slower_ppm: the
     step by that of the same mode while all is whole; should_ppm: the same of the fullest port's
     bytes, by weights, over its rate. busiest_bytes: on one link; peak_bytes: the longest queue.
-    depth: packets of one queue pair that came ahead of one still awaited. shared: of pairs of
-    hosts, sub-ports that were left idle at either end because queue pairs share others.
+    depth: packets of one queue pair that came ahead of one still awaited. shared: ports that
+    were left idle because queue pairs share others, of each choice of one of several: of the
+    sub-ports at either end of a pair of hosts, and of a router's links that lead as near.
     planes: fewest and most that a pair of hosts uses. again: packets sent again.
     """
 
@@ -251,49 +252,10 @@ def _row(
         int(out.link_bytes.sum(axis=1).max()),
         int(out.link_peak_bytes.max()),
         int(streams["depth"].max()),
-        shared_ports(sim.net, streams),
+        idle_ports(sim.net, sim.ways, streams),
         (int(planes.min()), int(planes.max())),
         out.repairs[0],
     )
-
-
-def planes_of_pairs(net: Net, streams: NDArray[np.void]) -> I64:
-    """Planes that each pair of hosts uses, how many."""
-    used = np.stack([streams["src"], streams["dst"], net.plane[streams["nic"]]])
-    pairs = np.unique(used, axis=1)[:2]
-    return np.asarray(np.unique(pairs, axis=1, return_counts=True)[1], np.int64)
-
-
-def shared_ports(net: Net, streams: NDArray[np.void]) -> int:
-    """Sub-ports left idle though there are queue pairs for them, over pairs, planes, both ends.
-
-    Counted where the first router is the last one too; what takes paths in turn leaves none.
-    """
-    found = 0
-    fixed = streams[streams["path_step"] == 0]
-    plane = net.plane[fixed["nic"]]
-    key = (fixed["src"] * net.n_hosts + fixed["dst"]) * (int(net.plane.max()) + 1) + plane
-    order = np.argsort(key, kind="stable")
-    for rows in np.split(order, np.flatnonzero(np.diff(key[order])) + 1):
-        if not rows.size:
-            continue
-        mine = fixed[rows]
-        router = int(net.dst[mine["nic"][0]])
-        downs = _links(net, router, int(mine["dst"][0]))
-        ups = _links(net, router, int(mine["src"][0]))
-        chosen = np.where(
-            mine["dst_link"] != r.NONE, mine["dst_link"], mine["path"] % max(len(downs), 1)
-        )
-        for n_ports, used in ((len(ups), mine["nic"]), (len(downs), chosen)):
-            n_pairs = np.unique(mine["conn"]).size
-            found += max(min(n_ports, n_pairs) - np.unique(used).size, 0)
-    return found
-
-
-def _links(net: Net, router: int, host: int) -> list[int]:
-    """Links of a router to a host that are up."""
-    first, end = int(net.first_out[router]), int(net.first_out[router + 1])
-    return [at for at in range(first, end) if net.dst[at] == host and net.is_up[at]]
 
 
 def fullest_s(net: Net, program: Program, settings: Settings) -> float:

@@ -12,6 +12,7 @@ from fanfold.sim.loop.nic import path_of
 from fanfold.sim.loop.unicast import note_order
 from fanfold.sim.queue_pairs import QueuePairs, counts_of, deal_messages
 from fanfold.streams import stream
+from fanfold.study.plane_use import idle_ports
 from fanfold.topo.nets import build_named_net
 from fanfold.topo.routes import build_routes
 
@@ -149,3 +150,17 @@ def test_order_is_what_a_plain_search_finds(seed):
         awaited = next((k for k in range(n) if k not in got), n)
         most = max(most, len(got) - awaited)
         assert rows["depth"].max() == most
+
+
+def test_links_of_routers_that_hashes_leave_idle_are_counted():
+    """h0's leaf has four spines in a plane: three queue pairs by two of them, one idle."""
+    net = build_named_net("multi-plane:planes=1,leaves=2,spines=4,hosts=2")
+    routes = build_routes(net)
+    rows = np.zeros(3, r.STREAM_ROW)
+    rows["nic"], rows["dst"], rows["dst_group"] = net.first_out[0], 1, routes.group[1]
+    for paths, idle in (((0, 1, 5), 1), ((0, 4, 8), 2), ((0, 1, 2), 0), ((0, 5, 2), 0)):
+        rows["path"] = paths
+        assert idle_ports(net, routes, rows) == idle
+    rows["path_step"] = 1
+    assert idle_ports(net, routes, rows) == 0
+    assert idle_ports(net, routes, rows[:0]) == 0

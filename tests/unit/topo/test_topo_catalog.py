@@ -36,7 +36,7 @@ MACHINERY = {
         "plane_plan",
         "plane_rib",
     ),
-    *("placement", "portrait", "way_back"),
+    *("placement", "portrait", "way_back", "weighted_sets"),
     *("graph_net", "text_lines", "yml_lists", "ib_topo", "ns3_topo"),
     *(
         "vat",
