@@ -1,5 +1,7 @@
 """`fanfold planes`: steps of GPUs, or one fan, over planes by weight, and with failures."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Annotated
 
 import typer
@@ -53,35 +55,39 @@ def planes(
     """Steps and fans of GPUs over planes, per flow and per packet, whole and with failures."""
     host, plane = _port(fail)
     names = _words(workloads, ",")
-    console = error_screen()
-    columns = SpinnerColumn(), TextColumn("{task.description}")
-    hidden = as_json or not console.is_terminal
-    with Progress(*columns, console=console, transient=True, disable=hidden) as bar:
-        task = bar.add_task("building the net and its routes")
-
-        def tell(what: str) -> None:
-            bar.update(task, description=what)
-
-        try:
-            if fan:
-                n_bytes = parse_size(size, "--size") if size else plane_fan.N_BYTES
-                asked = plane_fan.Asked(topology, n_bytes, host, plane, seed)
-                found: FanTable | StepTable = build_fan_table(asked, tell)
-            else:
-                n_bytes = parse_size(size, "--size") if size else plane_steps.N_BYTES
-                step = plane_steps.Asked(
-                    *(topology, n_bytes, tokens, names, host, plane, seed, group),
-                    modes=_words(modes, ";"),
-                )
+    try:
+        if fan:
+            n_bytes = parse_size(size, "--size") if size else plane_fan.N_BYTES
+            one = plane_fan.Asked(topology, n_bytes, host, plane, seed)
+            with _telling(hidden=as_json) as tell:
+                found: FanTable | StepTable = build_fan_table(one, tell)
+        else:
+            n_bytes = parse_size(size, "--size") if size else plane_steps.N_BYTES
+            step = plane_steps.Asked(
+                *(topology, n_bytes, tokens, names, host, plane, seed, group),
+                modes=_words(modes, ";"),
+            )
+            with _telling(hidden=as_json) as tell:
                 found = build_step_table(step, tell)
-        except ConfigError as error:
-            raise _by_flag(error) from error
+    except ConfigError as error:
+        raise _by_flag(error) from error
     if as_json:
         print_json(found)
     elif isinstance(found, FanTable):
         _show_fan(found)
     else:
         _show_steps(found)
+
+
+@contextmanager
+def _telling(*, hidden: bool) -> Iterator[Callable[[str], None]]:
+    """What is being run, as long as it does, on a terminal."""
+    console = error_screen()
+    columns = SpinnerColumn(), TextColumn("{task.description}")
+    off = hidden or not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=off) as bar:
+        task = bar.add_task("building the net and its routes")
+        yield lambda what: bar.update(task, description=what)
 
 
 def _words(text: str, between: str) -> tuple[str, ...]:
