@@ -43,7 +43,7 @@ class Mode(NamedTuple):
 
     one_plane: only the plane in which something fails. is_ordered: the transport takes packets
     in their order alone, and sends all again from a gap on, as RoCE's does; else it places them
-    as they come, as UEC transports do. in_plane: of switches, where hosts do not so.
+    as they come. in_plane: of switches, where hosts do otherwise.
     """
 
     name: str
