@@ -308,10 +308,48 @@ def test_both_ends_of_a_bound_pair_are_the_sub_ports_it_names():
 
 def test_one_plane_that_is_named_carries_all_messages():
     how = {"name": "direct", "kind": "all_to_all", "n_bytes": 4 * 240 * 4096}
-    for routing in ("spray", "ecmp", "flows", "packets"):
+    for routing in ("spray", "ecmp", "flows", "flowlets", "packets"):
         found = by_plane(play(**how, routing=routing, planes="2"))
         assert found[:2] == [0, 0]
         assert found[2] > 0
+
+
+SPINES = {
+    "topology": "multi-plane:planes=2,leaves=2,spines=8,hosts=4",
+    "name": "unicast",
+    "n_bytes": 60 * 4096,
+}
+"""From h0 to three others, two of them by eight spines in each plane."""
+
+
+def links_up(sim):
+    """Links of h0's leaves to spines that carry data, and picoseconds of the last receiver."""
+    net, sent = sim.net, sim.world.links["bytes"][:, 0]
+    above = (net.tier[net.src] == 1) & (net.tier[net.dst] == 2) & (sent > 0)
+    return int(above.sum()), int(check(sim).host_ps.max())
+
+
+def test_a_flowlet_without_end_is_a_flow_and_pauses_spread_over_more_spines():
+    flows, endless, short = (
+        links_up(play(**SPINES, **how))
+        for how in (
+            {"routing": "flows"},
+            {"routing": "flowlets", "flowlet_ps": 10**12},
+            {"routing": "flowlets", "flowlet_ps": 1000},
+        )
+    )
+    assert endless == flows
+    assert flows[0] == 2 * 2  # a queue pair for each plane and receiver
+    assert short[0] > 2 * flows[0]
+
+
+def test_switches_of_a_plane_go_per_flow_or_per_packet_whatever_hosts_do():
+    for routing, in_plane, n in (
+        *(("packets", "flows", 4), ("flows", "flows", 4)),
+        *(("packets", "packets", 16), ("flows", "packets", 16)),
+    ):
+        found, _ = links_up(play(**SPINES, routing=routing, in_plane=in_plane))
+        assert (found <= 4) if n == 4 else (found == 16), (routing, in_plane)
 
 
 def test_what_cannot_be_said_of_planes_is_told():
