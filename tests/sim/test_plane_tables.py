@@ -16,7 +16,7 @@ from fanfold.study.plane_steps import (
     build_step_table,
     fullest_s,
 )
-from fanfold.study.plane_work import How, dispatch, program_of
+from fanfold.study.plane_work import How, dispatch, program_of, side_by_side
 from fanfold.topo.nets import build_named_net
 
 POD = "superpod:gpus=4,planes=4"
@@ -111,6 +111,15 @@ def test_groups_run_side_by_side_each_among_its_own():
             hosts = four.dst[waits[waits < n]] % 4
             assert np.unique(hosts).size <= 1
         assert sorted(four.n_needs.tolist()) == sorted(4 * one.n_needs.tolist())
+
+
+def test_pauses_of_groups_stand_behind_all_their_messages():
+    message, waits = np.array([[0, 1, 9, 0]]), np.array([[0, 1]])
+    one = build_program(message, waits, pauses_ps=np.array([7]))
+    both = side_by_side([one, one._replace(pauses_ps=np.array([8]))])
+    assert edges_of(both).tolist() == [[0, 2], [1, 3]]
+    assert both.pauses_ps.tolist() == [7, 8]
+    assert (both.src.tolist(), both.dst.tolist()) == ([0, 1], [2, 3])
 
 
 def test_what_has_no_planes_or_is_no_workload_is_told():

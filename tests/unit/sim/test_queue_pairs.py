@@ -164,3 +164,17 @@ def test_links_of_routers_that_hashes_leave_idle_are_counted():
     rows["path_step"] = 1
     assert idle_ports(net, routes, rows) == 0
     assert idle_ports(net, routes, rows[:0]) == 0
+
+
+def test_each_router_on_the_way_picks_by_a_digit_of_its_own():
+    """Five stages: leaf and spine have two choices each, so paths 0 to 3 are four ways."""
+    net = build_named_net(
+        "multi-plane:planes=1,leaves=2,spines=2,hosts=4,pods=2,cores=2,rate=1Gbps"
+    )
+    routes = build_routes(net)
+    rows = np.zeros(4, r.STREAM_ROW)
+    rows["nic"], rows["dst"], rows["dst_group"] = net.first_out[0], 3, routes.group[3]
+    rows["path"] = 0, 1, 2, 3  # leaf by the first digit, spine by the second
+    assert idle_ports(net, routes, rows) == sum((0, 0, 0, 2))  # cores by the third, which is 0
+    rows["path"] = 0, 1, 0, 1
+    assert idle_ports(net, routes, rows) == sum((0, 1, 1, 1))  # at each spine, at the one core
