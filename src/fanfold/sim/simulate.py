@@ -120,7 +120,7 @@ class Simulation:
         b.push_starts(q, items, streams)
         self._push_failures()
         self.failing: Failing | None = None
-        if has_words(settings):
+        if has_words(settings) and not _is_past(settings, program):
             target_of = self.fans.roads.birt.target_of
             self.failing = Failing(net, settings, program, seed, target_of)
             self.failing.start(q)
@@ -319,6 +319,15 @@ def _as_at_start(net: Net, routes: Routes, settings: Settings) -> tuple[Net, Rou
     """The net without what has failed at time 0, and its routes."""
     started = net_at_start(net, settings)
     return (net, routes) if started is net else (started, build_routes(started))
+
+
+def _is_past(settings: Settings, program: Program) -> bool:
+    """All has failed before the start, weights know it, and only messages are sent.
+
+    Nobody has anything to find out: sessions of neighbours would tell nothing.
+    """
+    is_early = all(failure.at_ps == 0 and failure.fail for failure in settings.failures)
+    return is_early and settings.by_weight and not program.many
 
 
 def _bytes_in(links: NDArray[np.void]) -> NDArray[np.int64]:

@@ -15,6 +15,8 @@ from fanfold.topo.net import Net
 from fanfold.topo.routes import FAR, Routes
 
 I64 = NDArray[np.int64]
+End = tuple[int, tuple[tuple[int, int], ...]]
+"""Group of a host, and what each router beside it carries to it."""
 FIELD = "settings.planes"
 AUTO = "auto"
 
@@ -46,8 +48,8 @@ class PlanePaths:
 
     def __init__(self, net: Net, routes: Routes) -> None:
         self.net, self.routes = net, routes
-        self._known: dict[tuple[int, bytes], I64] = {}
-        self._ends: dict[int, tuple[int, bytes]] = {}
+        self._known: dict[End, I64] = {}
+        self._ends: dict[int, End] = {}
 
     def carried(self, source: int, goal: int, planes: Sequence[int]) -> dict[int, Fraction]:
         """Bandwidth from one host to another by each of these planes that has a path."""
@@ -66,7 +68,9 @@ class PlanePaths:
             ups = links_up(self.net, goal)
             last = np.zeros(self.net.n_nodes, np.int64)
             np.add.at(last, self.net.dst[ups], self.net.bps[self.net.reverse[ups]])
-            key = int(self.routes.group[goal]), last.tobytes()
+            ends = np.flatnonzero(last)
+            said = zip(ends.tolist(), last[ends].tolist(), strict=True)
+            key = int(self.routes.group[goal]), tuple(said)
             if key not in self._known:
                 self._known[key] = carried_to(self.net, self.routes, key[0], last)
             self._ends[goal] = key
