@@ -3,10 +3,11 @@
     python bench/planes.py [--rounds 3] [--size 128MiB] [--rate 100Mbps] [--json FILE]
 
 A SuperPoD of 4 GPUs on 4 planes in network namespaces, links of a rate by the fabric file and
-shaped to it, so that a port which is full is waited for: all planes, one of them alone, one plane at half the rate, and the port of the last receiver in one
-plane cut in the middle. The simulator is asked first, of the same fabric, with links so long
-that a round trip takes what the sender's waits suit: what it says cannot know the run. Nobody
-tells a push in such a lab of a cut, so the sender finds out, there as here.
+shaped to it, so that a port which is full is waited for: all planes, one of them alone, one
+plane at half the rate, and the port of the last receiver in one plane cut in the middle. The
+simulator is asked first, of the same fabric, with links so long that a round trip takes what
+the sender's waits suit: what it says cannot know the run. Nobody tells a push in such a lab of
+a cut, so the sender finds out, there as here.
 """
 
 import argparse
