@@ -4,9 +4,9 @@ from itertools import pairwise
 
 import pytest
 
-from fanfold.core import sender as sender_machine
 from fanfold.core.effects import SendBlock
 from fanfold.core.flight import Shape
+from fanfold.core.waiting import QUIET_PS
 from fanfold.push import sending
 from fanfold.push.proof import Proof
 from fanfold.push.sending import MAX_RESTARTS, PushSender, SendControl, State
@@ -205,7 +205,7 @@ def test_who_knows_nothing_of_the_push_gets_the_manifest_again():
         if asked(out):
             break
     assert asked(out) == [0b10]
-    assert ms * MS >= sender_machine.QUIET_PS
+    assert ms * MS >= QUIET_PS
     assert sent(out) == []
     sender.report(ms * MS, 2, ReportState.UNKNOWN)
     sender.machine.on_timer((ms + 10) * MS, out)

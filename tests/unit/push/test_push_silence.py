@@ -6,8 +6,8 @@ import pytest
 from test_push_sending import MS, Sender, asked, fill_and_send, sent
 
 from fanfold.core import leaving
-from fanfold.core import sender as fans
 from fanfold.core.effects import SendBlock
+from fanfold.core.waiting import STALE_PS
 from fanfold.push import peer as peers
 from fanfold.push.peer import MAX_RETURNS, MOST_CALL_PS, State
 from fanfold.push.sending import PATIENCE_PS
@@ -124,7 +124,7 @@ def test_one_that_restarted_gets_the_manifest_again_and_goes_on_from_its_disk():
     pair.go(pair.now + 50 * MS)
     assert (6, (0b01,)) in pair.blocks
     pair.say(1, ReportState.READY, n_have=3, body=b"\xe0")
-    pair.go(pair.now + fans.STALE_PS + 50 * MS)
+    pair.go(pair.now + STALE_PS + 50 * MS)
     assert any(flow == 7 and bits[0] == 0b01 for flow, bits in pair.blocks)
 
 

@@ -171,7 +171,7 @@ def test_one_path_each_collides_where_spraying_does_not():
 
 
 def test_a_host_uses_all_its_planes():
-    run = on(multi_plane(4, 2, 2, 8))
+    run = on(multi_plane(4, 2, 2, 8, 1, 0))
     out = run(messages([(0, 7, 400 * PKT)]))
     assert out.link_pkts[:4, DATA].tolist() == [100] * 4
     assert out.host_ps[7] == pytest.approx(alone_ps(100, 4), abs=4 * FULL)
