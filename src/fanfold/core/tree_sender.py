@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from fanfold.core.effects import Effect, SendBlock
 from fanfold.core.flight import MAIN, Flight, Lane, Shape
 from fanfold.core.sender import FanSender
+from fanfold.units import NEVER
 from fanfold.wire.feedback import Feedback
 
 Repair = Literal["tree", "unicast", "branch"]
@@ -51,6 +52,14 @@ class TreeSender(FanSender):
         pace.is_blind = now_ps < self.patient_ps
         pace.limit.forget_before(self.patient_ps)
         super().on_feedback(now_ps, feedback, out)
+
+    def _long_ps(self, lane: Lane) -> int:
+        """Receivers that speak of losses only are silent as a rule."""
+        del lane
+        return NEVER
+
+    def _may_send(self, now_ps: int, index: int, lane: Lane) -> bool:
+        return lane.may_send()
 
     def _put_off(self, index: int) -> int:
         del index

@@ -199,11 +199,8 @@ def test_a_word_stands_for_what_was_said_before_and_its_further_parts_join() -> 
     assert flight.left_bytes(STRIDE, BLOCK) == 2 * STRIDE
 
 
-def first_question(usual_ps: int, slots_ps: int = SLOTS_PS, *, is_silence: bool = False) -> int:
-    """When one that owes a word is asked, the usual round trip being known.
-
-    is_silence: nothing else is heard meanwhile; else words of a block of before come.
-    """
+def first_question(usual_ps: int, slots_ps: int = SLOTS_PS) -> int:
+    """When one that owes a word is asked, the usual round trip being known; all live."""
     sender = FanSender(7, SHAPE, [0b11], 0)
     sender.slots_ps = slots_ps
     for _ in range(MANY):
@@ -214,8 +211,7 @@ def first_question(usual_ps: int, slots_ps: int = SLOTS_PS, *, is_silence: bool 
     now = 0
     while not out:
         now += MS
-        if not is_silence:
-            sender.on_feedback(now, word(1, 0b11, {}), [])
+        sender.on_feedback(now, word(1, 0b11, {}), [])
         sender.on_timer(now, out)
     return now
 
@@ -226,11 +222,6 @@ def test_who_owes_a_word_is_asked_after_two_usual_round_trips_and_the_deadlines_
     assert SLOTS_PS <= first_question(MS) <= SLOTS_PS + TICK_PS
     assert 240 * MS <= first_question(120 * MS) <= 240 * MS + TICK_PS
     assert SOON_PS <= first_question(MS, slots_ps=0) <= SOON_PS + TICK_PS
-
-
-def test_where_nobody_says_anything_the_oldest_block_is_probed_after_two_waits() -> None:
-    first_ps = first_question(MS, is_silence=True)
-    assert 2 * SOON_PS <= first_ps <= 2 * SOON_PS + TICK_PS
 
 
 def test_all_are_asked_only_when_every_slot_of_three_levels_has_told_whom_it_heard() -> None:
