@@ -256,8 +256,9 @@ def test_new_keys_in_mid_push_lose_no_packet(keyed: Place, tmp_path: Path) -> No
     path = write(tmp_path, "rekeyed.bin", 12 * MB, 5)
     before = {node: lost_by_keys(keyed, node) for node in keyed.nodes()}
     made = keyed.status("leaf1")["link_keys"]["made"]
+    earlier = keyed.sent("leaf1", "h2")
     push = keyed.start_push(path, "--rate", "48Mbps")
-    wait_for(lambda: keyed.sent("leaf1", "h2") > 50, "data under way")
+    wait_for(lambda: keyed.sent("leaf1", "h2") > earlier + 50, "data under way")
     done = keyed.site.run("keys", "rekey", "--lab", keyed.name)
     said = f"lab {keyed.name}: new keys for the links of 5 nodes\n"
     assert (done.returncode, done.stdout) == (0, said)
@@ -280,8 +281,9 @@ def lost_by_keys(lab: Place, node: str) -> dict[str, int]:
 
 def test_a_bfr_that_starts_again_has_keys_within_a_second(keyed: Place, tmp_path: Path) -> None:
     path = write(tmp_path, "again.bin", 12 * MB, 6)
+    earlier = keyed.sent("leaf1", "h2")
     push = keyed.start_push(path, "--rate", "48Mbps")
-    wait_for(lambda: keyed.sent("leaf1", "h2") > 50, "data under way")
+    wait_for(lambda: keyed.sent("leaf1", "h2") > earlier + 50, "data under way")
     keyed.restart("leaf1")
     began = time.monotonic()
     wait_for(lambda: keyed.has_keys("leaf1"), "keys again", 5.0)
@@ -323,8 +325,9 @@ def test_a_key_rotated_and_a_receiver_revoked_in_mid_push_cost_nobody_else_a_pac
         for node in ("h1", "h2")
     }
     before = {node: keyed.of_links(node) for node in ("h0", "h1", "h2")}
+    earlier = keyed.sent("leaf1", "h2")
     push = keyed.start_push(path, "--rate", "48Mbps", "--patience", "500ms")
-    wait_for(lambda: keyed.sent("leaf1", "h2") > 50, "data under way")
+    wait_for(lambda: keyed.sent("leaf1", "h2") > earlier + 50, "data under way")
     words = ("keys", "rotate", "--lab", keyed.name, "--node", "leaf1", "--overlap", "2s")
     rotation = keyed.site.start(*words)
     time.sleep(0.5)

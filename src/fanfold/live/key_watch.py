@@ -46,7 +46,7 @@ class KeyWatch:
         self.nodes: dict[str, Node] = dict(fabric.by_name)
         self.older: LinkKey | None = None
         self._place, self._name, self.tell = own.place, name, tell
-        self._seen = self._stamps()
+        self._seen: tuple[Stamp, ...] | None = None  # what was given may be of before a change
         self._next_ps = 0
 
     def look(self, now_ps: int, *, at_once: bool = False) -> bool:
@@ -57,7 +57,7 @@ class KeyWatch:
         seen = self._stamps()
         if seen == self._seen or self._place is None:
             return False
-        self._seen = seen
+        self._seen, before = seen, (dict(self.nodes), self.own, self.older)
         try:
             if self._place.fabric is not None:
                 self.nodes |= load_fabric(self._place.fabric).by_name
@@ -65,7 +65,7 @@ class KeyWatch:
         except ConfigError as error:
             self.tell(f"keys stay as they are: {error}")
             return False
-        return True
+        return (self.nodes, self.own, self.older) != before
 
     def _take_own(self, found: LinkKey) -> None:
         """Use a key that the fabric names, answer by the one before as long as it is named."""

@@ -39,7 +39,7 @@ class TrustWatch:
         self._gate, self._files = gate, (folder / KEY_FILE, trusted)
         self._on_change, self._tell = on_change, tell
         self._trust = gate.trust
-        self._seen = self._stamps()
+        self._seen: tuple[Stamp, ...] | None = None  # what was given may be of before a change
         self._next_ps = self._warned_s = self._over_s = 0
 
     def look(self, now_ps: int) -> None:

@@ -54,6 +54,24 @@ class World:
         return self.watch.look(self.now)
 
 
+def test_a_change_between_reading_and_the_first_look_is_seen(tmp_path: Path) -> None:
+    """A push reads the fabric, a key is rotated, the push begins to watch."""
+    world = World(tmp_path)
+    old = world.fabric.by_name["h0"].link_key
+    new = make_link_key(tmp_path / "another").text
+    world.name("h0", old, new)
+    place = KeyPlace(world.folder, world.file)
+    before = msgspec.structs.replace(
+        world.fabric,
+        nodes=tuple(msgspec.structs.replace(n, link_key_also="") for n in world.fabric.nodes),
+    )
+    own = OwnKey(load_link_key(world.folder), place)
+    watch = KeyWatch(own, before, "h1", world.told.append)
+    assert watch.look(LOOK_PS)
+    assert watch.nodes["h0"].link_key_also == new
+    assert not watch.look(2 * LOOK_PS)
+
+
 @pytest.fixture
 def world(tmp_path: Path) -> World:
     return World(tmp_path)
@@ -79,8 +97,8 @@ def test_its_own_key_is_used_when_the_fabric_names_it_and_the_old_one_while_it_d
     old = world.watch.own.text
     new = make_link_key(world.folder, NEXT_LINK_KEY_FILE).text
     use_next_link_key(world.folder)
-    assert world.looks()
-    assert (world.watch.own.text, world.watch.older) == (old, None), "nobody names it yet"
+    assert not world.looks(), "nobody names it yet"
+    assert (world.watch.own.text, world.watch.older) == (old, None)
     world.name("h1", old, new)
     assert world.looks()
     assert world.watch.older is not None
