@@ -24,17 +24,20 @@ class Outage:
         self._fresh = self._n_probes = self._n_ahead = 0
         self._ahead_ps = 0
 
-    def hear(self, now_ps: int, heard: int, lane: Lane, long_ps: int) -> bool:
-        """Word of some members; True: most who owe one have spoken again, after so long."""
+    def hear(self, now_ps: int, heard: int, lane: Lane, long_ps: int) -> int:
+        """Word of some members; after what silence most who owe one have spoken again, or 0.
+
+        long_ps: a silence is that long at least.
+        """
         self._fresh |= heard & lane.members
         is_most = self._fresh.bit_count() * 2 > lane.members.bit_count()
         if not is_most and now_ps - self._heard_ps < long_ps:
-            return False
+            return 0
         if not self._has_most(lane):
-            return False
-        is_long = self._waited_ps(now_ps, lane) >= long_ps
+            return 0
+        waited_ps = self._waited_ps(now_ps, lane)
         self._begin(now_ps)
-        return is_long
+        return waited_ps if waited_ps >= long_ps else 0
 
     def _has_most(self, lane: Lane) -> bool:
         """Most of those who owe a word, or of all, have spoken."""

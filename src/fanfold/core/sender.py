@@ -248,8 +248,10 @@ class FanSender(Waiting):
     def _hear(self, now_ps: int, heard: int) -> None:
         self._signs.heard |= heard & self.everyone
         main = self.lanes[MAIN]
-        if self._outage.hear(now_ps, heard, main, self._long_ps(main)):
+        silent_ps = self._outage.hear(now_ps, heard, main, self._long_ps(main))
+        if silent_ps:
             main.pace.limit.forget_before(now_ps)
+        if silent_ps >= self._mute_ps(main):
             for flight in main.flights.values():
                 flight.hurry(now_ps, 0)
         for lane in self.lanes:
@@ -258,7 +260,7 @@ class FanSender(Waiting):
     def _probe(self, now_ps: int, out: list[Effect]) -> None:
         """Most say nothing: send the last packet of the oldest block again; wait as before."""
         lane = self.lanes[MAIN]
-        long_ps, every_ps = self._long_ps(lane), self._wait_ps(lane)
+        long_ps, every_ps = self._mute_ps(lane), self._wait_ps(lane)
         block = self._outage.probe(now_ps, lane, long_ps, every_ps)
         if block is not None:
             flight = lane.flights[block]

@@ -69,11 +69,12 @@ class Waiting(Leaving):
         return min(known_ps, lane.pace.min_rtt_ps) if self._is_last(lane) else known_ps
 
     def _long_ps(self, lane: Lane) -> int:
-        """Silence of most members that is no delay, nor slots that wait for a few.
+        """Silence of most members that is no delay; NEVER while no round trip is known."""
+        return 2 * self._wait_ps(lane) if lane.pace.known_ps() else NEVER
 
-        NEVER while no round trip is known.
-        """
-        return max(2 * self._wait_ps(lane), self.slots_ps) if lane.pace.known_ps() else NEVER
+    def _mute_ps(self, lane: Lane) -> int:
+        """The same after which it is no slot either that waits for a few."""
+        return max(self._long_ps(lane), self.slots_ps)
 
     def _may_send(self, now_ps: int, index: int, lane: Lane) -> bool:
         """The window has room, or most say nothing, and it may be for a few who have died."""
