@@ -116,6 +116,19 @@ def test_a_floor_says_who_lacks_what_is_set_aside():
     assert sender.is_done()
 
 
+def test_who_has_no_patience_asks_again_whatever_comes_in():
+    n_asked = []
+    for is_patient in (True, False):
+        sender, asked = begun(NackSender), []
+        sender.is_patient = is_patient
+        sender.on_feedback(LOST_PS // 2, word(1, 0b011, done=0b011, behind=1), [])
+        for now_ps in range(LOST_PS // 2, LOST_PS, TICK_PS):
+            sender.on_feedback(now_ps - 1, word(0, 0b001, done=0b001, behind=0), [])
+            asked += ticks(sender, now_ps, now_ps + TICK_PS)
+        n_asked.append(len(asked))
+    assert n_asked[0] < n_asked[1]
+
+
 def test_nobody_is_asked_again_while_answers_come_in():
     """Words of a thousand take long over one link; held for the age of a block, at most."""
     sender = begun(NackSender)

@@ -24,7 +24,13 @@ STREAM_TICKS = 2
 
 
 class NackSender(TreeSender):
-    """One reliable fan to receivers that are silent while all is well."""
+    """One reliable fan to receivers that are silent while all is well.
+
+    is_patient: while answers come in nobody is asked again. Where a whole fabric waited for new
+    paths answers take long; where backup paths stood, to ask again at once ends sooner.
+    """
+
+    is_patient = True
 
     def __init__(
         self, flow: int, shape: Shape, need: Sequence[int], cap_bps: int, *, repair: Repair
@@ -89,7 +95,11 @@ class NackSender(TreeSender):
         """
         flight = self.lanes[index].flights[block]
         is_coming = flight.tries > 0 and now_ps - self._word_ps <= STREAM_TICKS * TICK_PS
-        if is_coming and now_ps - flight.sent_ps < flight.sent_ps - flight.first_ps:
+        if (
+            self.is_patient
+            and is_coming
+            and now_ps - flight.sent_ps < flight.sent_ps - flight.first_ps
+        ):
             return
         super()._ask_again(now_ps, index, block, out)
         job = out[-1]

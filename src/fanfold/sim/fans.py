@@ -196,6 +196,7 @@ class Fans(FanArrays):
         by_tree: Repair = "branch" if fan.tree == NO_TREE else self.settings.tree_repair
         if self.speaks == r.PER_LOSS:
             machine = NackSender(flow, shape, [bits], cap, repair=by_tree)
+            machine.is_patient = protection_of(self.settings, self.program) != "frr"
         elif fan.tree != NO_TREE:
             machine = TreeSender(flow, shape, [bits], cap, repair=by_tree)
         else:
