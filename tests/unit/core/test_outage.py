@@ -6,12 +6,14 @@ from fanfold.core.effects import Effect, SendBlock
 from fanfold.core.flight import MAIN, Flight, Lane, Shape
 from fanfold.core.leaving import TICK_PS
 from fanfold.core.losses import Losses
+from fanfold.core.nack_sender import NackSender
 from fanfold.core.outage import MAX_AHEAD, MAX_PROBES
 from fanfold.core.pace import MANY, Pace
 from fanfold.core.plane_sender import PlaneSender
 from fanfold.core.sender import MAX_ASKS, FanSender
+from fanfold.core.tree_sender import TreeSender
 from fanfold.core.waiting import SLOTS_PS, SOON_PS
-from fanfold.units import PS_PER_SECOND
+from fanfold.units import NEVER, PS_PER_SECOND
 from fanfold.wire.feedback import Feedback, FeedbackRow
 
 MS = 1_000_000_000
@@ -173,6 +175,35 @@ def test_nothing_goes_beyond_the_window_while_words_come() -> None:
         fan.go_on(SOON_PS // 2)
         fan.hear(word(0))
     assert fan.firsts() == 0
+
+
+def test_those_who_have_all_need_not_speak() -> None:
+    """Two of eight still lack what is out, and both speak."""
+    fan = Fan()
+    for flight in fan.lane.flights.values():
+        flight.need = 0b11
+    fan.jobs = []
+    for _ in range(20):
+        fan.go_on(SOON_PS // 2)
+        fan.hear(word(0, heard=0b11))
+    assert fan.firsts() == 0
+
+
+def test_the_mute_need_not_speak_either() -> None:
+    fan = Fan()
+    fan.lane.mute = 0xF0
+    fan.jobs = []
+    for _ in range(8):
+        fan.go_on(SOON_PS // 2)
+        fan.hear(word(0, heard=0b111))
+    assert fan.firsts() == 0
+
+
+@pytest.mark.parametrize("kind", [TreeSender, NackSender])
+def test_down_a_tree_silence_means_nothing(kind: type[TreeSender]) -> None:
+    sender = kind(7, SHAPE, [EIGHT], 0, repair="tree")
+    sender.lanes[MAIN].pace.on_rtt(MS)
+    assert sender._long_ps(sender.lanes[MAIN]) == NEVER
 
 
 def test_one_plane_of_several_sends_nothing_beyond_its_window() -> None:
