@@ -1,13 +1,15 @@
 """Failures of a lab beside those of the simulator: detection and gap, with the same timers.
 
-    python bench/failures.py [--rounds 3] [--json FILE]
+    python bench/failures.py [--rounds 9] [--json FILE]
 
-A lab of 4 leaves, 2 spines and 8 receivers, HELLOs as `lab up` has them. In mid-push the link
-of the spine that carries the data fails at the source's leaf or at the last receiver's leaf, or
-that spine ends, or the last receiver stands still. Detection: until the first neighbour has
-noticed, as `lab status` tells. Gap: until the last receiver has DATA again. The simulator runs
-the lab's own fabric, with links so long that a round trip takes what the sender's waits suit,
-and with the lag that the lab's nodes told of themselves before the failure.
+A lab of 4 leaves, 2 spines and 8 receivers, HELLOs as `lab up` has them. In mid-push the link of
+the spine that carries the data fails at the source's leaf or at the last receiver's leaf, or that
+spine ends, or the last receiver's leaf, or the last receiver stands still. Detection: until the
+first neighbour has noticed, as `lab status` tells. Gap: until the last receiver has DATA again;
+behind a leaf that is gone nobody has. The simulator runs the lab's own fabric, with links so long
+that a round trip takes what the sender's waits suit, and with the lag that the lab's nodes told
+of themselves before the failure. When a neighbour notices hangs on how long ago it had a HELLO:
+the simulator fails at PHASES times of one HELLO interval, and the figure of both is the median.
 """
 
 import argparse
@@ -47,7 +49,8 @@ from fanfold.units import PS_PER_MS, PS_PER_SECOND
 SHAPE = ["--leaves", "4", "--spines", "2", "--hosts", "8"]
 RATE_BPS, N_BYTES = 40_000_000, 12_000_000
 SOURCE = "h0"
-CASES = ("near link", "far link", "spine", "pause")
+CASES = ("near link", "far link", "spine", "leaf", "pause")
+PHASES = 8
 PAUSE_S = 1
 LINKS_THERE_AND_BACK = 8
 AFTER_S = 0.7
@@ -66,7 +69,7 @@ class Told(NamedTuple):
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the lab is undone
@@ -101,6 +104,7 @@ def words_of(case: str, spine: str, leaves: tuple[str, str], last: str) -> str:
         "near link": f"link {leaves[0]}-{spine}",
         "far link": f"link {spine}-{leaves[1]}",
         "spine": f"node {spine}",
+        "leaf": f"node {leaves[1]}",
         "pause": f"pause {last} {PAUSE_S}s",
     }[case]
 
@@ -133,20 +137,25 @@ def _live(lab: Lab, fabric: Fabric, case: str) -> Told:
         lag_ms = _lag_ms(lab, spine)
         before, at = _received(lab, last, far), time.monotonic()
         fail(lab, *words.split())
-        gap_ms = _gap_ms(lab, last, far, at, before)
-        seen = [_noticed_ms(lab, a, b, at) for a, b in _pairs(case, spine, leaf, far)]
+        gap_ms = float("nan") if case == "leaf" else _gap_ms(lab, last, far, at, before)
+        pairs = _pairs(fabric, case, (leaf, spine, far))
+        if case == "leaf":
+            _wait(lambda: any(_noticed_ms(lab, a, b, at) > 0 for a, b in pairs))
+        seen = [_noticed_ms(lab, a, b, at) for a, b in pairs]
         return Told(min((ms for ms in seen if ms > 0), default=float("nan")), gap_ms, lag_ms)
     finally:
-        push.wait(WAIT_S)
         heal(lab)
+        push.wait(WAIT_S)
 
 
-def _pairs(case: str, spine: str, leaf: str, far: str) -> list[tuple[str, str]]:
-    """Who watches whom of what failed."""
+def _pairs(fabric: Fabric, case: str, ends: tuple[str, str, str]) -> list[tuple[str, str]]:
+    """Who watches whom of what failed; ends: the source's leaf, the spine, the last leaf."""
+    leaf, spine, far = ends
     if case == "pause":
         return []
-    if case == "spine":
-        return [(leaf, spine), (far, spine)]
+    if case in ("spine", "leaf"):
+        gone = spine if case == "spine" else far
+        return [(name, gone) for name in fabric.neighbours[gone]]
     end = leaf if case == "near link" else far
     return [(end, spine), (spine, end)]
 
@@ -223,12 +232,20 @@ def _simulated(fabric: Fabric, case: str, lag_ms: int) -> Told:
     way = ways_of(_played(net, program, settings))[names.index(last)]
     spine = names[int(net.dst[way[1]])]
     words = words_of(case, spine, (leaf, far), last)
-    at_ps = int(AFTER_S * PS_PER_SECOND) + 100 * 8 * 8064 * PS_PER_SECOND // RATE_BPS
-    failures = (Failure(at_ps, fail=words),)
-    sim = _played(net, program, msgspec.structs.replace(settings, failures=failures))
+    sent_ps = int(AFTER_S * PS_PER_SECOND) + 100 * 8 * 8064 * PS_PER_SECOND // RATE_BPS
+    told = []
+    for k in range(PHASES):
+        at_ps = sent_ps + k * settings.hello_ps // PHASES
+        failures = (Failure(at_ps, fail=words),)
+        sim = _played(net, program, msgspec.structs.replace(settings, failures=failures))
+        told.append(_told(sim, at_ps, names.index(last), lag_ms))
+    return Told(*(statistics.median(row[k] for row in told) for k in range(3)))
+
+
+def _told(sim: Simulation, at_ps: int, last: int, lag_ms: int) -> Told:
     assert sim.failing is not None
     noticed = [at for at, _, _ in sim.failing.lost]
-    back_ps = int(sim.world.nodes["back_ps"][names.index(last)])
+    back_ps = int(sim.world.nodes["back_ps"][last])
     return Told(
         (min(noticed) - at_ps) / PS_PER_MS if noticed else float("nan"),
         (back_ps - at_ps) / PS_PER_MS if back_ps > 0 else float("nan"),
