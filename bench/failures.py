@@ -2,14 +2,15 @@
 
     python bench/failures.py [--rounds 9] [--json FILE]
 
-A lab of 4 leaves, 2 spines and 8 receivers, HELLOs as `lab up` has them. In mid-push the link of
-the spine that carries the data fails at the source's leaf or at the last receiver's leaf, or that
-spine ends, or the last receiver's leaf, or the last receiver stands still. Detection: until the
-first neighbour has noticed, as `lab status` tells. Gap: until the last receiver has DATA again;
-behind a leaf that is gone nobody has. The simulator runs the lab's own fabric, with links so long
-that a round trip takes what the sender's waits suit, and with the lag that the lab's nodes told
-of themselves before the failure. When a neighbour notices hangs on how long ago it had a HELLO:
-the simulator fails at PHASES times of one HELLO interval, and the figure of both is the median.
+A lab of 4 leaves, 2 spines and 8 receivers, HELLOs as `lab up` has them. In mid-push the link
+of the spine that carries the data fails at the source's leaf or at the last receiver's leaf,
+or that spine ends, or the last receiver's leaf, or the last receiver stands still. Detection:
+until the first neighbour has noticed, as `lab status` tells. Gap: until the last receiver has
+DATA again; behind a leaf that is gone nobody has. The simulator runs the lab's own fabric,
+with links so long that a round trip takes what the sender's waits suit, and with the lag that
+the lab's nodes told of themselves before the failure. When a neighbour notices hangs on how
+long ago it had a HELLO: the simulator fails at PHASES times of one HELLO interval, and the
+figure of both is the median.
 """
 
 import argparse

@@ -29,6 +29,7 @@ from rich.table import Table
 from shaped_net import BURST_BYTES, QUEUE_BYTES
 
 from fanfold.api.failing import fail, heal
+from fanfold.live.control_sockets import call
 from fanfold.live.lab import Lab
 from fanfold.live.spaces import space_of
 from fanfold.units import parse_rate, parse_size
@@ -79,8 +80,12 @@ class Run(NamedTuple):
     code: int
     missing: tuple[str, ...]
     detect_ms: float
+    backup_ms: float
+    """Until a spine that had carried no DATA sends some to the leaf of the last receivers."""
     gap_ms: float
     with_gap: tuple[str, ...]
+    lost: int
+    """Packets that the receiver which missed most of those that stayed got only as repairs."""
     repaired: int
     elsewhere: int
     copies: float
@@ -145,26 +150,29 @@ def _shape(lab: Lab, name: str, to: str, rate: str) -> None:
 def _run(lab: Lab, case: Case, n_bytes: int) -> Run:
     heal(lab)
     _wait(lambda: _is_well(lab))
-    time.sleep(1)
     path = lab.folder / f"{case.name}.bin"
     with path.open("wb") as file:
         for _ in range(n_bytes >> 20):
             file.write(os.urandom(1 << 20))
+    os.sync()  # of runs before: a disk that is still writing slows receivers down
+    time.sleep(1)
     spines = [to for to in lab.fabric().neighbours[NEAR_LEAF] if to.startswith("spine")]
     before = {spine: _sent(lab, NEAR_LEAF, spine) for spine in spines}
     repairs = {name: _repairs(lab, name) for name in RECEIVERS}
     command = [*FANFOLD, "push", str(path), "--lab", lab.name, "--from", SOURCE, "--json"]
     command += ["--to", ",".join(RECEIVERS), "--patience", PATIENCE]
     push = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    watch = _Watch(lab)
+    watch = _Watch(lab, spines)
     third = n_bytes // 3
     while push.poll() is None and watch.look("h1") - watch.first["h1"] < third:
         time.sleep(SAMPLE_S)
     spine = max(spines, key=lambda name: _sent(lab, NEAR_LEAF, name) - before[name])
+    watch.backup = next(name for name in spines if name != spine)
     detect_ms = _happen(lab, case, spine, watch, push)
     out, _ = push.communicate()
     heal(lab)
-    path.unlink()
+    for kept in lab.folder.rglob(path.name):
+        kept.unlink()
     return _told(
         lab, case, json.loads(out), push.returncode, detect_ms, watch, repairs, n_bytes
     )
@@ -195,8 +203,10 @@ def _happen(lab: Lab, case: Case, spine: str, watch: "_Watch", push: Any) -> flo
 class _Watch:
     """How many bytes of DATA each receiver got, again and again; longest silences."""
 
-    def __init__(self, lab: Lab) -> None:
+    def __init__(self, lab: Lab, spines: list[str]) -> None:
         self.lab, self.at = lab, 0.0
+        self.backup, self.backup_ms = "", float("nan")
+        self.carried = {name: _sent(lab, name, FAR_LEAF) for name in spines}
         self.first = {name: _came(lab, name) for name in RECEIVERS}
         self.last = dict(self.first)
         self.moved = dict.fromkeys(RECEIVERS, 0.0)
@@ -213,6 +223,10 @@ class _Watch:
         return self.last[name]
 
     def turn(self) -> None:
+        if self.at and math.isnan(self.backup_ms):
+            with suppress(Exception):
+                if _sent(self.lab, self.backup, FAR_LEAF) > self.carried[self.backup]:
+                    self.backup_ms = 1000 * (time.monotonic() - self.at)
         for name in RECEIVERS:
             self.look(name)
 
@@ -226,18 +240,21 @@ class _Watch:
 def _came(lab: Lab, name: str) -> int:
     """Bytes of DATA and repairs that a host took in; 0 while it tells nothing."""
     with suppress(Exception):
-        links = _status(lab, name)["links"].values()
+        links = call(lab.control_socket(name), {"do": "status"}, SAMPLE_S)["links"].values()
         return sum(
             link["rx"].get(kind, [0, 0])[1] for link in links for kind in ("data", "repair")
         )
     return 0
 
 
-def _repairs(lab: Lab, name: str) -> int:
+def _repairs(lab: Lab, name: str) -> tuple[int, int]:
+    """Packets and bytes of repairs that a host took in; 0 while it tells nothing."""
     with suppress(Exception):
-        links = _status(lab, name)["links"].values()
-        return sum(int(link["rx"].get("repair", [0, 0])[1]) for link in links)
-    return 0
+        links = [
+            link["rx"].get("repair", [0, 0]) for link in _status(lab, name)["links"].values()
+        ]
+        return sum(row[0] for row in links), sum(row[1] for row in links)
+    return 0, 0
 
 
 def _noticed_ms(lab: Lab, spine: str, at: float) -> float:
@@ -257,7 +274,7 @@ def _told(
     code: int,
     detect_ms: float,
     watch: _Watch,
-    before: dict[str, int],
+    before: dict[str, tuple[int, int]],
     n_bytes: int,
 ) -> Run:
     ends = {row["id"]: row for row in told["receivers"]}
@@ -267,15 +284,18 @@ def _told(
         row["seconds"] for name, row in ends.items() if name not in apart and row["seconds"]
     ]
     late = tuple(name for name in RECEIVERS if watch.gaps[name] > GAP_S)
-    repairs = {name: max(_repairs(lab, name) - before[name], 0) for name in RECEIVERS}
+    came = {name: _repairs(lab, name) for name in RECEIVERS}
+    repairs = {name: max(came[name][1] - before[name][1], 0) for name in RECEIVERS}
     return Run(
         max(others, default=float("nan")),
         max(there, default=float("nan")),
         code,
         tuple(name for name in RECEIVERS if ends[name]["state"] != "verified"),
         detect_ms,
+        watch.backup_ms,
         1000 * max((watch.gaps[name] for name in late), default=0.0),
         late,
+        max(came[name][0] - before[name][0] for name in RECEIVERS if name not in apart),
         sum(repairs[name] for name in case.behind),
         sum(n for name, n in repairs.items() if name not in case.behind),
         told["source_link_bytes"] / n_bytes,
@@ -284,8 +304,8 @@ def _told(
 
 def _show(rows: dict[str, list[Run]]) -> None:
     table = Table(
-        *("failure", "others s", "all s", "code", "missing", "noticed ms", "gap ms"),
-        *("with a gap", "sent again MB", "elsewhere MB", "copies"),
+        *("failure", "others s", "all s", "code", "missing", "noticed ms", "backup ms"),
+        *("gap ms", "with a gap", "lost", "sent again MB", "elsewhere MB", "copies"),
     )
     for name, of in rows.items():
         middle = sorted(of, key=lambda row: row.others_s)[len(of) // 2]
@@ -296,8 +316,10 @@ def _show(rows: dict[str, list[Run]]) -> None:
             str(middle.code),
             " ".join(middle.missing) or "-",
             f"{middle.detect_ms:.0f}",
+            "-" if math.isnan(middle.backup_ms) else f"{middle.backup_ms:.0f}",
             f"{middle.gap_ms:.0f}",
             " ".join(middle.with_gap) or "-",
+            str(middle.lost),
             f"{middle.repaired / 1e6:.2f}",
             f"{middle.elsewhere / 1e6:.2f}",
             f"{middle.copies:.3f}",
