@@ -1,6 +1,7 @@
 """Pushes of a whole file, each of which meets one failure in the middle, in shaped namespaces.
 
-    python bench/outages.py [--size 256MiB] [--rate 200Mbps] [--rounds 1] [--case far-link] ...
+    python bench/outages.py [--size 256MiB] [--rate 200Mbps] [--rounds 1] [--hello 50ms]
+        [--case far-link] ...
 
 A lab of 4 leaves and 2 spines, 3 hosts a leaf, every link shaped to the rate: h0 pushes to
 8 others. What carries the data fails when a third of it has come; links that are unplugged come
@@ -95,6 +96,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--size", default="256MiB")
     parser.add_argument("--rate", default="200Mbps")
+    parser.add_argument("--hello", default="50ms", help="between two HELLOs; 3 missed: down")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--case", action="append", choices=[case.name for case in CASES])
     parser.add_argument("--json", type=Path)
@@ -104,7 +106,7 @@ def main() -> int:
     rows: dict[str, list[Run]] = {case.name: [] for case in wanted}
     if os.geteuid() != 0:
         parser.exit(3, "needs root for network namespaces\n")
-    with _lab(args.rate) as lab:
+    with _lab(args.rate, args.hello) as lab:
         for _ in range(args.rounds):
             for case in wanted:
                 rows[case.name].append(_run(lab, case, n_bytes))
@@ -122,9 +124,9 @@ def _is_right(case: Case, row: Run) -> bool:
 
 
 @contextmanager
-def _lab(rate: str) -> Iterator[Lab]:
+def _lab(rate: str, hello: str) -> Iterator[Lab]:
     lab = Lab(f"outages{os.getpid()}")
-    up = ["--topology", f"{SHAPE},rate={rate}", "--namespaces", "--json"]
+    up = ["--topology", f"{SHAPE},rate={rate}", "--namespaces", "--hello", hello, "--json"]
     try:
         run_well([*FANFOLD, "lab", "up", "--name", lab.name, *up], 300)
         for link in lab.fabric().links:
