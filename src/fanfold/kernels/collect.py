@@ -42,6 +42,10 @@ MAX_AGAIN_PS = 2_000_000_000_000
 IDLE_ROW_PS = 1_000_000_000_000
 """A block that nothing came for in this time gives its row to another flow that needs one."""
 
+MOST_AGAINST = 8
+"""So many sound packets in a row that are not of the geometry that was learned: it was learned
+from a damaged one, whose checksum of 16 bits was right by chance."""
+
 FREE = 0
 FILLING = 1
 WHOLE = 2
@@ -69,6 +73,8 @@ FOLLOW_ROW = np.dtype(
         ("bift_id", np.int64),
         ("entropy", np.int64),  # of words to the BFIR
         ("heard_ps", np.int64),
+        ("is_told", np.int64),  # a manifest told the geometry: nothing of it was learned
+        ("against", np.int64),  # packets in a row that what was learned speaks against
     ]
 )
 BLOCK_ROW = np.dtype(
@@ -240,6 +246,21 @@ def learn(row: Rows, buf: U8, fan: int) -> None:
 
 
 @kernel
+def doubt(collect: Collect, f: int) -> None:
+    """A packet is not of the geometry that was learned; after many in a row learn it anew."""
+    row = collect.follow[f]
+    row["against"] += 1
+    if row["is_told"] != 0 or row["against"] < MOST_AGAINST:
+        return
+    row["against"] = row["stride"] = row["n_psn"] = row["n_blocks"] = row["last_n_psn"] = 0
+    row["newest"] = row["front"] = -1
+    for r in range(collect.blocks.shape[0]):
+        block = collect.blocks[r]
+        if block["state"] == FILLING and block["follow"] == f:
+            block["state"] = FREE
+
+
+@kernel
 def place(
     buf: U8, fan: int, size: int, f: int, port: int, now_ps: int, hint: int, collect: Collect
 ) -> int:
@@ -343,6 +364,7 @@ def collect_pass(
         follow = collect.follow[f]
         if not is_fan_sound(follow, buf, fan, payload, collect):
             drops[DROP_BAD_FAN] += 1
+            doubt(collect, f)
             continue
         follow["heard_ps"], follow["port"] = now_ps, port
         follow["bift_id"] = read_u32(buf, at) >> 12
@@ -351,9 +373,12 @@ def collect_pass(
         r = place(buf, fan, payload, f, port, now_ps, hint, collect)
         if r >= 0:
             hint = r
+            follow["against"] = 0
             learn(follow, buf, fan)  # of what was refused nothing is taken over
         else:
             drops[-2 - r] += 1
+            if r == -2 - DROP_BAD_FAN:
+                doubt(collect, f)
 
 
 @kernel

@@ -57,6 +57,7 @@ class Follows:
         last = incoming.layout.chunk_size(n - 1) + tag_bytes
         row["stride"], row["n_psn"], row["n_blocks"] = manifest.stride, manifest.n_psn, n
         row["last_n_psn"] = -(-last // manifest.stride)
+        row["is_told"] = 1
         row["last_bytes"] = last - (int(row["last_n_psn"]) - 1) * manifest.stride
 
     def end(self, session: Session, which: int) -> None:

@@ -249,3 +249,48 @@ def test_blocks_of_another_port_say_nothing_of_what_is_lost():
         assert n == int(is_told)
         assert rx.row(0)["port"] == 1
         assert rx.row(2)["port"] == rx.state.follow[1]["port"] == port
+
+
+LIES = [
+    {"n_psn": 3},
+    {"block": 40},
+    {"block": 2},
+    {"flags": 2, "n_psn": 1, "payload": b"1234"},
+    {"stride": 4, "payload": b"1234"},
+]
+
+
+@pytest.mark.parametrize("lie", LIES, ids=["packets", "block", "end", "last", "stride"])
+def test_geometry_of_a_damaged_packet_keeps_true_ones_out_for_a_while_only(lie):
+    rx = Receiver(is_known=False, n_bytes=3 * 32 - 13)
+    rx.take(
+        data(ONE, **{"block": 0, "n_psn": N_PSN, "stride": STRIDE, "payload": b"?" * 8} | lie)
+    )
+    assert rx.node.drops() == {}
+    true = [rx.packet(b, p) for b in range(3) for p in range(rx.psns(b))]
+    whole = {}
+    for _ in range(c.MOST_AGAINST):
+        rx.take(*true)  # as repairs bring them again
+        whole |= {b: rx.block_of(r) for kind, r, b in rx.events() if kind == c.EVENT_WHOLE}
+    assert {0, 1, 2} <= whole.keys()
+    assert b"".join(whole[b] for b in (1, 2)) == rx.object[32:]
+
+
+def test_what_speaks_against_the_geometry_in_a_row_is_counted():
+    rx = Receiver(is_known=False, n_bytes=3 * 32 - 13)
+    rx.take(rx.packet(0, 0))
+    wrong = rx.packet(0, 1, n_psn=3)
+    rx.take(*[wrong] * (c.MOST_AGAINST - 1), rx.packet(0, 2), *[wrong] * (c.MOST_AGAINST - 1))
+    assert rx.state.follow[1]["n_psn"] == N_PSN
+    assert int(rx.row(0)["have"]) == 0b101
+    rx.take(wrong)
+    assert rx.state.follow[1]["n_psn"] == 0
+    assert (rx.state.blocks["state"] == c.FREE).all()
+
+
+def test_geometry_that_a_manifest_told_is_not_doubted():
+    rx = Receiver()
+    rx.state.follow[1]["is_told"] = 1
+    rx.take(rx.packet(0, 0), *[rx.packet(0, 1, n_psn=3)] * 3 * c.MOST_AGAINST)
+    assert rx.state.follow[1]["n_psn"] == N_PSN
+    assert int(rx.row(0)["have"]) == 1
