@@ -138,18 +138,24 @@ def test_a_link_that_comes_and_goes_stops_no_push(lab: LiveLab, tmp_path: Path) 
     assert set(states(json.loads(out)).values()) == {"verified"}
 
 
+PORT = "port-corrupt leaf2-spine2 2%"
+
+
 def test_what_failed_is_shown_and_outlives_a_node(lab: LiveLab) -> None:
     fail(lab, "link", "spine1-leaf1")
     fail(lab, "gray", "leaf2-spine2", "1%")
+    fail(lab, "port-corrupt", "leaf2-spine2", "2%")
     fail(lab, "node", "spine2")
     wait_for(lambda: "spine2" in lab.deaths(), "a node that is gone")
     said = lab.site.run("lab", "status", "--name", lab.name).stdout
-    for what in ("link leaf1-spine1", "gray leaf2-spine2 1%", "node spine2"):
+    for what in ("link leaf1-spine1", "gray leaf2-spine2 1%", "node spine2", PORT):
         assert f"failed by hand: {what}\n" in said
     lab.site.read("lab", "restart", "leaf1", "--name", lab.name)
     assert lab.status("leaf1")["failed"] == {"spine1": {"shut": True}}
     assert heal(lab, "spine2") == ["spine2"]
     assert lab.status("spine2")["failed"] == {"leaf2": {"impair": {"drop_ppb": 10_000_000}}}
+    both = {"drop_ppb": 10_000_000, "corrupt_ppb": 20_000_000}
+    assert lab.status("leaf2")["failed"] == {"spine2": {"impair": both}}
     assert heal(lab, "leaf1-spine1") == ["leaf1-spine1"]
     assert lab.status("leaf1")["failed"] == {}
     fail(lab, "pause", "h1", "600s")
@@ -159,7 +165,10 @@ def test_what_failed_is_shown_and_outlives_a_node(lab: LiveLab) -> None:
 
 def test_failures_that_cannot_be_are_refused_in_one_line(lab: LiveLab) -> None:
     for words, said in (
-        ("wire leaf1-spine1", "WHAT: got 'wire', allowed: link, node, pause, gray, port,"),
+        (
+            "wire leaf1-spine1",
+            "WHAT: got 'wire', allowed: link, node, pause, gray, port",
+        ),
         ("link leaf1-leaf2", "link: got 'leaf1-leaf2'; did you mean leaf1-spine2?"),
         ("node h9", "node: got 'h9', allowed: h1, "),
         ("pause h3", "pause h3: got 'nothing behind it', allowed: a duration such as 3s"),

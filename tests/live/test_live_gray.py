@@ -60,14 +60,15 @@ def test_a_link_that_loses_one_in_a_hundred_is_named(lab: LiveLab, tmp_path: Pat
     assert "gray link: leaf1 > spine1 loses " in said
 
 
-@pytest.mark.parametrize(
-    ("link", "way"), [("spine1-leaf2", ("spine1", "leaf2")), ("leaf1-h1", ("leaf1", "h1"))]
-)
-def test_a_link_that_damages_is_named(
-    lab: LiveLab, tmp_path: Path, link: str, way: tuple[str, str]
-) -> None:
-    result = push(lab, tmp_path, SIZE, "--impair", f"corrupt=2%@{link}")
-    assert named(result) == {(*way, "damage")}
+def test_a_link_that_damages_is_named(lab: LiveLab, tmp_path: Path) -> None:
+    result = push(lab, tmp_path, SIZE, "--impair", "corrupt=2%@leaf1-h1")
+    assert named(result) == {("leaf1", "h1", "damage")}
+
+
+def test_a_port_that_damages_is_named_with_its_direction(lab: LiveLab, tmp_path: Path) -> None:
+    lab.site.read("lab", "fail", "port-corrupt", "leaf2-spine1", "2%", "--name", lab.name)
+    result = push(lab, tmp_path, SIZE)
+    assert named(result) == {("spine1", "leaf2", "damage")}
 
 
 def test_a_link_whose_end_tells_nothing_is_named_by_gaps(lab: LiveLab, tmp_path: Path) -> None:

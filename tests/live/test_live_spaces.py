@@ -42,6 +42,10 @@ def test_links_of_a_dragonfly_are_devices_and_carry_what_is_predicted(site, tmp_
         repaired = any(row["repair_packets"] for row in result["links"])
         assert repaired or off_prediction(result) == []
         assert received_bytes("h3", "p1") > SIZE
+        inside = ["lab", "exec", "--name", NAME, "h3", "ip", "-br", "link", "show", "dev", "p1"]
+        done = site.run(*inside)
+        assert (done.returncode, done.stdout.split()[0].split("@")[0]) == (0, "p1")
+        assert site.run(*inside[:-1], "p77").returncode == 1
         lab.kill("h3")
         lab.restart("h3")
         path.write_bytes(random_bytes(SIZE, 2))

@@ -23,8 +23,9 @@ from fanfold.units import (
     parse_probability,
 )
 
-KINDS = ("link", "node", "pause", "gray", *PLANE_KINDS)
-TAKES = {"pause": "a duration such as 3s", "gray": "a share of packets such as 1%"}
+KINDS = ("link", "node", "pause", "gray", "port-corrupt", *PLANE_KINDS)
+SHARE = "a share of packets such as 1%"
+TAKES = {"pause": "a duration such as 3s", "gray": SHARE, "port-corrupt": SHARE}
 """What stands behind the name, for kinds that take anything."""
 ASK_S = 3.0
 LONGEST_PS = 3600 * PS_PER_SECOND
@@ -33,12 +34,14 @@ LONGEST_PS = 3600 * PS_PER_SECOND
 class Failures(msgspec.Struct):
     """What has failed by hand.
 
-    links: cut ones, by name. gray: of 10^9 packets so many are lost, each way. nodes: ended.
+    links: cut ones, by name. gray: of 10^9 packets so many are lost, each way. corrupt: so many
+    are damaged that come to a node from a neighbour, by "node-neighbour". nodes: ended.
     planes: kinds and names of ports, half cables and leaves that are down (plane_faults.py).
     """
 
     links: list[str] = []
     gray: dict[str, int] = {}
+    corrupt: dict[str, int] = {}
     nodes: list[str] = []
     planes: list[tuple[str, str]] = []
 
@@ -47,6 +50,10 @@ class Failures(msgspec.Struct):
         return [
             *(f"link {name}" for name in self.links),
             *(f"gray {name} {ppb * 100 / PPB_ONE:g}%" for name, ppb in self.gray.items()),
+            *(
+                f"port-corrupt {name} {ppb * 100 / PPB_ONE:g}%"
+                for name, ppb in self.corrupt.items()
+            ),
             *(f"node {name}" for name in self.nodes),
             *(f"{kind} {name}" for kind, name in self.planes),
         ]
@@ -83,6 +90,11 @@ def fail(lab: Lab, kind: str, name: str, amount: str = "") -> str:
             link, ppb = name_of(_link(fabric, name)), parse_probability(amount, f"gray {name}")
             _tell(lab, fabric, known, gray=known.gray | {link: ppb})
             return f"link {link} loses {amount} of packets each way"
+        case "port-corrupt":
+            node, to = _port(fabric, name)
+            ppb = parse_probability(amount, f"port-corrupt {name}")
+            _tell(lab, fabric, known, corrupt=known.corrupt | {f"{node}-{to}": ppb})
+            return f"{amount} of the packets that {node} takes from {to} are damaged"
         case _ if kind in PLANE_KINDS:
             name = usual_name(lab, kind, name)
             down = [*(x for x in known.planes if x != (kind, name)), (kind, name)]
@@ -106,26 +118,27 @@ def heal(lab: Lab, names: Iterable[str] = ()) -> list[str]:
     """
     fabric, known = lab.fabric(), failures_of(lab)
     paused = [node for node in fabric.by_name if _is_paused(lab, node)]
+    at_links = *known.links, *known.gray, *known.corrupt
     wrong = {
-        *known.links,
-        *known.gray,
+        *at_links,
         *known.nodes,
         *paused,
         *(name for _, name in known.planes),
     }
-    some = [_usual(fabric, name) for name in names]
+    some = [name if name in wrong else _usual(fabric, name) for name in names]
     for name in some:
         if name not in wrong:
             raise ConfigError("heal", name, ", ".join(sorted(wrong)) or "nothing: all is well")
-    mended = [name for name in (*known.links, *known.gray) if not some or name in some]
+    mended = [name for name in at_links if not some or name in some]
     for node in paused:
         if not some or node in some:
             call(lab.control_socket(SUPERVISOR), {"do": "resume", "node": node}, ASK_S)
             mended.append(node)
-    if any(name in mended for name in (*known.links, *known.gray)):
+    if any(name in mended for name in at_links):
         links = [name for name in known.links if name not in mended]
         gray = {name: ppb for name, ppb in known.gray.items() if name not in mended}
-        known = _tell(lab, fabric, known, links=links, gray=gray)
+        corrupt = {name: ppb for name, ppb in known.corrupt.items() if name not in mended}
+        known = _tell(lab, fabric, known, links=links, gray=gray, corrupt=corrupt)
     known, broken = _heal_planes(lab, known, some)
     mended += broken
     for node in known.nodes:
@@ -153,7 +166,7 @@ def restart(lab: Lab, node: str) -> dict[str, Any]:
     if node in known.nodes:
         known.nodes.remove(node)
         _keep(lab, known)
-    if known.links or known.gray:
+    if known.links or known.gray or known.corrupt:
         fabric = lab.fabric()
         _require(_ask(lab, fabric, known, [node]))
     return told
@@ -179,6 +192,12 @@ def _link(fabric: Fabric, name: str) -> Link:
         if name in (name_of(link), f"{link.b}-{link.a}"):
             return link
     raise ConfigError("link", name, ", ".join(map(name_of, fabric.links)))
+
+
+def _port(fabric: Fabric, name: str) -> tuple[str, str]:
+    """Node and neighbour of a port: the node that takes packets in is named first."""
+    link = _link(fabric, name)
+    return (link.a, link.b) if name == name_of(link) else (link.b, link.a)
 
 
 def _require_node(fabric: Fabric, name: str) -> None:
@@ -250,10 +269,16 @@ def _require(failed: dict[str, str]) -> None:
 def _of(failures: Failures, fabric: Fabric, node: str) -> dict[str, Any]:
     """What one node is to be told, by neighbour."""
     told: dict[str, Any] = {}
-    rows: list[tuple[str, dict[str, Any]]] = [(name, {"shut": True}) for name in failures.links]
-    rows += [(name, {"impair": {"drop_ppb": n}}) for name, n in failures.gray.items()]
-    for name, what in rows:
+    for name in (*failures.links, *failures.gray):
         link = _link(fabric, name)
         if node in (link.a, link.b):
-            told.setdefault(link.b if node == link.a else link.a, {}).update(what)
+            row = told.setdefault(link.b if node == link.a else link.a, {})
+            if name in failures.links:
+                row["shut"] = True
+            if name in failures.gray:
+                row["impair"] = {"drop_ppb": failures.gray[name]}
+    for name, ppb in failures.corrupt.items():
+        at, to = _port(fabric, name)
+        if node == at:
+            told.setdefault(to, {}).setdefault("impair", {})["corrupt_ppb"] = ppb
     return told

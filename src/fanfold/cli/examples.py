@@ -41,6 +41,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     "lab down": ("lab down", "lab down --name rack --purge"),
     "lab reroute": ("lab reroute --cut leaf1-spine1", "lab reroute --weight leaf1-spine2=3"),
     "lab fail": ("lab fail link leaf1-spine1", "lab fail pause h3 3s"),
+    "lab exec": ("lab exec h1 ip -s link", "lab exec --name rack leaf1 tcpdump -c 9 -i p1"),
     "lab heal": ("lab heal", "lab heal leaf1-spine1 spine2 --name rack"),
     "top": ("top", "top --once --json --name rack"),
     "lab restart": ("lab restart h3", "lab restart leaf1 --name rack"),

@@ -1,6 +1,7 @@
 """`fanfold lab`: a fabric's nodes as processes of this machine."""
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -232,13 +233,17 @@ def restart(
 @app.command()
 def fail(
     what: Annotated[
-        str, typer.Argument(help="link, node, pause, gray; with --bgp port, half-cable, leaf")
+        str,
+        typer.Argument(
+            help="link, node, pause, gray, port-corrupt; with --bgp port, half-cable, leaf"
+        ),
     ],
     target: Annotated[
-        str, typer.Argument(help="which node, link as leaf1-spine1, port as h3-plane2, plane2")
+        str, typer.Argument(help="which node, link or port as leaf1-spine1, h3-plane2, plane2")
     ],
     amount: Annotated[
-        str, typer.Argument(help="of a pause its time, of a gray link what it loses: 3s, 1%")
+        str,
+        typer.Argument(help="of a pause its time, of gray links and ports a share: 3s, 1%"),
     ] = "",
     name: Name = "lab",
     as_json: Json = False,
@@ -251,6 +256,24 @@ def fail(
         print(json.dumps({"lab": name, "what": what, "target": target, "amount": amount}))
     else:
         print(f"lab {name}: {said}")
+
+
+@app.command(
+    "exec", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}
+)
+def execute(
+    node: Annotated[str, typer.Argument(help="such as h1")],
+    command: Annotated[
+        list[str] | None, typer.Argument(help="what runs there, its own options too")
+    ] = None,
+    name: Name = "lab",
+) -> None:
+    """Run a command in the network namespace of a node; its exit code is this one's."""
+    from fanfold.api.inside import command_in  # noqa: PLC0415 - as above
+
+    words = command_in(Lab(name), node, command or ())
+    sys.stdout.flush()
+    os.execvp(words[0], words)  # noqa: S606 - what was asked for
 
 
 @app.command()

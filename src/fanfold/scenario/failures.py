@@ -4,6 +4,7 @@ link leaf1-spine1       all cables between two nodes are cut: what is on them is
 node spine2             it ends: all its links are cut
 pause h3 3s             it stands still: as if its links were cut for so long
 gray leaf1-spine1 1%    each end loses so many of the packets that come
+port-corrupt leaf1-spine1 1%    of what comes to leaf1 from spine1 so many are damaged, and lost
 port h3-plane2          all cables of a host in a plane are cut
 half-cable h3-plane2    one of them, the last, of several
 leaf plane2             the one router of a plane ends
@@ -19,7 +20,8 @@ from fanfold.schemes.program import Program
 from fanfold.topo.net import Net
 from fanfold.units import PPB_ONE, parse_duration, parse_probability
 
-KINDS = ("link", "node", "pause", "gray")
+KINDS = ("link", "node", "pause", "gray", "port-corrupt")
+LOSES = ("gray", "port-corrupt")
 PLANE_KINDS = ("port", "half-cable", "leaf")
 FIELD = "settings.failures"
 
@@ -30,7 +32,7 @@ class Fault(NamedTuple):
     kind: of KINDS, or port or half-cable. name: of a node or port, or of a link by its nodes in
     the order given. links: directed ones, both ways. nodes: those that end or stand still, else
     the ends of the link.
-    loss_ppb: of a gray link. until_ps: when it is mended again, NONE: never.
+    loss_ppb: of a link that loses or damages. until_ps: when it is mended again, NONE: never.
     """
 
     at_ps: int
@@ -44,7 +46,7 @@ class Fault(NamedTuple):
     @property
     def cuts(self) -> bool:
         """Its links carry nothing."""
-        return self.kind != "gray"
+        return self.kind not in LOSES
 
     @property
     def is_at_start(self) -> bool:
@@ -107,19 +109,21 @@ def read_faults(settings: Settings, net: Net) -> list[Fault]:
 
 def _read(words: str, at_ps: int, index: dict[str, int], net: Net, where: str) -> Fault:
     kind, *rest = words.split()
-    n_words = 2 if kind in ("pause", "gray") else 1
+    n_words = 2 if kind in ("pause", *LOSES) else 1
     if kind not in (*KINDS, *PLANE_KINDS) or len(rest) != n_words:
-        allowed = '"link A-B", "node A", "pause A 3s" or "gray A-B 1%"'
+        allowed = '"link A-B", "node A", "pause A 3s", "gray A-B 1%" or "port-corrupt A-B 1%"'
         if np.unique(net.plane).size > 1:
             allowed = f'{allowed}; "port h3-plane2", "half-cable h3-plane2" or "leaf plane2"'
         raise ConfigError(where, words, allowed)
     name = rest[0]
     if kind in PLANE_KINDS:
         return _read_plane(kind, name, at_ps, net, where)
-    if kind in ("link", "gray"):
+    if kind in ("link", *LOSES):
         a, b = _ends(name, index, net, where)
         links = _between(net, a, b)
-        loss = parse_probability(rest[1], where) if kind == "gray" else 0
+        if kind == "port-corrupt":
+            links = tuple(link for link in links if net.dst[link] == a)
+        loss = parse_probability(rest[1], where) if kind in LOSES else 0
         if loss >= PPB_ONE:
             raise ConfigError(where, rest[1], "below 100%; a link that carries nothing is cut")
         return Fault(at_ps, kind, name, links, (a, b), loss)

@@ -52,6 +52,12 @@ def test_a_gray_link_carries_most() -> None:
     assert (one.loss_ppb, one.cuts) == (10_000_000, False)
 
 
+def test_a_port_that_damages_loses_in_its_direction_alone() -> None:
+    (one,) = faults(Failure(7, fail="port-corrupt leaf1-spine0 1%"))
+    assert (one.loss_ppb, one.cuts) == (10_000_000, False)
+    assert [(NAMES[NET.src[k]], NAMES[NET.dst[k]]) for k in one.links] == [("spine0", "leaf1")]
+
+
 def test_what_is_mended_ends_then_and_can_fail_again() -> None:
     first, second = faults(
         Failure(30, fail="link leaf1-spine0"),
