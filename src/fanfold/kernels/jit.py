@@ -183,6 +183,30 @@ prefetch = cast("Callable[[np.uint64], None]", intrinsic(_prefetch) if JIT else 
 """Bring the line of an address to the cache, inside kernels; without JIT nothing."""
 
 
+def _stream_pair(typing: Any, to: Any, here: Any) -> Any:
+    """A store past the caches, of 16 bytes at a multiple of 16; they are read from anywhere."""
+    pair = ir.VectorType(ir.IntType(64), 2)
+
+    def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        value = builder.load(builder.inttoptr(args[1], pair.as_pointer()), align=1)
+        stored = builder.store(value, builder.inttoptr(args[0], pair.as_pointer()), align=16)
+        one = builder.module.add_metadata([ir.Constant(ir.IntType(32), 1)])
+        stored.set_metadata("nontemporal", one)
+        return context.get_dummy_value()
+
+    return types.void(types.uint64, types.uint64), lower
+
+
+def _no_store(to: np.uint64, here: np.uint64) -> None:
+    raise NotImplementedError(f"a store past the caches from {here} to {to} without JIT")
+
+
+stream_pair = cast(
+    "Callable[[np.uint64, np.uint64], None]", intrinsic(_stream_pair) if JIT else _no_store
+)
+"""Copy 16 bytes to an address that is a multiple of 16; without JIT nobody calls it."""
+
+
 def _load_word(typing: Any, address: Any) -> Any:
     """A load that is made once, and nothing that follows before it."""
 

@@ -7,13 +7,15 @@ import sys
 
 import numpy as np
 
-from fanfold.kernels.jit import i64, kernel, prefetch
+from fanfold.kernels.jit import JIT, i64, kernel, prefetch, stream_pair
 from fanfold.kernels.state import U8, U64
 
 ZERO = np.uint64(0)
 ONE = np.uint64(1)
 LINE = 64
 """Bytes of a line of the cache."""
+STREAMS, STEP = JIT, 16
+"""Whether there are stores past the caches, and of how many bytes."""
 _BYTE = np.uint64(8)
 _PAIR = np.uint64(16)
 _BYTES = np.uint64(0x00FF00FF00FF00FF)
@@ -176,6 +178,19 @@ def copy_octets(dst: U8, dst_at: int, src: U8, src_at: int, n: int) -> None:
         to[i] = here[i]
     for i in range(8 * words, n):
         dst[dst_at + i] = src[src_at + i]
+
+
+@kernel
+def stream_octets(dst: U8, dst_at: int, src: U8, src_at: int, n: int) -> None:
+    """Copy ``n`` bytes that nobody reads soon: past the caches, where ``dst_at`` suits that."""
+    to = np.uint64(dst.ctypes.data) + np.uint64(dst_at)
+    here = np.uint64(src.ctypes.data) + np.uint64(src_at)
+    done = 0
+    if STREAMS and to & np.uint64(STEP - 1) == ZERO:
+        done = n - n % STEP
+        for i in range(0, done, STEP):
+            stream_pair(to + np.uint64(i), here + np.uint64(i))
+    copy_octets(dst, dst_at + done, src, src_at + done, n - done)
 
 
 @kernel

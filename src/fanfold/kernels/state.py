@@ -281,7 +281,7 @@ def n_segs_of(n_bytes: int) -> int:
 
 def _segs_of(n_bytes: int) -> list[int]:
     n_segs = min(n_bytes // SEG_BYTES, MAX_SEGS)
-    return [n_bytes // n_segs & ~7] * n_segs if n_segs else []
+    return [n_bytes // n_segs & ~15] * n_segs if n_segs else []
 
 
 def build_fold(n_slots: int, n_words: int, store_bytes: int = 0, *, n_sets: int = 1) -> Fold:

@@ -20,12 +20,14 @@ from fanfold.kernels.codes import (
 from fanfold.kernels.frame import is_inner_sound
 from fanfold.kernels.jit import i64, kernel
 from fanfold.kernels.layout import BITS_AT, FLAG_SOURCE, INNER_BYTES
-from fanfold.kernels.octets import ZERO, copy_octets, read_u32
+from fanfold.kernels.octets import ZERO, read_u32, stream_octets
 from fanfold.kernels.replicate import bit
 from fanfold.kernels.shares import note_evicted, segs_from, segs_in
 from fanfold.kernels.state import U8, Counters, Fold, Plan, Store
 
 NOT_KEPT = -1
+ALIGN = 16
+"""Bytes; where packets that are kept together begin."""
 
 
 @kernel
@@ -35,20 +37,20 @@ def has_store(store: Store) -> bool:
 
 
 @kernel
-def find_seg(store: Store, key: int, bift_id: int, size: int) -> int:
-    """Segment of a fan with room for one more entry of ``size`` bytes, made where need be.
+def find_seg(store: Store, key: int, bift_id: int, size: int, n: int) -> int:
+    """Segment of a fan with room for ``n`` more entries of ``size`` bytes, made where need be.
 
     Args:
         key: BFIR-id << 32 | flow.
 
     Returns:
-        The segment, or NOT_KEPT: it is larger than a segment.
+        The segment, or NOT_KEPT: they are larger than a segment.
     """
     segs = store.segs
     n_own = 0
     first, n_segs = segs_from(store, bift_id), segs_in(store, bift_id)
     own, oldest = NOT_KEPT, first
-    if n_segs == 0 or size > segs[first]["most"]:
+    if n_segs == 0 or size > segs[first]["most"] or n > store.entries.shape[1]:
         return NOT_KEPT
     for g in range(first, first + n_segs):
         row = segs[g]
@@ -56,7 +58,7 @@ def find_seg(store: Store, key: int, bift_id: int, size: int) -> int:
             oldest = g
         if row["key"] != key:
             continue
-        if has_room(store, g, size):
+        if has_room(store, g, size, n):
             return g
         n_own += 1
         if own == NOT_KEPT or row["used_at"] < segs[own]["used_at"]:
@@ -70,10 +72,10 @@ def find_seg(store: Store, key: int, bift_id: int, size: int) -> int:
 
 
 @kernel
-def has_room(store: Store, g: int, size: int) -> bool:
-    """One more entry of ``size`` bytes fits into a segment."""
+def has_room(store: Store, g: int, size: int, n: int) -> bool:
+    """``n`` more entries of ``size`` bytes fit into a segment."""
     row = store.segs[g]
-    return row["n"] < store.entries.shape[1] and row["used"] + size <= row["most"]
+    return row["n"] + n <= store.entries.shape[1] and row["used"] + size <= row["most"]
 
 
 @kernel
@@ -94,7 +96,7 @@ def keep(
     Returns:
         Segment * E + entry, or NOT_KEPT.
     """
-    g = find_seg(store, key, bift_id, size)
+    g = find_seg(store, key, bift_id, size, 1)
     if g == NOT_KEPT:
         return NOT_KEPT
     row = store.segs[g]
@@ -153,37 +155,54 @@ def keep_pass(
     at = first
     while at < n:
         kind = plan.kind[k]
+        n_pkts = 1
         if plan.flow[k] >= 0 and (kind == CLASS_DATA or kind == CLASS_REPAIR):
-            keep_packet(buf, at, min(seg, n - at), plan.words[k], store, counters, plan.flow[k])
-        at += seg
-        k += 1
+            n_pkts = min(plan.run[k], (n - at + seg - 1) // seg)
+            f, words = plan.flow[k], plan.words[k]
+            is_kept = keep_run(
+                buf, at, seg, min(n_pkts * seg, n - at), words, store, counters, f
+            )
+            for i in range(0 if is_kept else n_pkts):
+                left = min(seg, n - at - i * seg)
+                keep_run(buf, at + i * seg, seg, left, words, store, counters, f)
+        at += n_pkts * seg
+        k += n_pkts
 
 
 @kernel
-def keep_packet(
-    buf: U8, at: int, size: int, words: int, store: Store, counters: Counters, f: int
-) -> None:
-    """Keep one DATA packet of the flow that row ``f`` counts, unless its source forbids it."""
+def keep_run(
+    buf: U8, at: int, seg: int, size: int, words: int, store: Store, counters: Counters, f: int
+) -> bool:
+    """Keep ``size`` bytes of DATA packets alike but in their PSNs, of the flow in row ``f``.
+
+    They stand behind one another in the store as in the block. What its source forbids is not
+    kept.
+
+    Returns:
+        False where no segment is large enough for all of them.
+    """
     fan = at + BITS_AT + 8 * words + INNER_BYTES
     if buf[fan + 1] & FLAG_SOURCE != 0:
-        return
-    room = (size + 7) & ~7
-    psn = i64(buf[fan + 3]) & 63
-    where = keep(
-        store,
-        counters.flow_key[f],
-        read_u32(buf, at) >> 12,
-        read_u32(buf, fan + 8),
-        bit(psn),
-        1,
-        room,
-    )
-    if where == NOT_KEPT:
-        return
-    n_entries = store.entries.shape[1]
-    entry = store.entries[where // n_entries, where % n_entries]
-    entry["size"] = size
-    copy_octets(store.room[where // n_entries], entry["at"], buf, at, size)
+        return True
+    key, bift_id, n = counters.flow_key[f], read_u32(buf, at) >> 12, (size + seg - 1) // seg
+    room = (size + ALIGN - 1) & -ALIGN
+    g = find_seg(store, key, bift_id, room, n)
+    if g == NOT_KEPT:
+        return False
+    row = store.segs[g]
+    for i in range(n):
+        entry = store.entries[g, row["n"] + i]
+        entry["bift_id"], entry["block"] = bift_id, read_u32(buf, fan + 8)
+        entry["psns"] = bit(i64(buf[fan + i * seg + 3]) & 63)
+        entry["at"], entry["size"] = row["used"] + i * seg, min(seg, size - i * seg)
+    stream_octets(store.room[g], row["used"], buf, at, size)
+    row["n"], row["n_pkts"] = row["n"] + n, row["n_pkts"] + n
+    row["used"] += room
+    store.held[0] += room
+    store.held[1] += n
+    row["used_at"] = store.held[1]
+    store.events[STORE_KEPT] += n
+    return True
 
 
 @kernel

@@ -111,7 +111,7 @@ def test_a_flag_that_another_makes_idle_is_refused(
         (["studdy"], "command: got 'studdy', not a command; did you mean study?"),
         (
             ["lab", "frob"],
-            "command: got 'frob', allowed: down, exec, fail, heal, reroute, restart, status, up",
+            "command: got 'frob', allowed: down, exec, fail, heal, reroute, restart",
         ),
         (["topo", "--sed", "1"], "option: got '--sed', not an option; did you mean --seed?"),
         (

@@ -17,6 +17,7 @@ STORE = 1 << 20
 H1, H2, H3 = 0b0010, 0b0100, 0b1000  # 1 and 2 behind port 1, 3 behind port 2
 ALL = H1 | H2 | H3
 N_PSN = 32
+STRIDE, RUN = 200, range(1, 12)
 FIRST_WAIT = 4 * (FOLD_PS // LEAST_PART)
 
 
@@ -226,6 +227,44 @@ def test_a_packet_that_does_not_add_up_is_never_sent_again():
     node.fold.store.room[:, 60] ^= 1  # in the first packet of each segment: its payload
     assert say(node, word(ALL, {0: H2, 1: H3})) == [(1, H3, 1)]
     assert events(node) == {"hit": 1, "miss": 1, "corrupt": 1}
+
+
+def payload_of(psn, size=STRIDE):
+    return bytes([psn + 1]) * size
+
+
+@pytest.mark.parametrize("seg_bytes", [SEG_BYTES, 8 * STRIDE], ids=["together", "one by one"])
+def test_each_packet_of_a_run_is_kept_as_itself(seg_bytes):
+    node = plain_node(store_bytes=STORE)
+    node.fold.store.segs["most"] = seg_bytes
+    run = [
+        data(ALL, psn=psn, n_psn=N_PSN, stride=STRIDE, payload=payload_of(psn)) for psn in RUN
+    ]
+    short = data(ALL, psn=N_PSN - 1, n_psn=N_PSN, stride=STRIDE, payload=payload_of(31, 40))
+    node.forward([*run, short], port=4)
+    node.forward([data(ALL, psn=0, n_psn=N_PSN, stride=STRIDE, payload=payload_of(0))], port=4)
+    lacking = dict.fromkeys((0, 3, RUN[-1], N_PSN - 1), H2)
+    node.forward([feedback(word(H2, lacking))], port=1, now_ps=1)
+    came = {}
+    for mend in node.mended:
+        packet = parse(next(iter(mend.copies.values())))
+        came[packet.message.psn] = packet.payload
+    assert came == {psn: payload_of(psn, 40 if psn == 31 else STRIDE) for psn in lacking}
+    assert events(node) == {"hit": 4}
+    kept = node.fold.store.events.tolist()[list(StoreEvent).index(StoreEvent.KEPT)]
+    assert kept == len(RUN) + 2
+
+
+def test_runs_begin_where_copies_are_fast_and_no_segment_has_more_than_its_entries():
+    node = plain_node(store_bytes=2 * SEG_BYTES)
+    store = node.fold.store
+    n_entries, n_runs = store.entries.shape[1], 30
+    assert n_runs * len(RUN) > 2 * n_entries
+    for block in range(n_runs):
+        node.forward([data(ALL, block=block, psn=psn, n_psn=N_PSN) for psn in RUN], port=4)
+        assert (store.segs["n"] <= n_entries).all()
+        n = int(store.segs["n"].max())
+        assert not (store.entries["at"][store.segs["n"].argmax(), : n : len(RUN)] % 16).any()
 
 
 def test_one_that_came_over_again_takes_the_place_of_one_that_does_not_add_up():

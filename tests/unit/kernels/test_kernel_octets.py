@@ -101,6 +101,14 @@ def test_copies_end_where_they_should(n):
     assert dst.tobytes() == b"\xee" * 3 + src[6 : 6 + n].tobytes() + b"\xee" * (77 - n)
 
 
+@pytest.mark.parametrize("n", [0, 1, 15, 16, 17, 100])
+@pytest.mark.parametrize("at", [0, 3, 8, 16])
+def test_copies_past_the_caches_end_where_they_should(n, at):
+    src, dst = octets_of(120), np.full(160, 0xEE, np.uint8)
+    octets.stream_octets(dst, at, src, 5, n)
+    assert dst.tobytes() == b"\xee" * at + src[5 : 5 + n].tobytes() + b"\xee" * (160 - at - n)
+
+
 @pytest.mark.parametrize("shift", [1, 3, 8, 20])
 def test_a_copy_down_over_itself_is_whole(shift):
     buf = octets_of(100)
