@@ -39,7 +39,7 @@ class ShapedNet:
         nodes = tuple(
             replace(node, address=f"{SUBNET}.{i + 1}") for i, node in enumerate(made.nodes)
         )
-        self.fabric: Fabric = replace(made, nodes=nodes)
+        self.fabric: Fabric = replace(made, nodes=nodes, open="all")
         self.hosts = [node for node in nodes if node.role == "host"]
         self.bfrs = [node for node in nodes if node.role == "bfr"]
         self.rate_bps = rate_bps

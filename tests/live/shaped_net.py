@@ -44,7 +44,7 @@ class Star:
             replace(node, address=f"{SUBNET}.{i + 1}") for i, node in enumerate(made.nodes)
         )
         self.site, self.folder, self.rates = site, folder, rates
-        self.fabric: Fabric = replace(made, nodes=nodes, mtu=mtu)
+        self.fabric: Fabric = replace(made, nodes=nodes, mtu=mtu, open="all")
         self.prefix = f"fft{os.getpid()}"
         self.config = folder / "star.toml"
         self.hosts = sorted(rates)

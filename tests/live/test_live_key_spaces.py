@@ -66,7 +66,7 @@ def test_a_lab_of_namespaces_has_links_a_trailer_larger_and_ranks_with_keys(
 def machines(tmp_path: Path) -> Iterator[Path]:
     """A namespace for each machine, links of PATH_MTU, and a keyed fabric file for all."""
     made = off_loopback(leaf_spine(1, 0, 1, name="rack", prefix=77))
-    made = msgspec.structs.replace(made, mtu=PATH_MTU - TRAILER_BYTES)
+    made = msgspec.structs.replace(made, mtu=PATH_MTU - TRAILER_BYTES, open="ends")
     save_fabric(made, tmp_path / "rack.toml")
     remove_spaces(NAME)
     build_spaces(NAME, msgspec.structs.replace(made, mtu=PATH_MTU))

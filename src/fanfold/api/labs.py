@@ -24,6 +24,7 @@ from fanfold.topo.fabric import ArrayLimits, Fabric
 from fanfold.topo.fabric_rules import MTU_RANGE, check_fabric
 from fanfold.topo.lab_fabric import LabFabric, lab_fabric, leaf_spine
 from fanfold.topo.nets import build_named_net
+from fanfold.topo.openness import Part, is_far, may_be_open
 from fanfold.topo.plane_plan import PlanePlan
 from fanfold.units import PS_PER_MS, format_duration, parse_duration
 
@@ -52,22 +53,24 @@ def start_lab(
         has_spaces: each node in a network namespace of its own; loopback addresses become 10.x.
         has_keys: each host has keys of its own, and takes what the others signed only.
         has_link_keys: so has each node for its links, and no packet passes without.
-        pace: of HELLOs between neighbours. plan: BGP routes between its namespaces, on all
-            planes; returns when all have routes (``live/plane_lab.py``).
+        pace: of HELLOs between neighbours. plan: BGP routes between its namespaces; returns
+            when all have them.
         metrics_port: at each node's address, 0: nowhere.
 
     Returns:
         As ``Lab.up``.
 
     Raises:
-        ConfigError: no packet of this MTU carries anything, the lab is up already, this machine
-            has no room for so many nodes.
+        ConfigError: no packet of this MTU carries anything, it is up already, or no room.
         EnvironmentLack: an interface is smaller, not root and so no namespaces, or a node could
             not start.
     """
     geometry_of(fabric.mtu, fabric.bitstring_bits)
     require_mtu(fabric)
     require_room(len(fabric.nodes))
+    fabric = _closed_where_far(fabric, is_apart=plan is not None or has_spaces)
+    has_keys |= _is_closed(fabric, "ends")
+    has_link_keys |= _is_closed(fabric, "links")
     make_host = partial(
         make_lab_host,
         has_rings=has_rings,
@@ -90,6 +93,18 @@ def start_lab(
         return up_with_planes(lab, fabric, plan, partial(supervise, make_host), say)
     prepare = partial(build_spaces, lab.name, fabric)
     return lab.up(fabric, partial(supervise, make_host), say, prepare)
+
+
+def _closed_where_far(fabric: Fabric, *, is_apart: bool) -> Fabric:
+    """A lab that other machines reach has keys, and pushes to it are signed."""
+    if fabric.open or is_apart or not is_far(fabric):
+        return fabric
+    return msgspec.structs.replace(fabric, open="none")
+
+
+def _is_closed(fabric: Fabric, part: Part) -> bool:
+    """The file has a word that leaves a part of it closed."""
+    return bool(fabric.open) and not may_be_open(fabric, part)
 
 
 def parse_pace(text: str) -> Pace:

@@ -31,7 +31,9 @@ from fanfold.push.result import PushResult, require_complete
 from fanfold.push.sending import PATIENCE_PS
 from fanfold.push.service import OWN_NAME, Push, ToldWeights
 from fanfold.push.source import Wish
+from fanfold.seals.trust import Seals
 from fanfold.topo.fabric import Fabric, whose
+from fanfold.topo.openness import check_links, is_told, may_be_open, told_unsigned
 from fanfold.topo.planes import AUTO, chosen_planes
 from fanfold.units import parse_duration, parse_rate
 
@@ -233,7 +235,7 @@ def _run_push(site: Site, order: Order, watch: Watch) -> PushResult:
         warm(watch.warming)
     cap, ask = order.terms.cap_bps, partial(site.begin_statuses, source=source)
     lab = site.lab if site.config is None else None
-    seals = seals_of(order.signing, source, lab, has_links=fabric.has_keys(source))
+    seals = _seals_of(site, order, source, watch)
     wish = order.wish._replace(seals=seals)
     require_way(fabric, source, targets, wish)
     own = lab_keys(lab, source) if lab is not None else order.signing.place.folder
@@ -261,6 +263,31 @@ def _run_push(site: Site, order: Order, watch: Watch) -> PushResult:
         if impairments:
             site.impair([], 0)
         end_capture(site, pcap, raw)
+
+
+def _seals_of(site: Site, order: Order, source: str, watch: Watch) -> Seals | None:
+    """Keys that a push is signed with: also where it does not say so, but its fabric does.
+
+    Raises:
+        ConfigError: there are none, or its links have none and its file does not ask for that.
+    """
+    fabric, signing = site.fabric, order.signing
+    lab = site.lab if site.config is None else None
+    has_links = fabric.has_keys(source)
+    if site.config is not None and (line := check_links(fabric, source, str(site.config))):
+        watch.warn(line)
+    is_near = lab is not None and not fabric.open
+    if signing.is_signed or signing.is_sealed or is_near or may_be_open(fabric, "ends"):
+        seals = seals_of(signing, source, lab, has_links=has_links)
+        if seals is None and lab is None and is_told(fabric):
+            watch.warn(told_unsigned(source))
+        return seals
+    try:
+        return seals_of(signing._replace(is_signed=True), source, lab)
+    except ConfigError as error:
+        file = site.config or "its file"
+        allowed = f'{error.allowed}; or open = "ends" in {file}, and nobody signs pushes'
+        raise ConfigError(error.field, error.got, allowed) from error
 
 
 def _receipts_of(order: Order, *, is_signed: bool) -> Receipts | None:

@@ -10,6 +10,7 @@ from fanfold.api.keys import link_key_of
 from fanfold.api.log import log_line
 from fanfold.api.node_metrics import parse_place, serve_node
 from fanfold.api.nodes import make_host
+from fanfold.cli.console import tell_warning
 from fanfold.cli.key_flags import KeyFolder, KeyLogFile
 from fanfold.cli.metrics_flag import Metrics
 from fanfold.cli.telling import telling
@@ -17,6 +18,7 @@ from fanfold.errors import ConfigError
 from fanfold.live.warm import warm
 from fanfold.topo.fabric_file import load_fabric
 from fanfold.topo.fabric_rules import check_fabric
+from fanfold.topo.openness import check_links
 
 
 def bfr(
@@ -38,6 +40,8 @@ def bfr(
     if node not in bfrs:
         raise ConfigError("--node", node, ", ".join(bfrs))
     link_key = link_key_of(fabric, node, keys, config)
+    if line := check_links(fabric, node, str(config)):
+        tell_warning(line)
     with telling() as say:
         warm(say)
     place = parse_place(metrics) if metrics else None

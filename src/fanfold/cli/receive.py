@@ -9,7 +9,7 @@ from fanfold.api.keys import Place, describe_gate, gate_of, link_key_of
 from fanfold.api.log import log_line
 from fanfold.api.node_metrics import parse_place, serve_node
 from fanfold.api.nodes import make_host, watch_gate
-from fanfold.cli.console import say
+from fanfold.cli.console import say, tell_warning
 from fanfold.cli.key_flags import KeyFolder, KeyLogFile, Trusted
 from fanfold.cli.metrics_flag import Metrics
 from fanfold.cli.telling import telling
@@ -17,6 +17,7 @@ from fanfold.errors import ConfigError
 from fanfold.live.warm import warm
 from fanfold.push.store import Store
 from fanfold.topo.fabric_file import load_fabric
+from fanfold.topo.openness import check_links, check_receiver
 from fanfold.units import parse_size
 
 
@@ -49,6 +50,10 @@ def receive(
     Store(into).require_usable("--into")
     place = parse_place(metrics) if metrics else None
     gate = gate_of(fabric, node, Place(keys, trusted))
+    line = check_links(fabric, node, str(config))
+    check_receiver(fabric, node, str(config), is_open=gate.is_open)
+    if line:
+        tell_warning(line)
     with telling() as tell:
         warm(tell)
     words: dict[str, Any] = {"recheck": recheck, "fsync": fsync}

@@ -18,6 +18,7 @@ from fanfold.kernels.layout import TRAILER_BYTES
 Role = Literal["host", "bfr"]
 KeyMode = Literal["off", "on", "required"]
 LinkMode = Literal["", "off", "on", "required"]
+Openness = Literal["", "none", "links", "ends", "all"]
 
 
 class Node(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -95,7 +96,8 @@ class Fabric(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True)
 
     cache: what each BFR keeps of DATA that passes, to repair from; text with a unit, "0" none.
     link_keys: of links that say nothing themselves: "off" no keys, "on" packets without are
-    taken too, "required" they are not.
+    taken too, "required" they are not. open: what is asked to do without keys, empty: as
+    topo/openness.py has it.
     """
 
     name: str
@@ -110,6 +112,7 @@ class Fabric(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True)
     version: int = 1
     cache: str = "16MiB"
     link_keys: KeyMode = "off"
+    open: Openness = ""
     limits: ArrayLimits = ArrayLimits()
     tenants: tuple[Tenant, ...] = ()
 

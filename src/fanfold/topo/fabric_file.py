@@ -1,7 +1,7 @@
 """The TOML file of a fabric, and its rules.
 
 [fabric]   name, sub_domain, bitstring_bits, mtu, port, n_ecmp, ports, version, cache,
-link_keys
+link_keys, open
 [[node]]   name, address, role, bfr_id, link_key, link_key_also, labels, label_seal
 [[link]]   between, a pair of node names; rate, delay, weight, plane, up, keys
 [limits]   what each BFR keeps of arrays: array_groups, array_slots, group_slots
@@ -26,6 +26,7 @@ from fanfold.topo.fabric import (
     Link,
     LinkMode,
     Node,
+    Openness,
     Role,
     Tenant,
 )
@@ -63,7 +64,7 @@ class _File(msgspec.Struct, frozen=True):
 
 _LISTS = ("nodes", "links", "limits", "tenants")
 _NUMBERS = tuple(f for f in fields(Fabric) if f.name not in _LISTS)
-_RARE = ("ports", "version", "cache", "link_keys")
+_RARE = ("ports", "version", "cache", "link_keys", "open")
 """Written where they are not as usual."""
 _OF_A_LINK = fields(Link)[2:]
 _OF_A_TENANT = fields(Tenant)[1:]
@@ -75,6 +76,7 @@ _EXPECTED = {
     Literal["names", "links"]: "names, links",
     KeyMode: "off, on, required",
     LinkMode: "off, on, required",
+    Openness: "none, links, ends, all",
     tuple[str, str]: "two names",
     dict[str, Any]: "one table, [fabric] or [limits]",
     list[dict[str, Any]]: "tables, each under its [[name]]",
