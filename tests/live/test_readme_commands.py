@@ -40,6 +40,7 @@ OF_PLANES = ("lab up --topology superpod",)
 OF_TENANTS = ("lab up --tenant",)
 OF_LABELS = ("lab up --config labelled.toml",)
 IN_ORDER = ("lab up --leaves", "push ", "lab status", "lab down")
+INIT = ("fabric init",)
 BY_HAND = ("bfr ", "receive --config", "push model.safetensors --config")
 CHEAP = ("compare --topology fat-tree:k=8", "compare examples/", "explain ", "workload ")
 
@@ -91,6 +92,7 @@ def test_every_command_is_run_somewhere() -> None:
         *OF_TENANTS,
         *OF_LABELS,
         *IN_ORDER,
+        *INIT,
         *BY_HAND,
         *CHEAP,
     )
@@ -187,14 +189,20 @@ def test_keys_of_links_of_the_page(site: Site, here: Path) -> None:
         site.run("lab", "down", "--purge")
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/pushing.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/pushing.md", "by hand"])
 def test_several_machines_of_a_page_as_addresses_of_this_one(
     site: Site, here: Path, page: str
 ) -> None:
-    text = toml_of(page)
-    octet = 1 + os.getpid() % 250
-    (here / "rack.toml").write_text(text.replace('"10.0.0.', f'"127.92.{octet}.'))
-    *nodes, push = block_with("fanfold bfr --config rack.toml", page)
+    base = f"127.92.{1 + os.getpid() % 250}."
+    if page == "by hand":
+        text = toml_of("docs/pushing.md")
+        (here / "rack.toml").write_text(text.replace('"10.0.0.', f'"{base}'))
+        *nodes, push = block_with("fanfold bfr --config rack.toml", "docs/pushing.md")
+    else:
+        init, *nodes, push = block_with("fanfold fabric init rack", page)
+        typed(site, init.replace("10.0.0.", base))
+        for name in ("h0", "h1", "leaf1"):  # to its machine
+            shutil.copytree(here / "rack" / name, here / name)
     runs = [site.start(*shlex.split(command)[1:]) for command in nodes]
     try:
         for run in runs:

@@ -43,7 +43,7 @@ MAY_LOAD: dict[str, frozenset[str]] = {
     **dict.fromkeys(("compare", "explain", "gap", "sim-bench", "study"), RUNS),
     **dict.fromkeys(("failures", "planes"), RUNS),
     "clean": frozenset({"blake3", "numpy"}),
-    "keys": frozenset(),
+    **dict.fromkeys(("fabric", "keys"), frozenset()),
     "encodings": frozenset({"numba", "numpy"}),
     "push": NODE - {"concurrent"},
     "reduce-bench": NODE - {"blake3"},

@@ -9,6 +9,10 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         "receive --config rack.toml --node h1 --into incoming",
         "receive --config rack.toml --node h1 --into incoming --fsync",
     ),
+    "fabric init": (
+        "fabric init rack --hosts h0=10.0.0.10,h1=10.0.0.11 --bfrs leaf1=10.0.0.1",
+        "fabric init rack --topology leaf-spine:leaves=2 --addresses 10.1.0.0/24 --senders h0",
+    ),
     "keys init": ("keys init --node h0", "keys init --keys secrets/h0"),
     "keys show": ("keys show --node h0", "keys show --node h0 --json"),
     "keys trust": (

@@ -30,6 +30,7 @@ VERBS: tuple[Verb, ...] = (
     ),
     Verb("receive", "Receive pushes into a folder until interrupted."),
     Verb("keys", "Keys of nodes: who signs pushes, and whom receivers trust."),
+    Verb("fabric", "A fabric of several machines, with its keys."),
     Verb("bfr", "Forward and fold until interrupted."),
     Verb("lab", "Node processes of a fabric on this machine."),
     Verb(
