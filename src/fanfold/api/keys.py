@@ -1,5 +1,6 @@
 """Keys as commands find them: of a node by its name, of a lab, or where somebody says."""
 
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import NamedTuple
 
@@ -7,7 +8,7 @@ import msgspec
 
 from fanfold.errors import ConfigError
 from fanfold.live.clock import unix_s
-from fanfold.live.key_watch import KeyPlace, OwnKey
+from fanfold.live.key_watch import KeyPlace, OwnKey, Stamp, stamp_of
 from fanfold.live.lab import Lab
 from fanfold.push.gate import Gate
 from fanfold.push.placed import Placed
@@ -15,14 +16,26 @@ from fanfold.seals.keys import (
     KEY_FILE,
     PLACED_FILE,
     TRUST_FILE,
+    PublicKey,
     keys_folder,
     load_keys,
     make_keys,
 )
 from fanfold.seals.link_keys import LINK_KEY_FILE, load_link_key, make_link_key
-from fanfold.seals.trust import Seals, TrustRow, load_trust, save_trust, trust_at
+from fanfold.seals.trust import (
+    Seals,
+    Trust,
+    TrustRow,
+    ending,
+    load_trust,
+    save_trust,
+    trust_at,
+)
 from fanfold.topo.fabric import Fabric, KeyMode
 from fanfold.topo.labels import OPERATOR, operators_of, proven_labels, sign_labels
+
+WhoMay = Callable[[], tuple[PublicKey, ...]]
+"""Keys of operators by now."""
 
 
 class Place(NamedTuple):
@@ -51,11 +64,18 @@ class Signing(NamedTuple):
 
 
 def seals_of(
-    signing: Signing, source: str, lab: Lab | None, *, has_links: bool = False
+    signing: Signing,
+    source: str,
+    lab: Lab | None,
+    *,
+    has_links: bool = False,
+    targets: Collection[str] = (),
+    tell: Callable[[str], None] = lambda line: None,
 ) -> Seals | None:
     """Keys that a push is signed with; of a lab's node its own, unless others are named.
 
-    has_links: links of the source have keys, so a folder may be named for these alone.
+    has_links: links of the source have keys, so a folder may be named for these alone. tell:
+    hears of keys of ``targets`` that ended, or will soon.
 
     Raises:
         ConfigError: there are none, or they were named for nothing.
@@ -71,6 +91,8 @@ def seals_of(
     folder, trusted = place.of(source)
     keys = load_keys(folder)
     known = trust_at(load_trust(trusted), unix_s())
+    for line in ending({node: known[node] for node in targets if node in known}, unix_s()):
+        tell(line)
     good = {node: tuple(row for row in rows if not row.is_over) for node, rows in known.items()}
     return Seals(keys, good, signing.is_sealed)
 
@@ -93,6 +115,27 @@ def gate_of(fabric: Fabric, node: str, place: Place) -> Gate:
     gate = Gate(own, keys, trust, lambda i: by_id.get(i, f"BFR-id {i}"), placed)
     gate.labels = proven_labels(fabric, fabric.by_name[node], operators_of(trust or {}))
     return gate
+
+
+def operators_at(node: str, place: Place) -> WhoMay:
+    """Who may give orders to a node, as its trust file has it whenever somebody asks.
+
+    A file that is faulty or gone names nobody.
+    """
+    _, trusted = place.of(node)
+    last: list[tuple[Stamp, Trust]] = []
+
+    def now() -> tuple[PublicKey, ...]:
+        stamp = stamp_of(trusted)
+        if not last or last[0][0] != stamp:
+            try:
+                found = load_trust(trusted)
+            except ConfigError:
+                found = {}
+            last[:] = [(stamp, {OPERATOR: found.get(OPERATOR, ())})]
+        return operators_of(trust_at(last[0][1], unix_s()))
+
+    return now
 
 
 def describe_gate(node: str, gate: Gate) -> str:

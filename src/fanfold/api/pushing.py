@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fanfold.api.arguments import by_argument
 from fanfold.api.avoiding import begin_avoiding, end_avoiding
@@ -235,7 +235,7 @@ def _run_push(site: Site, order: Order, watch: Watch) -> PushResult:
         warm(watch.warming)
     cap, ask = order.terms.cap_bps, partial(site.begin_statuses, source=source)
     lab = site.lab if site.config is None else None
-    seals = _seals_of(site, order, source, watch)
+    seals = _seals_of(site, order, (source, targets), watch)
     wish = order.wish._replace(seals=seals)
     require_way(fabric, source, targets, wish)
     own = lab_keys(lab, source) if lab is not None else order.signing.place.folder
@@ -265,25 +265,30 @@ def _run_push(site: Site, order: Order, watch: Watch) -> PushResult:
         end_capture(site, pcap, raw)
 
 
-def _seals_of(site: Site, order: Order, source: str, watch: Watch) -> Seals | None:
+def _seals_of(
+    site: Site, order: Order, ends: tuple[str, Sequence[str]], watch: Watch
+) -> Seals | None:
     """Keys that a push is signed with: also where it does not say so, but its fabric does.
+
+    ends: source and receivers.
 
     Raises:
         ConfigError: there are none, or its links have none and its file does not ask for that.
     """
-    fabric, signing = site.fabric, order.signing
+    fabric, signing, (source, targets) = site.fabric, order.signing, ends
+    more: dict[str, Any] = {"targets": targets, "tell": watch.warn}
     lab = site.lab if site.config is None else None
     has_links = fabric.has_keys(source)
     if site.config is not None and (line := check_links(fabric, source, str(site.config))):
         watch.warn(line)
     is_near = lab is not None and not fabric.open
     if signing.is_signed or signing.is_sealed or is_near or may_be_open(fabric, "ends"):
-        seals = seals_of(signing, source, lab, has_links=has_links)
+        seals = seals_of(signing, source, lab, has_links=has_links, **more)
         if seals is None and lab is None and is_told(fabric):
             watch.warn(told_unsigned(source))
         return seals
     try:
-        return seals_of(signing._replace(is_signed=True), source, lab)
+        return seals_of(signing._replace(is_signed=True), source, lab, **more)
     except ConfigError as error:
         file = site.config or "its file"
         allowed = f'{error.allowed}; or open = "ends" in {file}, and nobody signs pushes'

@@ -16,7 +16,7 @@ from fanfold.errors import CheckFailed, ConfigError
 from fanfold.live.clock import pause
 from fanfold.live.lab import Lab
 from fanfold.seals.link_keys import NEXT_LINK_KEY_FILE, make_link_key, use_next_link_key
-from fanfold.topo.fabric import Fabric
+from fanfold.topo.fabric import REVOKED, Fabric
 from fanfold.units import PS_PER_SECOND
 
 LEAST_OVERLAP_S = 2.0
@@ -47,6 +47,8 @@ def rotate_lab(
         raise ConfigError("--node", node, ", ".join(keyed) or "a node whose links have keys")
     folder = lab_keys(lab, node)
     old = fabric.by_name[node].link_key
+    if old == REVOKED:
+        raise ConfigError("--node", node, "a node whose key is not revoked")
     new = make_link_key(folder, NEXT_LINK_KEY_FILE).text
     around = fabric.neighbours[node]
     _name_keys(lab, node, old, new)

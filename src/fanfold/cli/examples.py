@@ -19,6 +19,10 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         "keys trust h0 ff1:KEY --node h1 --prefix models --max-bytes 200GB",
         "keys trust h1 h1.pub --node h0 --no-sender",
     ),
+    "keys distrust": (
+        "keys distrust h0 --node h1",
+        "keys distrust h3 --links --config rack.toml",
+    ),
     "keys links": (
         "keys links rack.toml --into secret --out rack-keyed.toml",
         "keys links rack.toml --into secret --out rack-keyed.toml --mode on",

@@ -1,11 +1,12 @@
 """`fanfold keys`: what a node signs with, and whom it trusts."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 
 from fanfold.cli.console import print_json, say
+from fanfold.cli.flag_groups import taken_apart
 from fanfold.errors import CheckFailed, ConfigError
 from fanfold.seals.keys import (
     KEY_FILE,
@@ -42,6 +43,20 @@ TrustFile = Annotated[
     Path | None,
     typer.Option(help="trust file  [default: in the folder]", show_default=False),
 ]
+
+
+class Distrusting(NamedTuple):
+    """Who trusts it no more."""
+
+    node: Node = ""
+    keys: Keys = None
+    trusted: TrustFile = None
+    links: Annotated[bool, typer.Option("--links", help="its key for links")] = False
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", help="of --links: fabric TOML, changed in its place"),
+    ] = None
+    lab: Annotated[str, typer.Option("--lab", help="of a running lab, at all nodes")] = ""
 
 
 @app.command()
@@ -103,6 +118,33 @@ def trust(
     row = TrustRow(name, _text_of(key), prefix, max_bytes, label, sender, until)
     is_new = add_trust(path, row)
     say(f"{path}: {'trusts' if is_new else 'trusted already'} {name}")
+
+
+@app.command()
+@taken_apart
+def distrust(
+    name: Annotated[str, typer.Argument(help="who is trusted no more")],
+    key: Annotated[
+        str, typer.Argument(help="one of its keys, or a file of it  [default: all]")
+    ] = "",
+    *,
+    whose: Distrusting,
+) -> None:
+    """Let a node trust another one no more; with --links, nobody has a session with it."""
+    from fanfold.api import distrusting  # noqa: PLC0415 - others need no fabric
+
+    where = [text for text in (whose.lab, str(whose.config or "")) if text]
+    if whose.links:
+        if len(where) != 1 or key:
+            raise ConfigError("--links", key or "nothing", "beside it --config FILE or --lab")
+        say(distrusting.distrust_links(name, whose.lab, whose.config))
+        return
+    if whose.config is not None:
+        raise ConfigError("--config", str(whose.config), "none without --links")
+    path = whose.trusted
+    if path is None and not whose.lab:
+        path = folder_of(whose.node, whose.keys) / TRUST_FILE
+    say(distrusting.distrust(name, _text_of(key) if key else "", path, whose.lab))
 
 
 @app.command()

@@ -30,7 +30,7 @@ from fanfold.live.key_watch import KeyWatch, OwnKey
 from fanfold.live.link_table import LIVE, NEW, NONE
 from fanfold.live.trailers import IN, OUT, REQUIRED
 from fanfold.seals.link_keys import read_link_public
-from fanfold.topo.fabric import Fabric
+from fanfold.topo.fabric import REVOKED, Fabric
 from fanfold.units import PS_PER_MS, PS_PER_SECOND
 from fanfold.wire.handshake import KNOWN, Handshake
 from fanfold.wire.inner import address_of
@@ -198,7 +198,7 @@ class LinkDriver:
             for port, to in self._ends.items()
             if keys[port] == REQUIRED
             and port > 0
-            and to not in self._revoked
+            and not self._is_revoked(to)
             and not self.machine.has_session(port)
         ]
 
@@ -253,7 +253,7 @@ class LinkDriver:
             rows[to] = {"mode": next(word for word, n in MODES.items() if n == mode)}
             if age_ps >= 0:
                 rows[to]["age_s"] = round(age_ps / PS_PER_SECOND, 3)
-            if to in self._revoked:
+            if self._is_revoked(to):
                 rows[to]["revoked"] = True
         made, asked = self.machine.n_made, self.machine.n_cookies
         n_used = int((self._table.rows["state"] != NONE).sum())
@@ -261,11 +261,15 @@ class LinkDriver:
             "link_keys": {"links": rows, "made": made, "cookies": asked, "sessions": n_used}
         }
 
+    def _is_revoked(self, to: str) -> bool:
+        """By a word of who runs the lab, or by the fabric file."""
+        return to in self._revoked or self._watch.nodes[to].link_key == REVOKED
+
     def _peers(self) -> dict[int, Peer]:
         found = {}
         for port, to in self._ends.items():
             node, public, also = self._watch.nodes[to], b"", b""
-            if self._io.exits[port]["keys"] and to not in self._revoked:
+            if self._io.exits[port]["keys"] and not self._is_revoked(to):
                 public = read_link_public(node.link_key, f"{to}: link_key")
                 if node.link_key_also:
                     also = read_link_public(node.link_key_also, f"{to}: link_key_also")

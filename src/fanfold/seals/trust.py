@@ -140,6 +140,25 @@ def add_trust(path: Path, row: TrustRow) -> bool:
     return True
 
 
+def remove_trust(path: Path, node: str, key: PublicKey | None = None) -> int:
+    """Take the keys of a node out of a file, or one of them; how many senders are left.
+
+    Raises:
+        ConfigError: as ``load_trust``, or it has no such row.
+    """
+    rows = _rows(path)
+    gone = {i for i, row in enumerate(rows) if row.node == node}
+    if key is not None:
+        gone &= {i for i, row in enumerate(rows) if read_public(row.key, f"{path}: key") == key}
+    if not gone:
+        names = ", ".join(dict.fromkeys(row.node for row in rows)) or "nobody: it is empty"
+        got = node if key is None else f"{node} by {key.short}"
+        raise ConfigError("NAME", got, f"who is in {path}: {names}")
+    left = [row for i, row in enumerate(rows) if i not in gone]
+    save_trust(path, left)
+    return len({row.node for row in left if row.is_sender})
+
+
 def is_below(path: str, prefix: str) -> bool:
     """Whether a path is a folder's own or one below it."""
     return not prefix or path == prefix or path.startswith(prefix + "/")

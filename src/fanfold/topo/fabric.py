@@ -21,12 +21,16 @@ LinkMode = Literal["", "off", "on", "required"]
 Openness = Literal["", "none", "links", "ends", "all"]
 
 
+REVOKED = "revoked"
+"""In the place of a node's ``link_key``: nobody has a session with it any more."""
+
+
 class Node(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One BFR: a name, an IPv4 address (its BFR-prefix) and, for a BFER, a BFR-id.
 
-    link_key: its public key, for links that have keys; link_key_also: another one that counts
-    as well, while one takes the other's place. labels: what an operator says of it, pairs,
-    sorted, signed by ``label_seal`` (topo/labels.py).
+    link_key: its public key, for links that have keys, or REVOKED; link_key_also: another one
+    that counts as well, while one takes the other's place. labels: what an operator says of
+    it, pairs, sorted, signed by ``label_seal`` (topo/labels.py).
     """
 
     name: str

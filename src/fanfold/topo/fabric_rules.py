@@ -9,7 +9,7 @@ from ipaddress import IPv4Address, IPv4Network
 from fanfold.errors import ConfigError
 from fanfold.ids import check_bfr_id
 from fanfold.seals.link_keys import read_link_public
-from fanfold.topo.fabric import Fabric, Link, Node
+from fanfold.topo.fabric import REVOKED, Fabric, Link, Node
 from fanfold.topo.field_rules import check_cache, check_labels, check_name
 from fanfold.topo.tenant_rules import check_tenants
 from fanfold.units import parse_duration, parse_rate
@@ -99,7 +99,7 @@ def _unique_values(node: Node) -> Iterator[tuple[str, str | int]]:
     if node.bfr_id:
         yield "bfr_id", node.bfr_id
     for key in (node.link_key, node.link_key_also):
-        if key:
+        if key not in ("", REVOKED):
             yield "link_key", key
 
 
@@ -175,7 +175,8 @@ def _check_keys(fabric: Fabric, link: Link, where: str) -> None:
         index = next(i for i, node in enumerate(fabric.nodes) if node.name == end)
         source = where.rsplit(": ", 1)[0]
         node = fabric.by_name[end]
-        read_link_public(node.link_key, f"{source}: node[{index}].link_key")
+        if node.link_key != REVOKED:
+            read_link_public(node.link_key, f"{source}: node[{index}].link_key")
         if node.link_key_also:
             read_link_public(node.link_key_also, f"{source}: node[{index}].link_key_also")
 

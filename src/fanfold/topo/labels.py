@@ -73,8 +73,8 @@ def sign_labels(fabric: Fabric, keys: KeyPair) -> Fabric:
 
 
 def operators_of(trust: Trust) -> tuple[PublicKey, ...]:
-    """Keys of who may sign labels: two while one takes the place of the other."""
-    return tuple(row.key for row in trust.get(OPERATOR, ()))
+    """Keys of who may sign labels, that did not end: two while one replaces the other."""
+    return tuple(row.key for row in trust.get(OPERATOR, ()) if not row.is_over)
 
 
 def proven_labels(fabric: Fabric, node: Node, operators: Iterable[PublicKey]) -> Pairs:

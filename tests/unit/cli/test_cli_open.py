@@ -142,6 +142,9 @@ def test_a_node_refuses_in_one_line_or_says_that_it_is_open(
     assert ("allowed: a trust file for h1" in err) == (verb == "receive")
 
 
+ENDS = "h0", ["h1"]
+
+
 class Heard(Watch):
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -153,18 +156,28 @@ class Heard(Watch):
 def test_a_push_over_several_machines_is_signed_or_says_that_it_is_open(files: Path) -> None:
     order, heard = Order(files), Heard()
     with pytest.raises(ConfigError, match=r"keys for the links of h0"):
-        pushing._seals_of(Site(Lab("x"), files / "rack.toml"), order, "h0", heard)
+        pushing._seals_of(Site(Lab("x"), files / "rack.toml"), order, ENDS, heard)
     with pytest.raises(ConfigError, match=r'--keys.*open = "ends" in .*links.toml'):
-        pushing._seals_of(Site(Lab("x"), files / "links.toml"), order, "h0", heard)
+        pushing._seals_of(Site(Lab("x"), files / "links.toml"), order, ENDS, heard)
     heard.lines.clear()
     site = Site(Lab("x"), files / "open.toml")
-    assert pushing._seals_of(site, order, "h0", heard) is None
+    assert pushing._seals_of(site, order, ENDS, heard) is None
     assert [line.partition(":")[0] for line in heard.lines] == ["h0", "h0"]
     assert "this push is not signed" in heard.lines[1]
     for node in ("h0", "h1"):
         assert run(["keys", "init", "--node", node]) == 0
     public = files / "state" / "keys" / "h1" / "key.pub"
     assert run(["keys", "trust", "h1", str(public), "--node", "h0"]) == 0
-    seals = pushing._seals_of(Site(Lab("x"), files / "links.toml"), order, "h0", heard)
+    seals = pushing._seals_of(Site(Lab("x"), files / "links.toml"), order, ENDS, heard)
     assert seals is not None
     assert (seals.is_sealed, set(seals.trust)) == (False, {"h1"})
+    heard.lines.clear()
+    assert (
+        run(["keys", "trust", "h1", str(public), "--node", "h0", "--until", "1999-12-31"]) == 0
+    )
+    seals = pushing._seals_of(Site(Lab("x"), files / "links.toml"), order, ENDS, heard)
+    assert seals is not None
+    assert seals.trust["h1"] == ()
+    assert [line.endswith(" of h1 ended (1999-12-31)") for line in heard.lines] == [False, True]
+    pushing._seals_of(Site(Lab("x"), files / "links.toml"), order, ("h0", []), heard)
+    assert len(heard.lines) == 3, "nobody that it goes to"
