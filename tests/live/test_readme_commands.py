@@ -41,6 +41,8 @@ OF_TENANTS = ("lab up --tenant",)
 OF_LABELS = ("lab up --config labelled.toml",)
 IN_ORDER = ("lab up --leaves", "push ", "lab status", "lab down")
 INIT = ("fabric init",)
+BY_OPERATOR = ("fabric reroute ", "top --config rack.toml --operator")
+"""test_live_fabric_init.py runs them."""
 BY_HAND = ("bfr ", "receive --config", "push model.safetensors --config")
 CHEAP = ("compare --topology fat-tree:k=8", "compare examples/", "explain ", "workload ")
 
@@ -93,6 +95,7 @@ def test_every_command_is_run_somewhere() -> None:
         *OF_LABELS,
         *IN_ORDER,
         *INIT,
+        *BY_OPERATOR,
         *BY_HAND,
         *CHEAP,
     )

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fanfold.api.keys import Place, gate_of, link_key_of
+from fanfold.api.keys import Place, WhoMay, gate_of, link_key_of
 from fanfold.api.log import log_line
 from fanfold.api.node_metrics import Place as MetricsPlace
 from fanfold.api.node_metrics import serve_node
@@ -53,10 +53,14 @@ def make_host(
     gate: Gate | None = None,
     pace: Pace = USUAL,
     link_key: OwnKey | None = None,
+    operators: WhoMay | None = None,
 ) -> Host:
-    """A node with the role its description names; ``tell`` hears of each push and failure."""
+    """A node with the role its description names; ``tell`` hears of each push and failure.
+
+    operators: whose orders it takes over TCP.
+    """
     words: dict[str, Any] = {"pace": pace, "tell": tell or (lambda line: None)}
-    words["link_key"] = link_key
+    words |= {"link_key": link_key, "operators": operators}
     if fabric.by_name[name].role == "bfr":
         host = Host(fabric, name, Limits(), None, control_socket, has_rings=has_rings, **words)
         return _watched(host, fabric, tell)

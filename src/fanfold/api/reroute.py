@@ -1,10 +1,12 @@
 """New tables for a lab that runs; `fanfold lab reroute` is this with its flags around it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
 
+from fanfold.api.site import Site
 from fanfold.errors import ConfigError
 from fanfold.live.control_sockets import Call, ask_all
 from fanfold.live.lab import Lab
@@ -55,19 +57,26 @@ def install(lab: Lab, fabric: Fabric) -> dict[str, str]:
     The lab's own file is first: a node that starts meanwhile has the new tables too.
     """
     lab.keep(fabric)
+    alive = [node for node, entry in lab.nodes().items() if entry["alive"]]
+    return _give(fabric, {node: partial(Call, lab.control_socket(node)) for node in alive})
+
+
+def install_at(site: Site, fabric: Fabric) -> dict[str, str]:
+    """New tables to all nodes of several machines, by their operator's key; as ``install``.
+
+    What their files say is for who carries the new one there.
+    """
+    return _give(fabric, {node: partial(site.call, node) for node in fabric.by_name})
+
+
+def _give(
+    fabric: Fabric, ask: Mapping[str, Callable[[dict[str, Any]], Call]]
+) -> dict[str, str]:
     routes = FabricRoutes(fabric)
+    links = [link.weight if link.up else 0 for link in fabric.links]
+    same = {"do": "table", "version": fabric.version, "links": links}
     calls = {
-        node: Call(
-            lab.control_socket(node),
-            {
-                "do": "table",
-                "version": fabric.version,
-                "rows": table_rows(routes, node),
-                "links": [link.weight if link.up else 0 for link in fabric.links],
-            },
-        )
-        for node, entry in lab.nodes().items()
-        if entry["alive"]
+        node: call(same | {"rows": table_rows(routes, node)}) for node, call in ask.items()
     }
     answers = ask_all(calls, SWAP_S)
     return {node: str(a["error"]) for node, a in answers.items() if "error" in a}

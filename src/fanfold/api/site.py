@@ -9,7 +9,9 @@ import msgspec
 from fanfold.impair import LinkImpairment
 from fanfold.live.control_sockets import Answer, Call, ask_all, begin_asking
 from fanfold.live.lab import Lab
+from fanfold.live.operators import ASK, signer
 from fanfold.live.spaces import enter_space
+from fanfold.seals.keys import KeyPair
 from fanfold.topo.fabric import Fabric
 from fanfold.topo.fabric_file import load_fabric
 
@@ -21,13 +23,17 @@ ORDER_S = 3.0
 class Site:
     """A fabric and how its nodes' control sockets are reached: a lab's sockets, or TCP.
 
-    tell: hears what did not come to pass.
+    tell: hears what did not come to pass. operator: whose key proves orders over TCP.
     """
 
     def __init__(
-        self, lab: Lab, config: Path | None, tell: Callable[[str], None] = lambda line: None
+        self,
+        lab: Lab,
+        config: Path | None,
+        tell: Callable[[str], None] = lambda line: None,
+        operator: KeyPair | None = None,
     ) -> None:
-        self.tell = tell
+        self.tell, self.operator = tell, operator
         self.lab, self.config = lab, config
         self.fabric: Fabric = load_fabric(config) if config else lab.fabric()
 
@@ -37,6 +43,10 @@ class Site:
             return Call(self.lab.control_socket(node), request)
         by_name = self.fabric.by_name
         own = by_name[source].address if source else ""
+        if self.operator is not None:
+            where = by_name[node].address, self.fabric.port
+            sign = signer(self.operator, self.fabric.name, node, request)
+            return Call(where, ASK, own, sign=sign)
         return Call((by_name[node].address, self.fabric.port), request, own)
 
     def enter(self, source: str) -> None:

@@ -1,12 +1,12 @@
 """`fanfold bfr`: one BFR by hand, on a machine of its own."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 import typer
 
-from fanfold.api.keys import link_key_of
+from fanfold.api.keys import Place, link_key_of, operators_at
 from fanfold.api.log import log_line
 from fanfold.api.node_metrics import parse_place, serve_node
 from fanfold.api.nodes import make_host
@@ -45,7 +45,9 @@ def bfr(
     with telling() as say:
         warm(say)
     place = parse_place(metrics) if metrics else None
-    host = make_host(fabric, node, None, Path(), tell=log_line, link_key=link_key)
+    words: dict[str, Any] = {"tell": log_line, "link_key": link_key}
+    words["operators"] = operators_at(node, Place(keys))
+    host = make_host(fabric, node, None, Path(), **words)
     if place:
         serve_node(host, place)
     print(f"{node}: forwarding on {fabric.by_name[node].address}:{fabric.port}", flush=True)

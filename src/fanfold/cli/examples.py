@@ -13,6 +13,10 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         "fabric init rack --hosts h0=10.0.0.10,h1=10.0.0.11 --bfrs leaf1=10.0.0.1",
         "fabric init rack --topology leaf-spine:leaves=2 --addresses 10.1.0.0/24 --senders h0",
     ),
+    "fabric reroute": (
+        "fabric reroute rack.toml --cut leaf1-spine1 --out next.toml --operator rack/operator",
+        "fabric reroute rack.toml --weight leaf1-spine2=3 --out next.toml",
+    ),
     "keys init": ("keys init --node h0", "keys init --keys secrets/h0"),
     "keys show": ("keys show --node h0", "keys show --node h0 --json"),
     "keys trust": (
@@ -27,7 +31,10 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         "keys links rack.toml --into secret --out rack-keyed.toml",
         "keys links rack.toml --into secret --out rack-keyed.toml --mode on",
     ),
-    "keys rekey": ("keys rekey --lab lab", "keys rekey --lab lab --revoke h3"),
+    "keys rekey": (
+        "keys rekey --lab lab --revoke h3",
+        "keys rekey --config rack.toml --operator rack/operator",
+    ),
     "keys rotate": ("keys rotate --node h0", "keys rotate --node h0 --finish"),
     "keys label": (
         "keys label rack.toml --out rack-signed.toml",

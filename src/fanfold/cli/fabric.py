@@ -7,7 +7,8 @@ import typer
 
 from fanfold.cli.console import print_json, say, tell_warning
 from fanfold.cli.flag_groups import taken_apart
-from fanfold.errors import ConfigError
+from fanfold.cli.operator import OperatorKeys, site_of
+from fanfold.errors import CheckFailed, ConfigError
 
 if TYPE_CHECKING:
     from fanfold.api.fabric_init import MadeFabric
@@ -95,6 +96,36 @@ def init(
         print_json({"file": str(made.file), "is_new": made.is_new, "nodes": rows})
         return
     _tell(made, rows)
+
+
+@app.command()
+def reroute(
+    config: Annotated[Path, typer.Argument(help="fabric TOML that the nodes run")],
+    out: Annotated[
+        Path, typer.Option(help="fabric TOML of the next version, for all machines")
+    ],
+    operator: OperatorKeys = None,
+    cut: Annotated[
+        list[str] | None, typer.Option(help="link that no path uses, such as leaf1-spine1")
+    ] = None,
+    join: Annotated[list[str] | None, typer.Option(help="link that paths use again")] = None,
+    weight: Annotated[
+        list[str] | None, typer.Option(help="what a link costs, such as leaf1-spine1=3")
+    ] = None,
+) -> None:
+    """Give the nodes of several machines new tables, while pushes go on."""
+    from fanfold.api.reroute import install_at, rerouted  # noqa: PLC0415 - as above
+    from fanfold.topo.fabric_file import save_fabric  # noqa: PLC0415 - as above
+
+    site = site_of(config, operator)
+    fabric = rerouted(site.fabric, cut or (), join or (), weight or ())
+    save_fabric(fabric, out)
+    failed = install_at(site, fabric)
+    n = len(fabric.nodes) - len(failed)
+    say(f"{out}: tables of version {fabric.version} at {n} nodes; copy it to all machines")
+    if failed:
+        who = "; ".join(f"{node}: {error}" for node, error in failed.items())
+        raise CheckFailed(f"version {fabric.version} is not at {who}")
 
 
 def _fabric_of(

@@ -7,6 +7,7 @@ import typer
 
 from fanfold.cli.console import print_json, say
 from fanfold.cli.flag_groups import taken_apart
+from fanfold.cli.operator import OperatorKeys, site_of
 from fanfold.errors import CheckFailed, ConfigError
 from fanfold.seals.keys import (
     KEY_FILE,
@@ -228,13 +229,23 @@ def rekey(
     revoke: Annotated[
         str, typer.Option(help="a node whose neighbours are to take and send it nothing more")
     ] = "",
+    config: Annotated[
+        Path | None,
+        typer.Option(help="fabric TOML of several machines, with --operator"),
+    ] = None,
+    operator: OperatorKeys = None,
 ) -> None:
-    """Give the links of a running lab new session keys, while pushes go on."""
-    from fanfold.api.rekeying import rekey_lab  # noqa: PLC0415 - others need no lab
+    """Give links of a lab or a fabric new session keys, while pushes go on."""
+    from fanfold.api import rekeying  # noqa: PLC0415 - others need no lab
 
-    n = rekey_lab(lab, revoke)
+    if config is None:
+        if operator is not None:
+            raise ConfigError("--operator", str(operator), "none without --config")
+        where, n = f"lab {lab}", rekeying.rekey_lab(lab, revoke)
+    else:
+        where, n = str(config), rekeying.rekey(site_of(config, operator), str(config), revoke)
     what = f"{revoke} is revoked at" if revoke else "new keys for the links of"
-    say(f"lab {lab}: {what} {n} nodes")
+    say(f"{where}: {what} {n} nodes")
 
 
 @app.command()

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fanfold.api.keys import Place, describe_gate, gate_of, link_key_of
+from fanfold.api.keys import Place, describe_gate, gate_of, link_key_of, operators_at
 from fanfold.api.log import log_line
 from fanfold.api.node_metrics import parse_place, serve_node
 from fanfold.api.nodes import make_host, watch_gate
@@ -58,6 +58,7 @@ def receive(
         warm(tell)
     words: dict[str, Any] = {"recheck": recheck, "fsync": fsync}
     words["link_key"] = link_key_of(fabric, node, keys, config)
+    words["operators"] = operators_at(node, Place(keys, trusted))
     host = make_host(
         fabric, node, None, into, max_bytes=most, tell=log_line, gate=gate, **words
     )

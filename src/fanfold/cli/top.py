@@ -12,6 +12,7 @@ from rich.table import Table
 
 from fanfold.api.fabric_view import LinkView, NodeView, Observer, View
 from fanfold.cli.console import screen, stacked
+from fanfold.cli.operator import OperatorKeys, site_of
 from fanfold.errors import ConfigError
 from fanfold.live.clock import pause, unix_ns
 from fanfold.live.control_sockets import Call, ask_all
@@ -34,6 +35,7 @@ def top(
     source: Annotated[
         str, typer.Option("--from", help="with --config: node whose address asks")
     ] = "",
+    operator: OperatorKeys = None,
     interval: Annotated[str, typer.Option(help="between two looks")] = "1s",
     once: Annotated[bool, typer.Option("--once", help="one interval, then end")] = False,
     as_json: Annotated[
@@ -51,7 +53,11 @@ def top(
     fabric = load_fabric(config) if config else lab.fabric()
     if source and source not in fabric.by_name:
         raise ConfigError("--from", source, ", ".join(fabric.by_name))
-    looks = _looks(fabric, _calls(fabric, None if config else lab, source), pause_ps)
+    if operator is not None:
+        calls = _ordered(config, operator, source)
+    else:
+        calls = _calls(fabric, None if config else lab, source)
+    looks = _looks(fabric, calls, pause_ps)
     if as_json:
         for view in looks:
             print(msgspec.json.encode(view).decode(), flush=True)
@@ -67,6 +73,14 @@ def _calls(fabric: Fabric, lab: Lab | None, source: str) -> dict[str, Call]:
         return {name: Call(lab.control_socket(name), ask) for name in fabric.by_name}
     own = fabric.by_name[source].address if source else ""
     return {n.name: Call((n.address, fabric.port), ask, own) for n in fabric.nodes}
+
+
+def _ordered(config: Path | None, operator: Path, source: str) -> dict[str, Call]:
+    """The same by the operator's key, whatever address asks."""
+    if config is None:
+        raise ConfigError("--operator", str(operator), "none without --config")
+    site = site_of(config, operator)
+    return {name: site.call(name, {"do": "status"}, source) for name in site.fabric.by_name}
 
 
 def _looks(fabric: Fabric, calls: dict[str, Call], pause_ps: int) -> Iterator[View]:

@@ -1,10 +1,11 @@
 """A node's control socket: one JSON line in, one JSON line out, over a stream socket.
 
-On a Unix socket of a lab's own folder every command works; on TCP, at the node's own address
-and port, only ``status`` does, and only for those whom it concerns: callers with an address of
-the fabric file, and on the node's own machine processes of its own user or of root; to those
-``vat`` and ``table`` are open too. Strangers get no counters and no flow ids. Commands run in
-the node's loop, the threads here only wait.
+On a Unix socket of a lab's own folder every command works, for the node's own user and root; on
+TCP, at the node's own address and port, only ``status`` does, and only for those whom it
+concerns: callers with an address of the fabric file, and on the node's own machine processes of
+its own user or of root; to those ``vat`` and ``table`` are open too. Strangers get no counters
+and no flow ids. The fabric's operator proves itself by its key, from any address, and may
+change nodes (operators.py). Commands run in the node's loop, the threads here only wait.
 """
 
 import json
@@ -21,7 +22,16 @@ from typing import Any
 
 from fanfold.errors import EnvironmentLack
 from fanfold.live.control_sockets import Answer
-from fanfold.live.owner import local_owner
+from fanfold.live.operators import (
+    MAY,
+    NOBODY,
+    REFUSED,
+    Operators,
+    draw_challenge,
+    is_challenge,
+    open_order,
+)
+from fanfold.live.owner import local_owner, unix_owner
 
 MAX_LINE = 65536
 MAX_LOCAL_LINE = 1 << 22
@@ -29,6 +39,8 @@ MAX_LOCAL_LINE = 1 << 22
 TIMEOUT_S = 5.0
 MAX_CALLERS = 256
 """Connections that wait at one control socket."""
+MAX_OPERATORS = 4
+"""Of these who send an order, which may be as long as a table."""
 
 ANYBODY = frozenset({"status"})
 OWNERS = frozenset({"status", "table", "vat"})
@@ -89,9 +101,13 @@ class _Connection(socketserver.StreamRequestHandler):
         assert isinstance(server, (_UnixControl, _TcpControl))
         try:
             line = _read_line(self.connection, MAX_LOCAL_LINE if server.is_local else MAX_LINE)
+            if isinstance(server, _TcpControl) and is_challenge(line):
+                self.wfile.write(json.dumps(self._operate(server)).encode() + b"\n")
+                return
             answer = STRANGER
-            owner = None if server.is_local else local_owner(self.connection)
-            is_own = server.is_local or owner in (0, os.getuid())
+            find_owner = unix_owner if server.is_local else local_owner
+            owner = find_owner(self.connection)
+            is_own = owner in (0, os.getuid())
             if is_own or is_known(self.connection, owner, server.known):
                 allowed = server.commands.allowed(is_local=server.is_local, is_own=is_own)
                 answer = server.commands.ask(line, allowed)
@@ -100,6 +116,25 @@ class _Connection(socketserver.StreamRequestHandler):
             self.wfile.write(json.dumps(answer).encode() + b"\n")
         except OSError:
             return  # the other side left; nothing is lost but its answer
+
+    def _operate(self, server: "_TcpControl") -> Answer:
+        """Let somebody prove to be the operator, and answer the order."""
+        operators = server.operators
+        if operators is None:
+            return NOBODY
+        if not server.orders.acquire(blocking=False):
+            return {"error": f"{MAX_OPERATORS} operators are here; try again"}
+        try:
+            if not operators.who():
+                return NOBODY
+            challenge = draw_challenge()
+            self.wfile.write(json.dumps({"challenge": challenge}).encode() + b"\n")
+            line = _read_line(self.connection, MAX_LOCAL_LINE)
+            order = open_order(operators, challenge, line)
+            known = server.commands.allowed(is_local=True, is_own=True)
+            return REFUSED if order is None else server.commands.ask(order, known & MAY)
+        finally:
+            server.orders.release()
 
 
 def _read_line(sock: socket.socket, most: int) -> bytes:
@@ -159,6 +194,8 @@ class _TcpControl(Bounded, socketserver.TCPServer):
     is_local = False
     commands: Commands
     known: frozenset[str] = frozenset()
+    operators: Operators | None = None
+    orders: threading.BoundedSemaphore
     seen: Seen = staticmethod(_as_it_is)
 
 
@@ -184,13 +221,16 @@ def open_tcp(
     commands: Commands,
     known: frozenset[str],
     seen: Seen = _as_it_is,
+    operators: Operators | None = None,
 ) -> Callable[[], None]:
-    """Serve ``status`` on TCP to callers with a known address; returns what closes it."""
+    """Serve callers with a known address, and operators, on TCP; returns what closes it."""
     try:
         control_socket = _TcpControl((address, port), _Connection)
     except OSError as error:
         raise EnvironmentLack(f"TCP port {port} of {address}: {error.strerror}") from error
     control_socket.known, control_socket.seen = known, seen
+    control_socket.operators = operators
+    control_socket.orders = threading.BoundedSemaphore(MAX_OPERATORS)
     return _serve(control_socket, commands)
 
 

@@ -10,7 +10,7 @@ import socket
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,13 +29,15 @@ Where = Path | tuple[str, int]
 class Call(NamedTuple):
     """One question: to whom, what, and from which address when it goes over TCP.
 
-    is_look: it changes nothing, so may be asked several times where packets are lost.
+    is_look: it changes nothing, so may be asked several times where packets are lost. sign: an
+    operator's, which answers the node's challenge (operators.py), request being that for one.
     """
 
     where: Where
     request: dict[str, Any]
     source: str = ""
     is_look: bool = False
+    sign: Callable[[str], dict[str, Any]] | None = None
 
 
 class _Line:
@@ -48,6 +50,7 @@ class _Line:
         self.sock = socket.socket(socket.AF_UNIX if is_local else socket.AF_INET)
         self.sock.setblocking(False)
         self.left = json.dumps(call.request).encode() + b"\n"
+        self._sign = call.sign
         self.came = b""
         try:
             if call.source and not is_local:
@@ -71,7 +74,17 @@ class _Line:
             return False
         part = self.sock.recv(PART_BYTES)
         self.came += part
-        return not part or b"\n" in part or len(self.came) > MAX_ANSWER_BYTES
+        is_whole = not part or b"\n" in part or len(self.came) > MAX_ANSWER_BYTES
+        return is_whole and not self._goes_on()
+
+    def _goes_on(self) -> bool:
+        """An operator answers the challenge that came, once."""
+        sign, self._sign = self._sign, None
+        challenge = read_answer(self.came).get("challenge") if sign is not None else None
+        if sign is None or not isinstance(challenge, str):
+            return False
+        self.left, self.came = json.dumps(sign(challenge)).encode() + b"\n", b""
+        return True
 
 
 def ask_all(calls: Mapping[str, Call], patience_s: float) -> dict[str, Answer]:
@@ -164,8 +177,8 @@ class _Asked:
         """Take one connection further; whether it answered, or was the last to fail."""
         try:
             if not line.turn():
-                if not line.left:
-                    self._waiting.modify(line.sock, selectors.EVENT_READ, line)
+                event = selectors.EVENT_WRITE if line.left else selectors.EVENT_READ
+                self._waiting.modify(line.sock, event, line)
                 return False
             answer = read_answer(line.came)
         except BlockingIOError:

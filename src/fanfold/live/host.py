@@ -1,7 +1,7 @@
 """One node as a process: event loop, control socket and captures, until a signal ends it."""
 
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from fanfold.live.event_loop import EventLoop, Role
 from fanfold.live.keeper import Keeper
 from fanfold.live.key_watch import OwnKey
 from fanfold.live.link_driver import drive_links, room_for_links
+from fanfold.live.operators import Operators
 from fanfold.live.own_status import status_of
 from fanfold.live.ports import (
     Limits,
@@ -34,6 +35,7 @@ from fanfold.live.ports import (
 from fanfold.live.ring_socket import RingSocket
 from fanfold.live.shares import seen_by
 from fanfold.live.swap import Swap
+from fanfold.seals.keys import PublicKey
 from fanfold.topo.fabric import Fabric
 from fanfold.wire import bitstring
 
@@ -53,7 +55,7 @@ class Host:
         None for a BFR. control_socket: of Unix, for every command; None: TCP at its address.
         has_rings: a BFR on a loopback address takes channels of shared memory. pace: how often
         it speaks to neighbours. tell: hears of neighbours that are lost. link_key: its own,
-        where links of the fabric have keys.
+        where links of the fabric have keys. operators: whose orders it takes over TCP.
     """
 
     def __init__(  # noqa: PLR0913 - each has a default that is right
@@ -68,6 +70,7 @@ class Host:
         pace: Pace = USUAL,
         tell: Callable[[str], None] = lambda line: None,
         link_key: OwnKey | None = None,
+        operators: Callable[[], Sequence[PublicKey]] | None = None,
     ) -> None:
         if name not in fabric.by_name:
             raise ConfigError("node", name, ", ".join(fabric.by_name))
@@ -112,6 +115,7 @@ class Host:
                 self.commands,
                 frozenset(fabric.by_address),
                 partial(seen_by, fabric),
+                Operators(fabric.name, name, operators, tell) if operators else None,
             )
         )
 

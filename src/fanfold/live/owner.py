@@ -19,6 +19,8 @@ HEADER = struct.Struct("=IHHII")
 ASKED = struct.Struct("=BBBBI")
 ENDS = struct.Struct("!HH4s12x4s12x")
 ANY_COOKIE = struct.pack("=III", 0, 0xFFFFFFFF, 0xFFFFFFFF)
+CREDENTIALS = struct.Struct("=iII")
+"""Process, user, group: struct ucred, unix(7)."""
 ANSWER_BYTES = 4096
 UID_AT = HEADER.size + 4 + ENDS.size + len(ANY_COOKIE) + 12
 WAIT_S = 1.0
@@ -37,6 +39,14 @@ def local_owner(sock: socket.socket) -> int | None:
         return None
     state, owner = found
     return owner if state == ESTABLISHED else HUNG_UP
+
+
+def unix_owner(sock: socket.socket) -> int:
+    """User id of the process at the other end of a Unix socket, when it connected."""
+    size = CREDENTIALS.size
+    told = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
+    _, owner, _ = CREDENTIALS.unpack(told)
+    return int(owner)
 
 
 def _ask_kernel(own: Name, other: Name) -> tuple[int, int] | None:
