@@ -59,11 +59,19 @@ class Node:
         return sock, json.loads(sock.recv(4096))
 
 
+@pytest.fixture(scope="module")
+def made() -> Iterator[Node]:
+    node = Node()
+    yield node
+    node.close()
+
+
 @pytest.fixture
-def node() -> Iterator[Node]:
-    made = Node()
-    yield made
-    made.close()
+def node(made: Node) -> Node:
+    made.done.clear()
+    made.said.clear()
+    made.who = (OPERATOR.public,)
+    return made
 
 
 def test_an_operator_changes_a_node_and_its_log_says_so(node: Node) -> None:
