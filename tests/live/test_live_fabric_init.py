@@ -75,6 +75,7 @@ def rack(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rack]
         runs = {name: site.start(*made.words(name, "run")) for name in NODES}
         for run in runs.values():
             stack.callback(finish, run, 20)
+        for run in runs.values():  # what is called back last comes first: all end at once
             stack.callback(run.terminate)
         firsts = [run.stdout.readline() for run in runs.values() if run.stdout]
         assert [line.partition(":")[0] for line in firsts] == [*runs], firsts

@@ -37,6 +37,7 @@ MACHINERY = {
         "plane_rib",
     ),
     *("placement", "portrait", "way_back", "weighted_sets"),
+    "openness",
     *("graph_net", "text_lines", "yml_lists", "ib_topo", "ns3_topo"),
     *(
         "vat",
