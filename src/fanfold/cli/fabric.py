@@ -132,10 +132,7 @@ def _fabric_of(
     name: str, listed: Listed, shaped: Shaped, mtu: int | None, *, is_open: bool
 ) -> "Fabric":
     """The fabric of lists, of a topology or of a file: one of the three."""
-    import msgspec  # noqa: PLC0415 - as above
-
     from fanfold.api.fabric_lists import listed_fabric, placed_fabric  # noqa: PLC0415 - as above
-    from fanfold.kernels.layout import TRAILER_BYTES  # noqa: PLC0415 - as above
     from fanfold.topo.fabric_file import load_fabric  # noqa: PLC0415 - as above
 
     given = {f"--{key}": text for key, text in (*_of(listed), *_of(shaped)) if text}
@@ -143,7 +140,8 @@ def _fabric_of(
         _refuse(given, ("--config",), "--config, which has the whole fabric")
         if mtu is not None:
             raise ConfigError("--mtu", mtu, "none beside --config, which has it")
-        return load_fabric(shaped.config)
+        fabric = load_fabric(shaped.config)
+        return _sized(fabric, fabric.line_mtu(), is_open=is_open)
     if shaped.topology:
         _refuse(given, ("--topology", "--addresses"), "--topology, which has all nodes")
         fabric, notes = placed_fabric(name, shaped.topology, shaped.addresses)
@@ -152,7 +150,15 @@ def _fabric_of(
     else:
         _refuse(given, ("--hosts", "--bfrs", "--links"), "lists of hosts and BFRs")
         fabric = listed_fabric(name, listed.hosts, listed.bfrs, listed.links)
-    room = PATH_MTU if mtu is None else mtu
+    return _sized(fabric, PATH_MTU if mtu is None else mtu, is_open=is_open)
+
+
+def _sized(fabric: "Fabric", room: int, *, is_open: bool) -> "Fabric":
+    """The fabric with packets that links of so many bytes carry, trailers included."""
+    import msgspec  # noqa: PLC0415 - as above
+
+    from fanfold.kernels.layout import TRAILER_BYTES  # noqa: PLC0415 - as above
+
     return msgspec.structs.replace(fabric, mtu=room - (0 if is_open else TRAILER_BYTES))
 
 

@@ -170,6 +170,9 @@ def test_tenants_and_labels_of_a_file_are_kept(home: Path) -> None:
     )
     assert init("--config", "plain.toml") == 0
     fabric = load_fabric(home / "rack" / "rack.toml")
+    assert fabric.line_mtu() == plain.mtu, "links are as they were"
+    assert run(["fabric", "init", "open", "--config", "plain.toml", "--open"]) == 0
+    assert load_fabric(home / "open" / "rack.toml").mtu == plain.mtu
     operator = load_keys(home / "rack" / "operator").public
     assert all(proven_labels(fabric, node, [operator]) for node in fabric.nodes)
     assert set(load_trust(home / "rack" / "h0" / "trusted.toml")) == {"h1", "operator"}
