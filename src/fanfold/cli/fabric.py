@@ -158,8 +158,13 @@ def _sized(fabric: "Fabric", room: int, *, is_open: bool) -> "Fabric":
     import msgspec  # noqa: PLC0415 - as above
 
     from fanfold.kernels.layout import TRAILER_BYTES  # noqa: PLC0415 - as above
+    from fanfold.topo.fabric_rules import MTU_RANGE  # noqa: PLC0415 - as above
 
-    return msgspec.structs.replace(fabric, mtu=room - (0 if is_open else TRAILER_BYTES))
+    extra = 0 if is_open else TRAILER_BYTES
+    least, most = MTU_RANGE[0] + extra, MTU_RANGE[1]
+    if not least <= room <= most:
+        raise ConfigError("--mtu", room, f"{least}..{most}")
+    return msgspec.structs.replace(fabric, mtu=room - extra)
 
 
 def _of(group: Any) -> list[tuple[str, Any]]:

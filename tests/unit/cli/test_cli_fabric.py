@@ -197,6 +197,7 @@ def test_tenants_and_labels_of_a_file_are_kept(home: Path) -> None:
         ((*FEW, "--open", "--senders", "h0"), "--senders: got 'h0', allowed: none beside"),
         ((*FEW, "--addresses", "10.0.0.0/8"), "--addresses: got '10.0.0.0/8', allowed: none"),
         (("--config", "x.toml", "--mtu", "1500"), "--mtu: got 1500, allowed: none beside"),
+        ((*FEW, "--mtu", "599"), "--mtu: got 599, allowed: 600..65535"),
         (("--topology", "star:hosts=4"), "--addresses: got '', allowed: a network"),
         (("--topology", "star:hosts=4", "--addresses", "10.0.0.0/30"), "with room for 5 nodes"),
         (("--topology", "star:hosts=4", "--addresses", "lines"), "line 2: got 'h9 x'"),
