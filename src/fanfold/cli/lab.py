@@ -22,6 +22,7 @@ from fanfold.push.notes import words_of
 from fanfold.topo.fabric import Fabric
 from fanfold.topo.fabric_file import load_fabric
 from fanfold.topo.fabric_rules import check_fabric
+from fanfold.topo.openness import may_be_open, told_lab
 from fanfold.units import format_size
 
 app = typer.Typer(help="Node processes of a fabric on this machine.", no_args_is_help=True)
@@ -161,6 +162,8 @@ def up(
     plan = None
     if ground.bgp:
         plan = plan_for(source.topology, fabric, has_spaces=ground.namespaces)
+    if not ground.namespaces and plan is None:
+        _tell_open(name, fabric, secrets)
     with telling(PATIENCE_S) as say:
         told = labs.start_lab(
             lab, fabric, **flags, pace=pace, metrics_port=metrics, plan=plan, say=say
@@ -170,6 +173,18 @@ def up(
         print(json.dumps(up_now | told))
         return
     _tell_up(lab, len(fabric.nodes), told)
+
+
+def _tell_open(name: str, fabric: Fabric, secrets: Secrets) -> None:
+    """Say what of a lab at addresses of other machines is open, where its file asks for it."""
+    is_bare = may_be_open(fabric, "links")  # else it gets keys by itself
+    open_now = told_lab(
+        fabric,
+        has_keys=secrets.keys,
+        has_link_keys=secrets.link_keys or not is_bare,
+    )
+    if open_now:
+        tell_warning(f"lab {name}: {open_now}")
 
 
 def _tell_up(lab: Lab, n_nodes: int, told: dict[str, Any]) -> None:

@@ -74,6 +74,26 @@ def check_receiver(fabric: Fabric, name: str, source: str, *, is_open: bool) -> 
         raise ConfigError(f"{source}: fabric.open", fabric.open or "nothing", allowed)
 
 
+def told_lab(fabric: Fabric, *, has_keys: bool, has_link_keys: bool) -> str:
+    """What a lab that other machines reach says of what is open, empty where nothing is.
+
+    has_keys, has_link_keys: its ends, its links have keys whatever the file says.
+    """
+    modes = set(fabric.key_modes.values())
+    open_parts = [
+        text
+        for text, is_open in (
+            ("links without keys", modes != {"required"} and not has_link_keys),
+            ("pushes of anybody are taken", may_be_open(fabric, "ends") and not has_keys),
+        )
+        if is_open
+    ]
+    is_closed = not open_parts or not is_far(fabric)
+    return (
+        "" if is_closed else f"open to whoever reaches its addresses: {', '.join(open_parts)}"
+    )
+
+
 def told_unsigned(name: str) -> str:
     """What a push says that is not signed."""
     return (

@@ -5,12 +5,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fanfold.api import pushing
+from fanfold.api import labs, pushing
 from fanfold.api.pushing import Order, Watch
 from fanfold.api.site import Site
 from fanfold.cli import bfr, receive
 from fanfold.cli.main import run
-from fanfold.errors import ConfigError
+from fanfold.errors import ConfigError, EnvironmentLack
 from fanfold.live.lab import Lab
 from fanfold.topo.fabric import Fabric, KeyMode, Link, Node, Openness
 from fanfold.topo.fabric_file import load_fabric, save_fabric
@@ -92,6 +92,39 @@ def test_a_fabric_of_one_machine_is_open_without_a_word_unless_it_says_otherwise
         check_receiver(closed, "h1", "x", is_open=True)
     asked = msgspec.structs.replace(near, open="all")
     assert "open to h0, h1, h2" in check_links(asked, "leaf1", "x")
+
+
+@pytest.mark.parametrize(
+    ("fabric", "flags", "said"),
+    [
+        (rack("all"), (), "links without keys, pushes of anybody are taken"),
+        (rack("all"), ("--keys",), "links without keys"),
+        (rack("all"), ("--link-keys",), "pushes of anybody are taken"),
+        (rack("all"), ("--keys", "--link-keys"), ""),
+        (rack("ends"), (), "pushes of anybody are taken"),
+        (rack("links"), (), "links without keys"),
+        (rack(), (), ""),
+        (rack("ends", "required"), (), "pushes of anybody are taken"),
+        (msgspec.structs.replace(leaf_spine(1, 0, 2), open="all"), (), ""),
+    ],
+)
+def test_a_lab_that_others_reach_says_what_its_file_asks_to_leave_open(
+    home: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    fabric: Fabric,
+    flags: tuple[str, ...],
+    said: str,
+) -> None:
+    def start(*args: object, **more: object) -> None:
+        raise EnvironmentLack("started")
+
+    monkeypatch.setattr(labs, "start_lab", start)
+    save_fabric(fabric, home / "rack.toml")
+    assert run(["lab", "up", "--config", str(home / "rack.toml"), *flags, "--json"]) == 3
+    err = capsys.readouterr().err
+    line = f"note: lab lab: open to whoever reaches its addresses: {said}\n" if said else ""
+    assert err == f"{line}error: started\n"
 
 
 def test_the_word_stands_in_the_file(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
