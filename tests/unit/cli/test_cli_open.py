@@ -104,6 +104,7 @@ def test_a_fabric_of_one_machine_is_open_without_a_word_unless_it_says_otherwise
         (rack("ends"), (), "pushes of anybody are taken"),
         (rack("links"), (), "links without keys"),
         (rack(), (), ""),
+        (rack("all", "required"), (), "pushes of anybody are taken"),
         (rack("ends", "required"), (), "pushes of anybody are taken"),
         (msgspec.structs.replace(leaf_spine(1, 0, 2), open="all"), (), ""),
     ],
