@@ -18,7 +18,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -28,6 +28,7 @@ import msgspec
 import numpy as np
 from jobs import FANFOLD, run, run_well
 from outages import _shape as shape
+from plane_bars import Bar, bars
 from rich.console import Console
 from rich.table import Table
 
@@ -77,10 +78,11 @@ CASES = (
 
 
 class Told(NamedTuple):
-    """Of one run: seconds, and bytes with what was sent again by plane."""
+    """Of one run: seconds, bytes with what was sent again by plane, when a port was cut."""
 
     seconds: float
     by_plane: tuple[int, ...]
+    cut_s: float = 0.0
 
     @property
     def parts(self) -> list[float]:
@@ -114,10 +116,21 @@ def main() -> int:
                     live[case.name].append(_live(lab, fabric, case, args.size))
                     print(case.name, live[case.name][-1], file=sys.stderr, flush=True)
     _show(said, live, args.size)
+    found = bars_of(live)
+    for bar in found:
+        holds = "holds" if bar.holds else "MISSED"
+        print(f"{bar.what}: {bar.found:.2f}x, {bar.asked}x asked: {holds}")
     if args.json:
-        plain = {"simulated": said, "live": live, "bytes": args.size}
+        plain = {"simulated": said, "live": live, "bytes": args.size, "bars": found}
         args.json.write_text(json.dumps(plain, indent=2))
-    return 0 if all(_holds(said[case.name], live[case.name]) for case in CASES) else 4
+    is_near = all(_holds(said[case.name], live[case.name]) for case in CASES)
+    return 0 if is_near and all(bar.holds for bar in found) else 4
+
+
+def bars_of(live: Mapping[str, Sequence[Told]]) -> list[Bar]:
+    """Bars, from the medians of all runs."""
+    every, one, slow, cut = (_middle(live[case.name]) for case in CASES)
+    return bars(one.seconds, every.seconds, slow.seconds, (cut.seconds, cut.cut_s))
 
 
 def build_fabric(rate_bps: int, *, is_slow: bool) -> Fabric:
@@ -141,8 +154,7 @@ def simulated(fabric: Fabric, case: Case, n_bytes: int, rate_bps: int) -> Told:
     names = [net.node_name(n) for n in range(net.n_hosts)]
     failures: tuple[Failure, ...] = ()
     if case.is_cut:
-        first_s = FIRST_PKTS * 8 * PAYLOAD / rate_bps
-        at_ps = int((CUT_S + first_s) * PS_PER_SECOND)
+        at_ps = int((CUT_S + first_s(rate_bps)) * PS_PER_SECOND)
         failures = (Failure(at_ps, fail=f"port {names[-1]}-plane{CUT}"),)
     none = np.zeros((0, 4), np.int64), np.zeros((0, 2), np.int64)
     fan = Fan(0, tuple(range(1, net.n_hosts)), n_bytes)
@@ -162,6 +174,11 @@ def simulated(fabric: Fabric, case: Case, n_bytes: int, rate_bps: int) -> Told:
     sent = out.link_bytes[:, :2].sum(axis=1)
     from_source = [sent[(net.src == 0) & (net.plane == p)].sum() for p in range(N_PLANES)]
     return Told(int(out.host_ps[1:].max()) / PS_PER_SECOND, tuple(map(int, from_source)))
+
+
+def first_s(rate_bps: int) -> float:
+    """From the first byte on a link to the last of the packets that are waited for."""
+    return FIRST_PKTS * 8 * PAYLOAD / rate_bps
 
 
 @contextmanager
@@ -196,13 +213,16 @@ def _live(lab: Lab, fabric: Fabric, case: Case, n_bytes: int) -> Told:
     before = _received(lab, last, f"leaf{CUT}")
     push = subprocess.Popen([*FANFOLD, *words], stdout=subprocess.PIPE, text=True)
     try:
+        cut_s = 0.0
         if case.is_cut:
             ends = time.monotonic() + WAIT_S
             while _received(lab, last, f"leaf{CUT}") - before < FIRST_PKTS:
                 assert time.monotonic() < ends, "no data came"
                 time.sleep(0.01)
+            began = time.monotonic() - first_s(parse_rate(fabric.links[0].rate, "rate"))
             time.sleep(CUT_S)
             fail(lab, "link", f"{last}-leaf{CUT}")
+            cut_s = time.monotonic() - began
         out, _ = push.communicate(timeout=WAIT_S)
     finally:
         push.kill()
@@ -212,7 +232,7 @@ def _live(lab: Lab, fabric: Fabric, case: Case, n_bytes: int) -> Told:
     by_plane = dict.fromkeys(range(N_PLANES), 0)
     for row in result["planes"] or ():
         by_plane[row["plane"]] += row["bytes"] + row["repair_bytes"]
-    return Told(result["data_seconds"], tuple(by_plane.values()))
+    return Told(result["data_seconds"], tuple(by_plane.values()), cut_s)
 
 
 def _is_well(lab: Lab) -> bool:
@@ -233,7 +253,10 @@ def _middle(runs: Sequence[Told]) -> Told:
     """Medians of each number."""
     columns = zip(*(told.by_plane for told in runs), strict=True)
     by_plane = tuple(round(statistics.median(column)) for column in columns)
-    return Told(statistics.median(told.seconds for told in runs), by_plane)
+    seconds, cut_s = (
+        statistics.median(each) for each in zip(*(told[::2] for told in runs), strict=True)
+    )
+    return Told(seconds, by_plane, cut_s)
 
 
 def _off(said: Told, runs: Sequence[Told]) -> tuple[float, float]:
