@@ -85,6 +85,17 @@ def test_the_fullest_port_is_as_counted_by_hand():
         assert fullest_s(net, program, settings) == pytest.approx(seconds, rel=1e-12)
 
 
+def test_all_that_goes_into_a_port_counts_and_all_that_leaves_one():
+    """h0 and h2 send 4 and 2 MB to h1, which sends 1 MB each to h0 and h3."""
+    net = build_named_net(POD)
+    messages = np.array([[0, 1, 4, 0], [2, 1, 2, 0], [1, 0, 1, 0], [1, 3, 1, 0]])
+    for second, seconds in (([2, 1, 2, 0], 6e6), ([0, 3, 1, 0], 5e6)):
+        messages[1] = second  # or h0 sends 1 MB to h3 too
+        program = build_program(messages * [1, 1, 10**6, 1], np.zeros((0, 2), np.int64))
+        found = fullest_s(net, program, Settings(planes="auto", routing="flows"))
+        assert found == pytest.approx(seconds / 4 * 8 / 800e9, rel=1e-12)
+
+
 def test_a_dispatch_sends_a_token_once_to_each_gpu_of_its_experts():
     program = dispatch(16, 8, 1)
     assert set(program.n_bytes.tolist()) <= {7392 * n for n in range(1, 9)}
@@ -120,6 +131,33 @@ def test_pauses_of_groups_stand_behind_all_their_messages():
     assert edges_of(both).tolist() == [[0, 2], [1, 3]]
     assert both.pauses_ps.tolist() == [7, 8]
     assert (both.src.tolist(), both.dst.tolist()) == ([0, 1], [2, 3])
+
+
+CLOS = "multi-plane:planes=2,pods=2,leaves=2,spines=2,cores=4,hosts=8,rate=400Gbps"
+
+
+def test_groups_on_five_stages_lose_a_port_or_a_leaf_of_a_plane_and_show_how_far_they_are():
+    said = []
+    asked = plane_steps.Asked(
+        *(CLOS, N_BYTES >> 2, 4, ("all_to_all",)), group=4, modes=("per packet",)
+    )
+    rows = {row.state: row for row in build_step_table(asked, said.append).rows}
+    assert list(rows) == ["whole", "port", "leaf"]  # one cable a port: it has no half
+    assert [rows[state].planes for state in rows] == [(2, 2), (1, 2), (1, 2)]
+    for state in ("port", "leaf"):
+        assert rows[state].should_ppm == 2 * PPM
+        if JIT:
+            assert rows[state].slower_ppm == pytest.approx(2 * PPM, rel=0.03)
+    for state, planes in (("whole", 2), ("leaf", 1)):
+        busiest = rows[state].busiest_bytes
+        assert busiest >= 3 * (N_BYTES >> 4) // planes  # three of four parts leave a GPU
+        assert busiest < 1.05 * 3 * (N_BYTES >> 4) / planes
+    assert said[:2] == [
+        f"all_to_all, per packet, whole{x}" for x in ("", ": 24 messages by planes")
+    ]
+    assert any(text.startswith("all_to_all, per packet, leaf") for text in said)
+    if JIT:
+        assert any(" of 24 done, " in text for text in said)
 
 
 def test_what_has_no_planes_or_is_no_workload_is_told():

@@ -11,7 +11,9 @@ has (N (c + w) + p) // W - (N c + p) // W of them, where p picks who has what is
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from fractions import Fraction
+from functools import lru_cache
+from itertools import accumulate, pairwise
 from math import lcm
 from typing import NamedTuple
 
@@ -71,6 +73,7 @@ class QueuePairs:
         self._paths = PlanePaths(net, routes)
         self._key = stream_key(seed, "sim/queue-pairs") & _MASK
         self._known: dict[tuple[int, int], list[Lane]] = {}
+        self._ports: dict[tuple[int, int], list[int]] = {}
         self._n_pairs = 0
 
     def lanes(self, src: int, dst: int) -> list[Lane]:
@@ -89,7 +92,7 @@ class QueuePairs:
         return _mixed(self._code(src, dst) + turn)
 
     def _built(self, src: int, dst: int) -> list[Lane]:
-        carried = self._paths.carried(src, dst, self.planes)
+        carried = dict(self._paths.bps_of(src, dst, self.planes))
         if not carried:
             ends = f"{self.net.node_name(src)} to {self.net.node_name(dst)}"
             raise ConfigError(
@@ -102,7 +105,7 @@ class QueuePairs:
             raise ConfigError(
                 "settings.bound_pairs", ends, "sub-ports that are up at both ends"
             )
-        weights = to_integers(shares([carried[plane] for plane in planes]))
+        weights = _weights(tuple(carried[plane] for plane in planes))
         rows = [by_plane[plane] for plane in planes]
         each = lcm(*(len(row) for row in rows))
         return [
@@ -133,8 +136,11 @@ class QueuePairs:
 
     def _legs(self, host: int, plane: int) -> list[int]:
         """Links of a host in a plane, those that are down too."""
-        first, end = int(self.net.first_out[host]), int(self.net.first_out[host + 1])
-        return [at for at in range(first, end) if self.net.plane[at] == plane]
+        if (host, plane) not in self._ports:
+            first, end = int(self.net.first_out[host]), int(self.net.first_out[host + 1])
+            (mine,) = np.nonzero(self.net.plane[first:end] == plane)
+            self._ports[host, plane] = (first + mine).tolist()
+        return self._ports[host, plane]
 
     def _new_pair(self) -> int:
         self._n_pairs += 1
@@ -142,6 +148,11 @@ class QueuePairs:
 
     def _code(self, src: int, dst: int) -> int:
         return _mixed((src * self.net.n_hosts + dst) << 8 ^ self._key)
+
+
+@lru_cache(maxsize=1 << 12)
+def _weights(carried: tuple[int, ...]) -> tuple[int, ...]:
+    return to_integers(shares([Fraction(bps) for bps in carried]))
 
 
 def deal_messages(pairs: QueuePairs, src: I64, dst: I64, n_pkts: I64) -> Dealt:
@@ -165,7 +176,7 @@ def deal_messages(pairs: QueuePairs, src: I64, dst: I64, n_pkts: I64) -> Dealt:
 def counts_of(n: int, weights: Sequence[int], phase: int) -> list[int]:
     """N packets by weights, each within one of its share."""
     whole = sum(weights)
-    edges = np.concatenate([[0], np.cumsum(weights)]).tolist()
+    edges = accumulate(weights, initial=0)
     at = [(n * edge + phase % whole) // whole for edge in edges]
     return [b - a for a, b in pairwise(at)]
 

@@ -5,7 +5,8 @@ port, half a Y-cable, a leaf. What has failed, has done so before the step, and 
 Each row is one run by packets; ``should_ppm`` is a closed form of sizes and rates alone.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -22,9 +23,9 @@ from fanfold.study.plane_use import idle_ports, planes_of_pairs
 from fanfold.study.plane_work import WORKLOADS, How, program_of
 from fanfold.topo.net import Net
 from fanfold.topo.nets import build_named_net
-from fanfold.topo.path_weights import shares
-from fanfold.topo.plane_paths import AUTO, PlanePaths, planes_asked
+from fanfold.topo.plane_paths import AUTO, Carried, PlanePaths, planes_asked
 from fanfold.topo.routes import build_routes
+from fanfold.units import format_duration
 
 I64 = NDArray[np.int64]
 TOPOLOGY = "superpod:gpus=64,planes=4"
@@ -138,9 +139,7 @@ def build_step_table(asked: Asked, progress: Progress | None = None) -> StepTabl
     for workload in asked.workloads:
         program = program_of(workload, net.n_hosts, how)
         for mode in modes:
-            tell = progress or (lambda _: None)
-            tell(f"{workload}, {mode.name}")
-            rows += _states_of(asked, net, workload, mode, program)
+            rows += _states_of(asked, net, (workload, mode), program, progress)
     rows.sort(key=lambda row: (asked.workloads.index(row.workload), STATES.index(row.state)))
     command = f"fanfold planes --topology {asked.topology} --size {asked.n_bytes}"
     command += f" --tokens {asked.n_tokens} --workloads {','.join(asked.workloads)}"
@@ -166,14 +165,22 @@ def modes_of(names: tuple[str, ...]) -> tuple[Mode, ...]:
 
 
 def _states_of(
-    asked: Asked, net: Net, workload: str, mode: Mode, program: Program
+    asked: Asked,
+    net: Net,
+    of: tuple[str, Mode],
+    program: Program,
+    progress: Progress | None,
 ) -> Iterator[StepRow]:
+    workload, mode = of
     base: tuple[int, float] | None = None
     for state in STATES:
         settings = settings_of(asked, net, mode, state)
         if state == "half-cable" and not _has_halves(asked, net):
             continue
+        tell = partial(_say, progress, f"{workload}, {mode.name}, {state}")
+        tell("")
         ideal_s = fullest_s(net, program, settings)
+        tell(f": {program.src.size:,} messages by planes")
         try:
             sim = Simulation(net, build_routes(net), program, settings, seed=asked.seed)
         except ConfigError as error:
@@ -182,12 +189,18 @@ def _states_of(
             yield _cut_off(workload, state, mode)
             continue
         while sim.step():
-            pass
+            at = sim.progress()
+            tell(f": {at.n_done:,} of {at.n_items:,} done, {format_duration(at.now_ps)} in")
         out = sim.outcome()
         step_ps = out.end_ps if not out.stuck else NEVER_ENDS
         base = base or (step_ps, ideal_s)
         ratios = step_ps * PPM // base[0], round(ideal_s * PPM / base[1])
         yield _row(sim, out, (workload, state, mode.name), step_ps, ratios)
+
+
+def _say(progress: Progress | None, what: str, how_far: str) -> None:
+    if progress is not None:
+        progress(what + how_far)
 
 
 def _cut_off(workload: str, state: str, mode: Mode) -> StepRow:
@@ -265,20 +278,34 @@ def fullest_s(net: Net, program: Program, settings: Settings) -> float:
     """
     net = net_at_start(net, settings)
     paths = PlanePaths(net, build_routes(net))
-    asked = planes_asked(settings.planes, net) or ()
-    n_planes = int(net.plane.max()) + 1
+    n_bytes = bytes_by_plane(net, program, paths, planes_asked(settings.planes, net) or ())
+    n_planes = n_bytes.shape[1]
     load = np.zeros((2, net.n_hosts, n_planes))
-    for src, dst, n_bytes in zip(
-        program.src.tolist(), program.dst.tolist(), program.n_bytes.tolist(), strict=True
-    ):
-        carried = paths.carried(src, dst, asked)
-        parts = shares(list(carried.values()))
-        for plane, part in zip(carried, parts, strict=True):
-            load[0, src, plane] += n_bytes * part
-            load[1, dst, plane] += n_bytes * part
+    np.add.at(load[0], program.src, n_bytes)
+    np.add.at(load[1], program.dst, n_bytes)
     rate = np.zeros((net.n_hosts, n_planes))
     ups = np.flatnonzero((net.src < net.n_hosts) & (net.is_up != 0))
     np.add.at(rate, (net.src[ups], net.plane[ups]), net.bps[ups])
     with np.errstate(divide="ignore", invalid="ignore"):
         times = np.where(load > 0, load * 8 / rate, 0)
     return float(times.max())
+
+
+def bytes_by_plane(
+    net: Net, program: Program, paths: PlanePaths, asked: Sequence[int]
+) -> NDArray[np.float64]:
+    """(M, P) bytes of each message by plane, by what paths over each carry."""
+    n_planes = int(net.plane.max()) + 1
+    rows: list[list[float]] = []
+    known: dict[Carried, int] = {}
+    of = np.zeros(program.src.size, np.int64)
+    ends = zip(program.src.tolist(), program.dst.tolist(), strict=True)
+    for k, (src, dst) in enumerate(ends):
+        carried = paths.bps_of(src, dst, asked)
+        if carried not in known:
+            by_plane, whole = dict(carried), sum(bps for _, bps in carried) or 1
+            known[carried] = len(rows)
+            rows.append([by_plane.get(plane, 0) / whole for plane in range(n_planes)])
+        of[k] = known[carried]
+    parts = np.array(rows).reshape(-1, n_planes)[of]
+    return np.asarray(parts * program.n_bytes[:, None], np.float64)

@@ -6,6 +6,7 @@ neighbour and of what it carries (draft-xu-idr-fare); bits per second.
 
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +16,12 @@ from fanfold.topo.net import Net
 from fanfold.topo.routes import FAR, Routes
 
 I64 = NDArray[np.int64]
+Start = tuple[tuple[int, int, int], ...]
+"""Links of a host that are up: plane, router, bits per second."""
 End = tuple[int, tuple[tuple[int, int], ...]]
 """Group of a host, and what each router beside it carries to it."""
+Carried = tuple[tuple[int, int], ...]
+"""Planes that have a path, and what it carries."""
 FIELD = "settings.planes"
 AUTO = "auto"
 
@@ -43,61 +48,113 @@ def planes_asked(text: str, net: Net) -> tuple[int, ...] | None:
     return tuple(asked)
 
 
+class SetLegs(NamedTuple):
+    """Sets of routers' links by neighbour: those of set k from first[k] to first[k + 1].
+
+    first: (K + 1,). to: neighbours, rising in each set. bps: what all links of the set to one
+    carry together.
+    """
+
+    first: I64
+    to: I64
+    bps: I64
+
+
 class PlanePaths:
-    """Paths of one net as it stands; what they carry is worked out once for each receiver."""
+    """Paths of one net as it stands; what they carry is worked out once for all alike."""
 
     def __init__(self, net: Net, routes: Routes) -> None:
         self.net, self.routes = net, routes
+        self._legs = set_legs(net, routes)
         self._known: dict[End, I64] = {}
         self._ends: dict[int, End] = {}
+        self._starts: dict[int, Start] = {}
+        self._found: dict[tuple[Start, End, tuple[int, ...]], Carried] = {}
 
     def carried(self, source: int, goal: int, planes: Sequence[int]) -> dict[int, Fraction]:
         """Bandwidth from one host to another by each of these planes that has a path."""
+        found = self.bps_of(source, goal, planes)
+        return {plane: Fraction(bps) for plane, bps in found}
+
+    def bps_of(self, source: int, goal: int, planes: Sequence[int]) -> Carried:
+        """The same as pairs of plane and bits per second."""
+        key = self._start(source), self._end(goal), tuple(planes)
+        if key not in self._found:
+            self._found[key] = self._carried(source, goal, planes)
+        return self._found[key]
+
+    def _carried(self, source: int, goal: int, planes: Sequence[int]) -> Carried:
         to = self.to_host(goal)
         ups = links_up(self.net, source)
-        found = {}
-        for plane in planes:
-            mine = [link for link in ups if self.net.plane[link] == plane]
-            if bps := accumulated(self.net, mine, to):
-                found[plane] = Fraction(bps)
-        return found
+        by_plane = (
+            (plane, [link for link in ups if self.net.plane[link] == plane]) for plane in planes
+        )
+        found = ((plane, accumulated(self.net, mine, to)) for plane, mine in by_plane)
+        return tuple((plane, bps) for plane, bps in found if bps)
 
     def to_host(self, goal: int) -> I64:
         """(N,) what each router carries to a host; the same for all that hang alike."""
-        if goal not in self._ends:
-            ups = links_up(self.net, goal)
+        key = self._end(goal)
+        if key not in self._known:
             last = np.zeros(self.net.n_nodes, np.int64)
-            np.add.at(last, self.net.dst[ups], self.net.bps[self.net.reverse[ups]])
-            ends = np.flatnonzero(last)
-            said = zip(ends.tolist(), last[ends].tolist(), strict=True)
-            key = int(self.routes.group[goal]), tuple(said)
-            if key not in self._known:
-                self._known[key] = carried_to(self.net, self.routes, key[0], last)
-            self._ends[goal] = key
-        return self._known[self._ends[goal]]
+            for router, bps in key[1]:
+                last[router] = bps
+            self._known[key] = carried_to(self._legs, self.net, self.routes, key[0], last)
+        return self._known[key]
+
+    def _start(self, host: int) -> Start:
+        if host not in self._starts:
+            net, ups = self.net, links_up(self.net, host)
+            rows = zip(net.plane[ups], net.dst[ups], net.bps[ups], strict=True)
+            self._starts[host] = tuple((int(p), int(to), int(bps)) for p, to, bps in rows)
+        return self._starts[host]
+
+    def _end(self, host: int) -> End:
+        if host not in self._ends:
+            carried: dict[int, int] = {}
+            for link in links_up(self.net, host):
+                router, bps = int(self.net.dst[link]), self.net.bps[self.net.reverse[link]]
+                carried[router] = carried.get(router, 0) + int(bps)
+            self._ends[host] = int(self.routes.group[host]), tuple(sorted(carried.items()))
+        return self._ends[host]
 
 
-def carried_to(net: Net, routes: Routes, group: int, last: I64) -> I64:
+def set_legs(net: Net, routes: Routes) -> SetLegs:
+    """Links of each set, together where they lead to one neighbour."""
+    n_sets = routes.first.size - 1
+    of = np.repeat(np.arange(n_sets), np.diff(routes.first))
+    pairs, leg = np.unique(of * net.n_nodes + net.dst[routes.link], return_inverse=True)
+    bps = np.zeros(pairs.size, np.int64)
+    np.add.at(bps, leg, net.bps[routes.link])
+    first = np.searchsorted(pairs, np.arange(n_sets + 1) * net.n_nodes)
+    return SetLegs(first.astype(np.int64), pairs % net.n_nodes, bps)
+
+
+def carried_to(legs: SetLegs, net: Net, routes: Routes, group: int, last: I64) -> I64:
     """(N,) bits per second that paths of each node carry to a group of hosts.
 
     Args:
-        last: (N,) what routers beside its hosts carry to them.
+        legs: of all sets. last: (N,) what routers beside its hosts carry to them.
     """
     hops = routes.hops[:, group]
     carried = last.copy()
     for level in np.unique(hops[(hops > 1) & (hops < FAR)]):
         (routers,) = np.nonzero(hops == level)
-        sets = routes.ecmp[routers, group]
-        sizes = routes.first[sets + 1] - routes.first[sets]
-        starts = np.cumsum(sizes) - sizes
-        at = np.arange(int(sizes.sum())) + np.repeat(routes.first[sets] - starts, sizes)
-        links = routes.link[at]
-        ends = np.repeat(net.n_hosts + routers, sizes) * net.n_nodes + net.dst[links]
-        pairs, of = np.unique(ends, return_inverse=True)
-        bps = np.zeros(pairs.size, np.int64)
-        np.add.at(bps, of, net.bps[links])
-        np.add.at(carried, pairs // net.n_nodes, np.minimum(bps, carried[pairs % net.n_nodes]))
+        at, starts = in_rows(legs.first, routes.ecmp[routers, group])
+        least = np.minimum(legs.bps[at], carried[legs.to[at]])
+        carried[net.n_hosts + routers] += np.add.reduceat(least, starts)
     return carried
+
+
+def in_rows(first: I64, rows: NDArray[np.int32]) -> tuple[I64, I64]:
+    """Places of what some rows have, one row behind the other, and where each begins there.
+
+    Args:
+        first: (K + 1,) what row k has stands from first[k] to first[k + 1], one or more.
+    """
+    sizes = first[rows + 1] - first[rows]
+    starts = np.cumsum(sizes) - sizes
+    return np.arange(int(sizes.sum())) + np.repeat(first[rows] - starts, sizes), starts
 
 
 def accumulated(net: Net, links: Sequence[int], carried: I64) -> int:

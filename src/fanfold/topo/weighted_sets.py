@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fanfold.core.deal import deal
 from fanfold.topo.net import Net
 from fanfold.topo.path_weights import shares, to_integers
-from fanfold.topo.plane_paths import I64, carried_to
+from fanfold.topo.plane_paths import I64, SetLegs, carried_to, in_rows, set_legs
 from fanfold.topo.routes import FAR, Routes
 
 I32 = NDArray[np.int32]
@@ -28,11 +28,12 @@ def weighted_sets(net: Net, routes: Routes) -> Routes:
     ecmp = routes.ecmp.copy()
     first, link = routes.first.tolist(), [routes.link]
     known: dict[tuple[int, ...], int] = {}
+    legs = set_legs(net, routes)
     for group in range(routes.n_groups):
         hops = routes.hops[:, group]
         last = np.where(np.pad(hops, (net.n_hosts, 0)) == 1, PLENTY, 0).astype(np.int64)
-        carried = carried_to(net, routes, group, last)
-        for router in _uneven(net, routes, group, carried).tolist():
+        carried = carried_to(legs, net, routes, group, last)
+        for router in _uneven((net, routes, legs), group, carried).tolist():
             k = int(routes.ecmp[router, group])
             row = _dealt(net, routes.link[routes.first[k] : routes.first[k + 1]], carried)
             if row not in known:
@@ -44,20 +45,17 @@ def weighted_sets(net: Net, routes: Routes) -> Routes:
     return routes._replace(ecmp=ecmp, first=np.array(first, np.int64), link=whole)
 
 
-def _uneven(net: Net, routes: Routes, group: int, carried: I64) -> I64:
+def _uneven(of: tuple[Net, Routes, SetLegs], group: int, carried: I64) -> I64:
     """Routers whose links toward a group have unlike weights, or several to one neighbour."""
+    net, routes, legs = of
     (routers,) = np.nonzero((routes.hops[:, group] > 1) & (routes.hops[:, group] < FAR))
     sets = routes.ecmp[routers, group]
-    sizes = routes.first[sets + 1] - routes.first[sets]
-    starts = np.cumsum(sizes) - sizes
-    at = np.arange(int(sizes.sum())) + np.repeat(routes.first[sets] - starts, sizes)
+    at, starts = in_rows(routes.first, sets)
     links = routes.link[at]
     weight = np.minimum(net.bps[links], carried[net.dst[links]])
-    ends = np.repeat(routers, sizes) * net.n_nodes + net.dst[links]
-    _, of, n_alike = np.unique(ends, return_inverse=True, return_counts=True)
-    is_many = np.maximum.reduceat(n_alike[of], starts) > 1
+    n_links, n_to = (first[sets + 1] - first[sets] for first in (routes.first, legs.first))
     spread = np.maximum.reduceat(weight, starts) - np.minimum.reduceat(weight, starts)
-    return np.asarray(routers[(spread > 0) | is_many], np.int64)
+    return np.asarray(routers[(spread > 0) | (n_links > n_to)], np.int64)
 
 
 def _dealt(net: Net, links: I32, carried: I64) -> tuple[int, ...]:

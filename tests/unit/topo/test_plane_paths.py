@@ -103,6 +103,35 @@ def test_what_is_carried_is_what_a_plain_search_finds_on_nets_with_cuts(seed):
             assert carried[node] == plainly(net, routes, node, goal), (goal, node)
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_hosts_that_hang_alike_share_a_look_and_no_others_do(seed):
+    """Each pair of hosts, asked of one object, as a plain search from its own links has it."""
+    rng = stream(seed, "cuts of hosts")
+    net = build_named_net((f"{PODS},pods=2,cores=4", "superpod:gpus=6,planes=2")[seed % 2])
+    is_up, bps = net.is_up.copy(), net.bps.copy()
+    ups = np.flatnonzero(net.src < net.n_hosts)
+    for link in rng.choice(ups, 3, replace=False).tolist():
+        is_up[[link, net.reverse[link]]] = 0
+    slow = rng.choice(ups, 3, replace=False)
+    bps[slow] //= 4  # one way: what a host sends is no longer what it gets
+    net = net._replace(is_up=is_up, bps=bps)
+    routes = build_routes(net)
+    known = PlanePaths(net, routes)
+    for source, goal in rng.integers(0, net.n_hosts, (150, 2)).tolist():
+        if source == goal:
+            continue
+        to = dict[int, dict[int, int]]()
+        for k in range(net.first_out[source], net.first_out[source + 1]):
+            if net.is_up[k]:
+                row = to.setdefault(int(net.plane[k]), {})
+                row[int(net.dst[k])] = row.get(int(net.dst[k]), 0) + int(net.bps[k])
+        plain = {
+            plane: sum(min(n, plainly(net, routes, at, goal)) for at, n in row.items())
+            for plane, row in to.items()
+        }
+        assert known.carried(source, goal, (0, 1)) == {p: n for p, n in plain.items() if n}
+
+
 def test_planes_are_asked_for_by_number_or_all():
     net = build_named_net("superpod:gpus=3,planes=3")
     assert planes_asked("", net) is None

@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 
 from fanfold.topo.nets import build_named_net
+from fanfold.topo.plane_paths import PlanePaths
 from fanfold.topo.routes import build_routes
+from fanfold.topo.sketch import LINE, Line, Sketch
 from fanfold.topo.weighted_sets import weighted_sets
 
+G = 10**9
 PODS = "multi-plane:planes=1,leaves=2,spines=2,hosts=8,pods=2,cores=2"
 
 
@@ -57,6 +60,27 @@ def test_what_is_cut_off_further_on_is_no_part_of_a_weight():
     routes = weighted_sets(net, build_routes(net))
     assert Counter(turns(net, routes, "p0.leaf0", 7)) == {"p0.spine0": 1, "p0.spine1": 2}
     assert turns(net, routes, "p0.leaf0", 3) == ["p0.spine0", "p0.spine1"]  # same pod
+
+
+def test_cables_side_by_side_count_together_and_no_further_than_what_is_beyond_them():
+    """leaf0 has two cables to spine0, leaf1 one: 100 of 200 Gbit/s go on, as by spine1."""
+    sketch = Sketch(2)
+    leaf, spine = sketch.add("leaf", 2, 1), sketch.add("spine", 2, 2)
+    sketch.cable(sketch.hosts, leaf, Line(400 * G, LINE.prop_ps))
+    sketch.cable(leaf[:, None], spine[np.newaxis], LINE)
+    sketch.cable(leaf[0], spine[0], LINE)
+    net = sketch.build("side-by-side", sketch.hosts)
+    routes = build_routes(net)
+    known = PlanePaths(net, routes)
+    assert known.to_host(1)[[*leaf, *spine]].tolist() == [200 * G, 400 * G, 100 * G, 100 * G]
+    assert known.to_host(0)[[*leaf, *spine]].tolist() == [400 * G, 200 * G, 200 * G, 100 * G]
+    assert Counter(turns(net, routes, "leaf0", 1)) == {"spine0": 2, "spine1": 1}
+    net = net._replace(bps=np.where(net.src == spine[1], 50 * G, net.bps))
+    dealt = weighted_sets(net, build_routes(net))
+    assert Counter(turns(net, dealt, "leaf0", 1)) == {"spine0": 2, "spine1": 1}
+    even = net._replace(bps=np.where(net.src == spine[0], 50 * G, net.bps))
+    found = turns(even, weighted_sets(even, build_routes(even)), "leaf0", 1)
+    assert Counter(found) == {"spine0": 2, "spine1": 2}
 
 
 @pytest.mark.parametrize("by", [0, 3])
