@@ -133,6 +133,26 @@ def test_pauses_of_groups_stand_behind_all_their_messages():
     assert (both.src.tolist(), both.dst.tolist()) == ([0, 1], [2, 3])
 
 
+def test_rows_of_several_processes_are_those_of_one(monkeypatch):
+    asked = plane_steps.Asked(
+        POD, 1 << 18, 4, ("all_to_all",), modes=(MODES[0].name, MODES[-1].name)
+    )
+    said = []
+    both = build_step_table(asked, said.append, jobs=2)
+    assert both == build_step_table(asked, jobs=1)
+    assert [row.step_ps == NEVER_ENDS for row in both.rows] == [0, 0, 1, 0, 0, 0, 1, 0]
+    assert any("; " in text for text in said)
+    with pytest.raises(ConfigError, match="fail: got 'h9-plane1'"):
+        build_step_table(asked._replace(host="h9"), jobs=2)
+
+    def refuses(net, program, settings):
+        raise ConfigError("size", "of one run", "another")
+
+    monkeypatch.setattr(plane_steps, "fullest_s", refuses)
+    with pytest.raises(ConfigError, match="size: got 'of one run', allowed: another"):
+        build_step_table(asked, jobs=2)
+
+
 CLOS = "multi-plane:planes=2,pods=2,leaves=2,spines=2,cores=4,hosts=8,rate=400Gbps"
 
 
@@ -141,7 +161,8 @@ def test_groups_on_five_stages_lose_a_port_or_a_leaf_of_a_plane_and_show_how_far
     asked = plane_steps.Asked(
         *(CLOS, N_BYTES >> 2, 4, ("all_to_all",)), group=4, modes=("per packet",)
     )
-    rows = {row.state: row for row in build_step_table(asked, said.append).rows}
+    table = build_step_table(asked, said.append)
+    rows = {row.state: row for row in table.rows}
     assert list(rows) == ["whole", "port", "leaf"]  # one cable a port: it has no half
     assert [rows[state].planes for state in rows] == [(2, 2), (1, 2), (1, 2)]
     for state in ("port", "leaf"):

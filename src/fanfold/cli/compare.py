@@ -50,14 +50,15 @@ SumNumbers = Annotated[
 ]
 
 
-def _checked_jobs(jobs: int | None) -> int | None:
+def checked_jobs(jobs: int | None) -> int | None:
+    """Number of processes; raises ConfigError outside 1..MAX_JOBS."""
     if jobs is not None and not 1 <= jobs <= MAX_JOBS:
         raise ConfigError("--jobs", jobs, f"1..{MAX_JOBS}")
     return jobs
 
 
 JOBS = "schemes at once  [default: cores, where the net is large]"
-Jobs = Annotated[int | None, typer.Option(help=JOBS, callback=_checked_jobs)]
+Jobs = Annotated[int | None, typer.Option(help=JOBS, callback=checked_jobs)]
 Out = Annotated[Path | None, typer.Option("--out", help="folder of results")]
 
 

@@ -9,6 +9,7 @@ from rich.box import SIMPLE
 from rich.progress import Progress, SpinnerColumn, TextColumn
 from rich.table import Table
 
+from fanfold.cli.compare import checked_jobs
 from fanfold.cli.console import bold, error_screen, print_json, screen
 from fanfold.cli.seed import checked_seed
 from fanfold.errors import ConfigError
@@ -19,6 +20,8 @@ from fanfold.study.plane_work import WORKLOADS
 from fanfold.units import format_duration, format_size, parse_size
 
 MAX_TOKENS = 1 << 14
+JOBS = "rows at once  [default: cores, where the net is large]"
+Jobs = Annotated[int | None, typer.Option(help=JOBS, callback=checked_jobs)]
 FLAGS = ("topology", "workloads", "group", "modes")
 
 
@@ -49,6 +52,7 @@ def planes(
     modes: Annotated[
         str, typer.Option(help="of the table's rows, by semicolons; none: all")
     ] = "",
+    jobs: Jobs = None,
     seed: Annotated[int, typer.Option(help="of all that is drawn", callback=checked_seed)] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:
@@ -56,21 +60,24 @@ def planes(
     host, plane = _port(fail)
     names = _words(workloads, ",")
     try:
-        if fan:
-            n_bytes = parse_size(size, "--size") if size else plane_fan.N_BYTES
-            one = plane_fan.Asked(topology, n_bytes, host, plane, seed)
-            with _telling(hidden=as_json) as tell:
+        with _telling(hidden=as_json) as tell:
+            if fan:
+                n_bytes = parse_size(size, "--size") if size else plane_fan.N_BYTES
+                one = plane_fan.Asked(topology, n_bytes, host, plane, seed)
                 found: FanTable | StepTable = build_fan_table(one, tell)
-        else:
-            n_bytes = parse_size(size, "--size") if size else plane_steps.N_BYTES
-            step = plane_steps.Asked(
-                *(topology, n_bytes, tokens, names, host, plane, seed, group),
-                modes=_words(modes, ";"),
-            )
-            with _telling(hidden=as_json) as tell:
-                found = build_step_table(step, tell)
+            else:
+                n_bytes = parse_size(size, "--size") if size else plane_steps.N_BYTES
+                step = plane_steps.Asked(
+                    *(topology, n_bytes, tokens, names, host, plane, seed, group),
+                    modes=_words(modes, ";"),
+                )
+                found = build_step_table(step, tell, jobs or 0)
     except ConfigError as error:
         raise _by_flag(error) from error
+    _show(found, as_json=as_json)
+
+
+def _show(found: FanTable | StepTable, *, as_json: bool) -> None:
     if as_json:
         print_json(found)
     elif isinstance(found, FanTable):

@@ -5,8 +5,7 @@ port, half a Y-cable, a leaf. What has failed, has done so before the step, and 
 Each row is one run by packets; ``should_ppm`` is a closed form of sizes and rates alone.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -14,7 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fanfold.errors import ConfigError
+from fanfold.live.memory import cores
 from fanfold.results.outcome import Outcome
+from fanfold.run import MANY_HOSTS
 from fanfold.scenario.failures import net_at_start
 from fanfold.scenario.settings import Failure, Settings
 from fanfold.schemes.program import Program
@@ -37,6 +38,8 @@ PPM = 10**6
 NEVER_ENDS = -1
 PERCENTILE = 99
 Progress = Callable[[str], None]
+Tell = Callable[[str, str], None]
+"""Is told the name of a run, and how far it is."""
 
 
 class Mode(NamedTuple):
@@ -124,8 +127,30 @@ class Asked(NamedTuple):
     modes: tuple[str, ...] = ()
 
 
-def build_step_table(asked: Asked, progress: Progress | None = None) -> StepTable:
+class _Ground(NamedTuple):
+    """What all runs of a workload have in common."""
+
+    asked: Asked
+    net: Net
+    workload: str
+    program: Program
+
+
+class _Ran(NamedTuple):
+    """Row of a run, not yet beside that of the whole net, and the closed form's seconds."""
+
+    row: StepRow
+    ideal_s: float
+
+
+def build_step_table(
+    asked: Asked, progress: Progress | None = None, jobs: int = 0
+) -> StepTable:
     """Run every workload in every state by every mode.
+
+    Args:
+        progress: is told what runs, and how far it is. jobs: runs at once, each in a process
+            forked from this one; 0: as many as there are cores, where the net is large.
 
     Raises:
         ConfigError: a topology without planes, or a host or workload that is not there.
@@ -135,11 +160,12 @@ def build_step_table(asked: Asked, progress: Progress | None = None) -> StepTabl
         raise ConfigError("topology", asked.topology, "hosts with planes, such as superpod")
     modes = modes_of(asked.modes)
     how = How(asked.n_bytes, asked.n_tokens, asked.group, asked.seed)
+    if jobs == 0:
+        jobs = cores() if net.n_hosts >= MANY_HOSTS else 1
     rows: list[StepRow] = []
     for workload in asked.workloads:
         program = program_of(workload, net.n_hosts, how)
-        for mode in modes:
-            rows += _states_of(asked, net, (workload, mode), program, progress)
+        rows += _rows_of(_Ground(asked, net, workload, program), modes, progress, jobs)
     rows.sort(key=lambda row: (asked.workloads.index(row.workload), STATES.index(row.state)))
     command = f"fanfold planes --topology {asked.topology} --size {asked.n_bytes}"
     command += f" --tokens {asked.n_tokens} --workloads {','.join(asked.workloads)}"
@@ -164,43 +190,81 @@ def modes_of(names: tuple[str, ...]) -> tuple[Mode, ...]:
     return tuple(known[name] for name in names) or MODES
 
 
-def _states_of(
-    asked: Asked,
-    net: Net,
-    of: tuple[str, Mode],
-    program: Program,
+def _rows_of(
+    ground: _Ground, modes: Sequence[Mode], progress: Progress | None, jobs: int
+) -> list[StepRow]:
+    """Rows of a workload, mode by mode, each beside the whole net of the same mode."""
+    has_halves = _has_halves(ground.asked, ground.net)
+    states = [state for state in STATES if state != "half-cable" or has_halves]
+    runs = {f"{mode.name}, {state}": (mode, state) for mode in modes for state in states}
+    found = dict(_run_all(ground, runs, progress, jobs))
+    rows = []
+    for mode in modes:
+        mine = [found[f"{mode.name}, {state}"] for state in states]
+        base = next((one for one in mine if one.row.step_ps != NEVER_ENDS), None)
+        rows += [_beside(one, base) for one in mine]
+    return rows
+
+
+def _run_all(
+    ground: _Ground,
+    runs: Mapping[str, tuple[Mode, str]],
     progress: Progress | None,
-) -> Iterator[StepRow]:
-    workload, mode = of
-    base: tuple[int, float] | None = None
-    for state in STATES:
-        settings = settings_of(asked, net, mode, state)
-        if state == "half-cable" and not _has_halves(asked, net):
-            continue
-        tell = partial(_say, progress, f"{workload}, {mode.name}, {state}")
-        tell("")
-        ideal_s = fullest_s(net, program, settings)
-        tell(f": {program.src.size:,} messages by planes")
-        try:
-            sim = Simulation(net, build_routes(net), program, settings, seed=asked.seed)
-        except ConfigError as error:
-            if error.field != "receiver":
-                raise
-            yield _cut_off(workload, state, mode)
-            continue
-        while sim.step():
-            at = sim.progress()
-            tell(f": {at.n_done:,} of {at.n_items:,} done, {format_duration(at.now_ps)} in")
-        out = sim.outcome()
-        step_ps = out.end_ps if not out.stuck else NEVER_ENDS
-        base = base or (step_ps, ideal_s)
-        ratios = step_ps * PPM // base[0], round(ideal_s * PPM / base[1])
-        yield _row(sim, out, (workload, state, mode.name), step_ps, ratios)
+    jobs: int,
+) -> Iterator[tuple[str, _Ran]]:
+    """Each run by its name, several at once."""
+    under_way: dict[str, str] = {}
+
+    def tell(name: str, how_far: str) -> None:
+        under_way[name] = f"{ground.workload}, {name}{how_far}"
+        if progress is not None:
+            progress("; ".join(under_way.values()))
+
+    def work(name: str, tell: Tell | None) -> _Ran:
+        return _run(ground, *runs[name], lambda text: tell(name, text) if tell else None)
+
+    if jobs == 1 or len(runs) == 1:
+        for name in runs:
+            yield name, work(name, tell)
+            del under_way[name]
+        return
+    from fanfold.run_beside import run_beside  # noqa: PLC0415 - large nets only
+
+    for name, got in run_beside(list(runs), jobs, work, tell):
+        if isinstance(got, ConfigError):
+            raise got
+        under_way.pop(name, None)
+        yield name, got
 
 
-def _say(progress: Progress | None, what: str, how_far: str) -> None:
-    if progress is not None:
-        progress(what + how_far)
+def _run(ground: _Ground, mode: Mode, state: str, tell: Progress) -> _Ran:
+    asked, net, workload, program = ground
+    settings = settings_of(asked, net, mode, state)
+    tell("")
+    ideal_s = fullest_s(net, program, settings)
+    tell(f": {program.src.size:,} messages by planes")
+    try:
+        sim = Simulation(net, build_routes(net), program, settings, seed=asked.seed)
+    except ConfigError as error:
+        if error.field != "receiver":
+            raise
+        return _Ran(_cut_off(workload, state, mode), ideal_s)
+    while sim.step():
+        at = sim.progress()
+        tell(f": {at.n_done:,} of {at.n_items:,} done, {format_duration(at.now_ps)} in")
+    return _Ran(_row(sim, sim.outcome(), (workload, state, mode.name)), ideal_s)
+
+
+def _beside(one: _Ran, base: _Ran | None) -> StepRow:
+    """The row with its step, and the closed form, by those of the whole net."""
+    row = one.row
+    if base is None or row.step_ps == NEVER_ENDS:
+        return row
+    return msgspec.structs.replace(
+        row,
+        slower_ppm=row.step_ps * PPM // base.row.step_ps,
+        should_ppm=round(one.ideal_s * PPM / base.ideal_s),
+    )
 
 
 def _cut_off(workload: str, state: str, mode: Mode) -> StepRow:
@@ -231,29 +295,27 @@ def settings_of(asked: Asked, net: Net, mode: Mode, state: str) -> Settings:
 
 
 def _leaf_of(asked: Asked, net: Net) -> str:
+    return net.node_name(int(net.dst[_cables(asked, net)[0]]))
+
+
+def _has_halves(asked: Asked, net: Net) -> bool:
+    """The port is of several cables."""
+    return _cables(asked, net).size > 1
+
+
+def _cables(asked: Asked, net: Net) -> I64:
+    """Links of the port that fails."""
     names = [net.node_name(n) for n in range(net.n_hosts)]
     host = names.index(asked.host) if asked.host in names else -1
     mine = np.flatnonzero((net.src == host) & (net.plane == asked.plane))
     if not mine.size:
         got = f"{asked.host}-plane{asked.plane}"
         raise ConfigError("fail", got, "a host and a plane of it, as h3-plane1")
-    return net.node_name(int(net.dst[mine[0]]))
+    return mine
 
 
-def _has_halves(asked: Asked, net: Net) -> bool:
-    """The port is of several cables."""
-    names = [net.node_name(n) for n in range(net.n_hosts)]
-    mine = (net.src == names.index(asked.host)) & (net.plane == asked.plane)
-    return int(mine.sum()) > 1
-
-
-def _row(
-    sim: Simulation,
-    out: Outcome,
-    names: tuple[str, str, str],
-    step_ps: int,
-    ratios: tuple[int, int],
-) -> StepRow:
+def _row(sim: Simulation, out: Outcome, names: tuple[str, str, str]) -> StepRow:
+    step_ps = NEVER_ENDS if out.stuck else out.end_ps
     done_ps = np.sort(out.item_ps)
     streams = sim.senders.streams
     planes = planes_of_pairs(sim.net, streams)
@@ -261,7 +323,7 @@ def _row(
         *names,
         step_ps,
         int(done_ps[-(-done_ps.size * PERCENTILE // 100) - 1]),
-        *ratios,
+        *(NEVER_ENDS, NEVER_ENDS),
         int(out.link_bytes.sum(axis=1).max()),
         int(out.link_peak_bytes.max()),
         int(streams["depth"].max()),

@@ -49,14 +49,21 @@ FAN = FanTable(
 
 
 @pytest.fixture
-def asked(monkeypatch):
+def seen_jobs():
+    """Processes that it asks for."""
+    return []
+
+
+@pytest.fixture
+def asked(monkeypatch, seen_jobs):
     """What the verb asks for."""
     seen = []
 
     def build(table):
-        def built(asked, progress=None):
+        def built(asked, progress=None, jobs=None):
             progress("a row")
             seen.append(asked)
+            seen_jobs.append(jobs)
             return table
 
         return built
@@ -98,6 +105,14 @@ def test_programs_get_every_field(asked, capsys):
     assert json.loads(capsys.readouterr().out)["rows"][0]["off_ppm"] == 1234
 
 
+def test_rows_run_side_by_side_as_asked(asked, seen_jobs, capsys):
+    for words, jobs in (([], 0), (["--jobs", "3"], 3)):
+        assert run(["planes", "--json", *words]) == 0
+        assert seen_jobs.pop() == jobs
+    assert run(["planes", "--jobs", "0"]) == 2
+    assert "--jobs: got 0" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("port", ["h3", "h3-plane", "-plane1", "plane1"])
 def test_a_port_is_a_host_and_a_plane(port, capsys):
     assert run(["planes", "--fail", port]) == 2
@@ -113,7 +128,7 @@ def test_a_port_is_a_host_and_a_plane(port, capsys):
     ],
 )
 def test_faults_are_told_by_flag(field, flag, capsys, monkeypatch):
-    def build(asked, progress=None):
+    def build(asked, progress=None, jobs=0):
         raise ConfigError(field, "what", "else")
 
     monkeypatch.setattr(verb, "build_step_table", build)
