@@ -250,6 +250,32 @@ def test_packets_come_out_of_order_and_flows_do_not():
     assert depths[1].max() > 0
 
 
+@pytest.mark.parametrize("seed", [1, 2])
+def test_packets_of_a_message_take_all_links_of_each_tier_alike(seed):
+    """Five stages, 8 ways up at leaves and 4 at spines, 4 down at cores: 64 packets a plane."""
+    net = build_named_net(
+        "multi-plane:planes=2,pods=2,leaves=4,spines=8,cores=8,hosts=8,rate=400Gbps"
+    )
+    messages = np.array([[0, 7, 128 * 4096, 0]])
+    program = build_program(messages, np.zeros((0, 2), np.int64))
+    sim = Simulation(
+        net, build_routes(net), program, Settings(routing="packets", planes="auto"), seed=seed
+    )
+    while sim.step():
+        pass
+    check(sim)
+    n_pkts = sim.world.links["pkts"][:, 0]
+    met = dict[tuple[int, int], list[int]]()
+    for link in np.flatnonzero(n_pkts).tolist():
+        tiers = int(net.tier[net.src[link]]), int(net.tier[net.dst[link]])
+        met.setdefault(tiers, []).append(int(n_pkts[link]))
+    even = {(0, 1): 64, (1, 2): 8, (2, 3): 2, (3, 2): 2, (2, 1): 8, (1, 0): 64}
+    assert met.keys() == even.keys()
+    for tiers, n in even.items():
+        assert sum(met[tiers]) == 128
+        assert max(met[tiers]) <= max(n * 5 // 4, n + 2), tiers
+
+
 def test_packets_of_messages_take_both_cables_into_a_host_alike():
     sim = play(
         name="direct",
