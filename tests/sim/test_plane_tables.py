@@ -156,8 +156,9 @@ def test_rows_of_several_processes_are_those_of_one(monkeypatch):
 CLOS = "multi-plane:planes=2,pods=2,leaves=2,spines=2,cores=4,hosts=8,rate=400Gbps"
 
 
-def test_groups_on_five_stages_lose_a_port_or_a_leaf_of_a_plane_and_show_how_far_they_are():
-    said = []
+def test_groups_on_five_stages_lose_a_port_or_a_leaf_and_show_how_far_they_are(monkeypatch):
+    step, said = plane_steps.Simulation.step, []
+    monkeypatch.setattr(plane_steps.Simulation, "step", lambda sim: step(sim, 1000))
     asked = plane_steps.Asked(
         *(CLOS, N_BYTES >> 2, 4, ("all_to_all",)), group=4, modes=("per packet",)
     )
@@ -167,8 +168,9 @@ def test_groups_on_five_stages_lose_a_port_or_a_leaf_of_a_plane_and_show_how_far
     assert [rows[state].planes for state in rows] == [(2, 2), (1, 2), (1, 2)]
     for state in ("port", "leaf"):
         assert rows[state].should_ppm == 2 * PPM
-        if JIT:
-            assert rows[state].slower_ppm == pytest.approx(2 * PPM, rel=0.03)
+        if JIT:  # links of six microseconds there and back are not doubled
+            more_ps = rows[state].step_ps - rows["whole"].step_ps
+            assert more_ps == pytest.approx(3 * (N_BYTES >> 4) * 8 * 10**12 / 800e9, rel=0.06)
     for state, planes in (("whole", 2), ("leaf", 1)):
         busiest = rows[state].busiest_bytes
         assert busiest >= 3 * (N_BYTES >> 4) // planes  # three of four parts leave a GPU
@@ -177,8 +179,7 @@ def test_groups_on_five_stages_lose_a_port_or_a_leaf_of_a_plane_and_show_how_far
         f"all_to_all, per packet, whole{x}" for x in ("", ": 24 messages by planes")
     ]
     assert any(text.startswith("all_to_all, per packet, leaf") for text in said)
-    if JIT:
-        assert any(" of 24 done, " in text for text in said)
+    assert any(" of 24 done, " in text for text in said)
 
 
 def test_what_has_no_planes_or_is_no_workload_is_told():
