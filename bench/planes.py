@@ -207,7 +207,7 @@ def _live(lab: Lab, fabric: Fabric, case: Case, n_bytes: int) -> Told:
         assert time.monotonic() < ends, "the lab did not come to rest"
         time.sleep(0.05)
     path = lab.folder / "pushed.bin"
-    for name in lab.nodes():  # who has one of that name looks at all of it first, at the start
+    for name in lab.nodes():  # an old one costs time at the start
         (lab.hosts(name) / path.name).unlink(missing_ok=True)
     path.write_bytes(os.urandom(n_bytes))
     words = ["push", str(path), "--lab", lab.name, "--planes", case.planes, "--json"]
