@@ -35,7 +35,7 @@ PATH_REORDER = 2
 FLOWLET_STEP = 0x1E3779B1
 """A next flowlet's path says nothing of the one before."""
 PACKET_STEP = 3361739
-"""Of packets that go all ways in turn: a prime, so that so many in a row as a switch has links
+"""Of packets that go all ways in turn: a prime, so that as many in a row as a switch has links
 take one each, at the switches further on too: each picks by a digit of the path's number. Found
 by trial over sets of 2 to 128 links in three tiers."""
 PULL_PER_MILLE = 990
