@@ -13,6 +13,8 @@
 #   make crowd   300 receivers in two sets and in one on a machine kept busy, with loss; 10 minutes
 #   make lock    newest versions that pyproject.toml allows, with their hashes, into requirements/
 #   make sbom    what a fabric's machines run, with versions and hashes, as CycloneDX in build/sbom.cdx.json
+#   make release KEY=~/.ssh/id_ed25519  wheel, SBOM and pins of this commit with signed hashes in build/release
+#   make audit   known faults of what runs, by pip-audit and the registry's advisories
 #   make docs    the pages as a site in build/site, every link checked
 #   make readme  commands of README.md that the gate leaves out, some minutes
 #   make torch-suite  PyTorch's own tests of process groups at 4 and 8 ranks, gloo beside
@@ -52,7 +54,7 @@ PYTEST := timeout --signal=INT --kill-after=60 $(STEP_S) $(BIN)/pytest
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test bench lint nojit jit fuzz figures hostile hostile-actors chaos hunt crowd mutants plants torch-suite clusters twins rungs truths readme docs lock sbom clean
+.PHONY: help demo test bench lint nojit jit fuzz figures hostile hostile-actors chaos hunt crowd mutants plants torch-suite clusters twins rungs truths readme docs lock sbom release audit clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -140,12 +142,20 @@ lock: $(VENV)/.made
 	$(COMPILE) --extra dask pyproject.toml requirements/build.in -c requirements/dev.txt -o requirements/clusters.txt
 	$(COMPILE) --no-deps requirements/model.in -o requirements/model.txt
 	$(COMPILE) requirements/sbom.in -o requirements/sbom.txt
+	$(COMPILE) requirements/audit.in -o requirements/audit.txt
 	$(COMPILE) requirements/mutants.in -c requirements/dev.txt -o requirements/mutants.txt
 
 sbom: $(VENV)/.sbom
 	mkdir -p build
 	$(VENV)/sbom/bin/cyclonedx-py requirements --pyproject pyproject.toml --mc-type application \
 		--output-reproducible --output-file build/sbom.cdx.json requirements/run.txt
+
+release: $(VENV)/.dev sbom
+	$(BIN)/python tests/release.py --key $(KEY) --with build/sbom.cdx.json requirements/run.txt
+
+# Advisories come from the registry; a package of which it has none known is no answer, and fails.
+audit: $(VENV)/.audit
+	$(VENV)/audit/bin/pip-audit --strict --disable-pip --require-hashes -r requirements/run.txt
 
 clean:
 	rm -rf $(VENV)
@@ -181,6 +191,11 @@ $(VENV)/.mutants: $(VENV)/.dev requirements/mutants.txt
 $(VENV)/.sbom: $(VENV)/.made requirements/sbom.txt
 	$(PYTHON) -m venv $(VENV)/sbom
 	$(VENV)/sbom/bin/python -m pip --quiet --disable-pip-version-check install --require-hashes -r requirements/sbom.txt
+	@touch $@
+
+$(VENV)/.audit: $(VENV)/.made requirements/audit.txt
+	$(PYTHON) -m venv $(VENV)/audit
+	$(VENV)/audit/bin/python -m pip --quiet --disable-pip-version-check install --require-hashes -r requirements/audit.txt
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.base requirements/docs.txt

@@ -36,7 +36,7 @@ def test_all_that_is_asked_for_is_pinned_with_hashes() -> None:
     assert faults(read("dev"), run + build + more, own="fanfold") == []
     assert faults(read("docs"), run + build + extras("docs")) == []
     assert faults(read("clusters"), run + build + extras("dask", "study"), own="fanfold") == []
-    for name in ("model", "mutants", "sbom"):
+    for name in ("audit", "model", "mutants", "sbom"):
         assert faults(read(name), (LOCKS / f"{name}.in").read_text().split()) == []
 
 
