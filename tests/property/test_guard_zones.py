@@ -366,9 +366,10 @@ MODULES = (
 ELSEWHERE = {"note_late", "leave_out", "plan_alike", "repeat_words", "clear_done_gaps"} | {
     "make_room",
     "end_silence",
+    "keep",
 }
-"""Need more than one packet of a kind in a row, patience, or no row left: tests of their own
-have them."""
+"""Need more than one packet of a kind in a row, patience, no row left, or the simulator: tests
+of their own have them."""
 
 
 STORES = re.compile(r"\] [|&+*^-]?= ")
