@@ -43,7 +43,7 @@ class Star:
         nodes = tuple(
             replace(node, address=f"{SUBNET}.{i + 1}") for i, node in enumerate(made.nodes)
         )
-        self.site, self.folder, self.rates = site, folder, rates
+        self.site, self.folder, self.rates, self.wire_mtu = site, folder, rates, mtu
         self.fabric: Fabric = replace(made, nodes=nodes, mtu=mtu, open="all")
         self.prefix = f"fft{os.getpid()}"
         self.config = folder / "star.toml"
@@ -133,7 +133,7 @@ class Star:
         self.running.append(self._open(name, *args))
 
     def _link(self, host: str) -> None:
-        mtu, peer = self.fabric.mtu, self.space(LEAF)
+        mtu, peer = self.wire_mtu, self.space(LEAF)
         own, other = self.fabric.by_name[host].address, self.fabric.by_name[LEAF].address
         self._ip(
             host,
