@@ -67,7 +67,7 @@ class Tunnels(Star):
             )
             for pid in done.stdout.split():
                 with suppress(ProcessLookupError):
-                    os.kill(int(pid), signal.SIGTERM)
+                    os.kill(int(pid), signal.SIGKILL)
         super().down()
 
     def _device(self, name: str) -> str:
