@@ -74,7 +74,7 @@ def main() -> int:
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the lab is undone
-    with _lab() as lab:
+    with lab_of("failures", SHAPE) as lab:
         fabric = lab.fabric()
         live = {case: [_live(lab, fabric, case) for _ in range(args.rounds)] for case in CASES}
     predicted = {
@@ -90,10 +90,11 @@ def main() -> int:
 
 
 @contextmanager
-def _lab() -> Iterator[Lab]:
-    lab = Lab(f"failures{os.getpid()}")
+def lab_of(what: str, shape: list[str]) -> Iterator[Lab]:
+    """A lab for a measurement, gone afterwards."""
+    lab = Lab(f"{what}{os.getpid()}")
     try:
-        run_well([*FANFOLD, "lab", "up", "--name", lab.name, *SHAPE, "--json"], 180)
+        run_well([*FANFOLD, "lab", "up", "--name", lab.name, *shape, "--json"], 300)
         yield lab
     finally:
         run([*FANFOLD, "lab", "down", "--name", lab.name, "--purge", "--json"], 30)

@@ -14,11 +14,10 @@ import json
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from failures import lab_of
 from jobs import FANFOLD, run, run_well
 from rich.console import Console
 from rich.progress import track
@@ -74,7 +73,7 @@ def main() -> int:
     parser.add_argument("--seen", type=int, default=20, help="over each gray link")
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
-    with _lab() as lab:
+    with lab_of("gray", SHAPE) as lab:
         rows = {case: _pushes(lab, case, args.runs) for case in WELL}
         rows |= {case: _pushes(lab, case, args.seen) for case in GRAY}
     _show(rows)
@@ -83,16 +82,6 @@ def main() -> int:
         args.json.write_text(json.dumps(told, indent=2))
     is_right = all(seen.others == 0 and seen.whole == seen.runs for seen in rows.values())
     return 0 if is_right else 1
-
-
-@contextmanager
-def _lab() -> Iterator[Lab]:
-    lab = Lab(f"gray{os.getpid()}")
-    try:
-        run_well([*FANFOLD, "lab", "up", "--name", lab.name, *SHAPE, "--json"], 300)
-        yield lab
-    finally:
-        run([*FANFOLD, "lab", "down", "--name", lab.name, "--purge", "--json"], 30)
 
 
 def _pushes(lab: Lab, case: Case, runs: int) -> Seen:

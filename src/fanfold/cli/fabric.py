@@ -8,6 +8,7 @@ import typer
 from fanfold.cli.console import print_json, say, tell_warning
 from fanfold.cli.flag_groups import taken_apart
 from fanfold.cli.operator import OperatorKeys, site_of
+from fanfold.cli.reroute_flags import CutLinks, JoinLinks, LinkWeights
 from fanfold.errors import CheckFailed, ConfigError
 
 if TYPE_CHECKING:
@@ -105,13 +106,9 @@ def reroute(
         Path, typer.Option(help="fabric TOML of the next version, for all machines")
     ],
     operator: OperatorKeys = None,
-    cut: Annotated[
-        list[str] | None, typer.Option(help="link that no path uses, such as leaf1-spine1")
-    ] = None,
-    join: Annotated[list[str] | None, typer.Option(help="link that paths use again")] = None,
-    weight: Annotated[
-        list[str] | None, typer.Option(help="what a link costs, such as leaf1-spine1=3")
-    ] = None,
+    cut: CutLinks = None,
+    join: JoinLinks = None,
+    weight: LinkWeights = None,
 ) -> None:
     """Give the nodes of several machines new tables, while pushes go on."""
     from fanfold.api.reroute import install_at, rerouted  # noqa: PLC0415 - as above

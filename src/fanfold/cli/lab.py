@@ -14,6 +14,7 @@ from fanfold.api.lab_status import describe, no_such_lab
 from fanfold.cli.console import screen, tell_warning
 from fanfold.cli.flag_groups import taken_apart
 from fanfold.cli.key_flags import KeyLogFile
+from fanfold.cli.reroute_flags import CutLinks, JoinLinks, LinkWeights
 from fanfold.cli.telling import telling
 from fanfold.errors import CheckFailed, ConfigError
 from fanfold.live.lab import Lab, labs_home, list_labs
@@ -314,13 +315,9 @@ def heal(
 @app.command()
 def reroute(
     name: Name = "lab",
-    cut: Annotated[
-        list[str] | None, typer.Option(help="link that no path uses, such as leaf1-spine1")
-    ] = None,
-    join: Annotated[list[str] | None, typer.Option(help="link that paths use again")] = None,
-    weight: Annotated[
-        list[str] | None, typer.Option(help="what a link costs, such as leaf1-spine1=3")
-    ] = None,
+    cut: CutLinks = None,
+    join: JoinLinks = None,
+    weight: LinkWeights = None,
     as_json: Json = False,
 ) -> None:
     """Give the nodes of a running lab new tables, while pushes go on."""
