@@ -29,7 +29,7 @@ from fanfold.live.exits import KEPT, aim, send_iov
 from fanfold.live.link_driver import enable_keys, write_session
 from fanfold.live.ports import build_sock
 from fanfold.live.sock import Sock
-from fanfold.live.trailers import UDP_BYTES
+from fanfold.live.trailers_out import UDP_BYTES
 from fanfold.live.warm import warm
 from fanfold.seals.link_keys import SessionKeys
 from fanfold.seals.umac import umac_keys

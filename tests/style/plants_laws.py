@@ -331,7 +331,7 @@ PLANTS: tuple[tuple[str, str, str, str], ...] = (
         "tests/unit/live/test_trailers.py::test_a_packet_that_was_cut_or_grew_is_refused",
     ),
     (
-        "src/fanfold/live/trailers.py",
+        "src/fanfold/live/link_tags.py",
         "    return end if is_data and is_content else size",
         "    return end if is_data else size",
         "tests/unit/live/test_trailers.py::test_of_content_headers_are_covered_and_of_all_else_every_octet",

@@ -54,7 +54,7 @@ from fanfold.live.sock import (
     Sock,
     tap_packets,
 )
-from fanfold.live.trailers import send_room, trailer_of
+from fanfold.live.trailers_out import send_room, trailer_of
 
 
 @kernel

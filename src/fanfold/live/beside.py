@@ -6,7 +6,8 @@ import numpy as np
 
 from fanfold.kernels.state import I64
 from fanfold.live import sock as s
-from fanfold.live.trailers import REQUIRED, seal_one
+from fanfold.live.trailers import REQUIRED
+from fanfold.live.trailers_out import seal_one
 from fanfold.wire.inner import address_text
 
 

@@ -26,7 +26,7 @@ from fanfold.live.syscalls import (
     last_error,
     sendmsg,
 )
-from fanfold.live.trailers import find_link, seal_iov, send_room, trailer_of, unseal_iov
+from fanfold.live.trailers_out import find_link, seal_iov, send_room, trailer_of, unseal_iov
 
 RUN_HEAD = 32
 QUEUE_BYTES = 256 << 10

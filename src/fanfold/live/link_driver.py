@@ -28,7 +28,8 @@ from fanfold.live.event_loop import EventLoop
 from fanfold.live.key_log import open_key_log
 from fanfold.live.key_watch import KeyWatch, OwnKey
 from fanfold.live.link_table import LIVE, NEW, NONE
-from fanfold.live.trailers import IN, OUT, REQUIRED
+from fanfold.live.link_tags import IN, OUT
+from fanfold.live.trailers import REQUIRED
 from fanfold.seals.link_keys import read_link_public
 from fanfold.topo.fabric import REVOKED, Fabric
 from fanfold.units import PS_PER_MS, PS_PER_SECOND

@@ -24,7 +24,7 @@ from fanfold.kernels.slots import NEVER_PS
 from fanfold.kernels.state import U8, U64
 from fanfold.live import pump as p
 from fanfold.live import sock as s
-from fanfold.live.trailers import UDP_BYTES
+from fanfold.live.trailers_out import UDP_BYTES
 from fanfold.units import PS_PER_SECOND
 from fanfold.wire import bitstring
 from fanfold.wire.bier import PROTO_IPV4, BierHeader

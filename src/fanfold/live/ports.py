@@ -188,7 +188,7 @@ def build_sock(
     ints[s.FD] = sock.fileno()
     ints[s.GSO] = int(offload and enable_offload(sock))
     ints[s.START_PS] = start_ps()
-    ints[s.HELD_DUE], ints[s.BELL_FD] = NEVER_PS, -1
+    ints[s.HELD_DUE], ints[s.BELL_FD], ints[s.CAME_AT] = NEVER_PS, -1, -1
     return s.Sock(
         ints=ints,
         buf=buf,

@@ -96,7 +96,8 @@ from fanfold.live.sock import (
     came_at,
     now,
 )
-from fanfold.live.trailers import has_handshake, open_block, send_room, trailer_of
+from fanfold.live.trailers import has_handshake, open_block
+from fanfold.live.trailers_out import send_room, trailer_of
 
 DONE = 0
 LATE = 1

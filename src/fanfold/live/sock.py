@@ -24,6 +24,8 @@ from fanfold.live.syscalls import (
 )
 
 BUF_BYTES = 1 << 17
+OPENED_AT = 1 << 16
+"""Where in ``buf`` packets go whose trailers are taken off; what one call brings ends below."""
 SEND_BYTES = 65_400  # payload of one send, below the 65,507 of UDP over IPv4
 GSO_PKTS = 64  # UDP_MAX_SEGMENTS of older kernels
 
@@ -67,7 +69,10 @@ REST_AT = 32  # what of the block that came is still to be looked at (trailers.p
 REST_END = 33
 REST_SEG = 34  # as it came
 BARE = 35  # 1: the block in hand came without trailers where there are to be some
-N_INTS = 36
+CAME_AT = (
+    36  # where the block in hand stands as it came, trailers between its packets; -1: nowhere
+)
+N_INTS = 37
 
 EXIT_ROW = np.dtype(
     [

@@ -1,44 +1,28 @@
-"""Trailers of links with keys: written behind packets that leave, checked and taken off.
+"""Trailers of links with keys, checked and taken off a block that came.
 
-docs/wire/link-keys.md section 2. A trailer is three words: the receiver's number of the session
-and the counter's high half; its low half and 4 octets of the tag; the other 8. AES makes the
-masks of a whole call at once; hashes are of kernels/umac.py. Nothing here enters Python.
+docs/wire/link-keys.md section 2. Nothing here enters Python.
 """
 
 import numpy as np
 
 from fanfold.kernels.codes import (
-    CLASS_DATA,
-    CLASS_REPAIR,
     DROP_BAD_HANDSHAKE,
     DROP_BAD_LINK_MAC,
     DROP_LINK_FLOOD,
     DROP_LINK_NO_KEY,
     DROP_LINK_REPLAYED,
 )
-from fanfold.kernels.frame import classify
-from fanfold.kernels.jit import call_at, i64, kernel
+from fanfold.kernels.jit import i64, kernel
 from fanfold.kernels.layout import (
     BIER_PORT,
-    BITS_AT,
-    FAN_BYTES,
     HANDSHAKE,
-    INNER_BYTES,
     LINK_BYTES,
     LINK_WORD,
     MAX_PSN,
     TRAILER_BYTES,
 )
 from fanfold.kernels.octets import copy_octets, read_u32, read_word, swap_word
-from fanfold.kernels.state import I64, U8, U64
-from fanfold.kernels.umac import (
-    BLOCK_BYTES,
-    GROUP_BYTES,
-    N_HASHES,
-    U32,
-    end_hash,
-    hash_block,
-)
+from fanfold.kernels.state import I64, U8
 from fanfold.live.link_table import (
     LIVE,
     NEW,
@@ -48,32 +32,28 @@ from fanfold.live.link_table import (
     WINDOW_WORDS,
     LinkTable,
 )
+from fanfold.live.link_tags import IN, hash_packet, make_pads, place, set_nonce
 from fanfold.live.sock import (
-    AES_AT,
     BARE,
     BASE,
     BUF_BYTES,
+    CAME_AT,
     END,
     KEYED,
     LINKS,
     NEXT,
+    OPENED_AT,
     PORT,
     REST_AT,
     REST_END,
     REST_SEG,
     SEG,
-    SEND_BYTES,
     Sock,
 )
 from fanfold.live.syscalls import copy_memory
 
 REQUIRED = 2
 """Of a port's ``keys``: nothing passes without a trailer but handshakes."""
-OUT, IN = 0, 1
-HEAD_BYTES = 104
-"""Headers of DATA with BitStrings of 256 bits, and more."""
-UDP_BYTES = 65_500
-"""Payload of one send with trailers."""
 MOST_TOKENS = 32
 TOKEN_PS = 15_625_000_000
 """A port lets 64 handshakes a second in, MOST_TOKENS at once; of others than the node too."""
@@ -85,148 +65,6 @@ _WORD_BITS = 64
 
 
 @kernel
-def trailer_of(sock: Sock) -> int:
-    """Octets that a packet may grow by when it leaves."""
-    return TRAILER_BYTES if sock.ints[KEYED] != 0 else 0
-
-
-@kernel
-def send_room(sock: Sock) -> int:
-    """Octets of one send, trailers included."""
-    return UDP_BYTES if sock.ints[KEYED] != 0 else SEND_BYTES
-
-
-@kernel
-def find_link(sock: Sock, port: int, dport: int) -> int:
-    """Row of the session that is spoken by to a UDP port behind a port, or -1."""
-    for r in range(sock.ints[LINKS]):
-        row = sock.links.rows[r]
-        if row["sends"] != 0 and row["port"] == port and row["dport"] == dport:
-            return r
-    return -1
-
-
-@kernel
-def seal_iov(sock: Sock, link: int, n_iov: int, seg: int) -> int:
-    """Put a trailer behind each packet of the iovecs; how many iovecs, 0: it cannot be.
-
-    ``unseal_iov`` gives the iovecs back as they were.
-    """
-    table, iov = sock.links, sock.iov_out
-    for i in range(2 * n_iov):
-        table.plain[i] = iov[i]
-    row = table.rows[link]
-    n = 0
-    for i in range(n_iov):
-        at, left = table.plain[2 * i], i64(table.plain[2 * i + 1])
-        while left > 0 and n < MAX_PSN:
-            size = min(seg, left)
-            iov[4 * n], iov[4 * n + 1] = at, np.uint64(size)
-            set_nonce(table, n, row["sent"] + 1 + n, size)
-            at += np.uint64(size)
-            left -= size
-            n += 1
-    if not make_pads(sock, row["cipher_out"], n):
-        unseal_iov(sock, n_iov)
-        return 0
-    first, later = table.first[link, OUT], table.later[link, OUT]
-    tails = np.uint64(table.tails.ctypes.data)
-    for k in range(n):
-        hash_packet(table, first, later, iov[4 * k], i64(iov[4 * k + 1]))
-        write_tail(table, k, row["peer_id"], row["sent"] + 1 + k)
-        iov[4 * k + 2] = tails + np.uint64(TRAILER_BYTES * k)
-        iov[4 * k + 3] = np.uint64(TRAILER_BYTES)
-    row["sent"] += n
-    return 2 * n
-
-
-@kernel
-def unseal_iov(sock: Sock, n_iov: int) -> None:
-    """Let the iovecs be what they were before ``seal_iov``."""
-    for i in range(2 * n_iov):
-        sock.iov_out[i] = sock.links.plain[i]
-
-
-@kernel
-def set_nonce(table: LinkTable, k: int, counter: int, size: int) -> None:
-    """Let the k-th mask be of this counter and size."""
-    table.nonces[2 * k] = swap_word(np.uint64(counter))
-    table.nonces[2 * k + 1] = swap_word(np.uint64(size) << _HALF)
-
-
-@kernel
-def make_pads(sock: Sock, cipher: np.uint64, n: int) -> bool:
-    """AES of ``n`` nonces in one call."""
-    table = sock.links
-    code = call_at(
-        np.uint64(sock.ints[AES_AT]),
-        cipher,
-        np.uint64(table.pads.ctypes.data),
-        np.uint64(table.told.ctypes.data),
-        np.uint64(table.nonces.ctypes.data),
-        np.uint64(16 * n),
-    )
-    return bool(code & 0xFFFFFFFF == 1 and table.told[0] & 0xFFFFFFFF == 16 * n)
-
-
-@kernel
-def write_tail(table: LinkTable, k: int, peer_id: int, counter: int) -> None:
-    """The k-th trailer, of the hash that was made last."""
-    number = np.uint64(counter)
-    low, high = swap_word(table.pads[2 * k]), swap_word(table.pads[2 * k + 1])
-    tag = table.hashes[0] ^ (low >> _HALF)
-    rest = ((table.hashes[1] ^ (low & _LOW)) << _HALF) | (table.hashes[2] ^ (high >> _HALF))
-    table.tails[3 * k] = swap_word((np.uint64(peer_id) << _HALF) | (number >> _HALF))
-    table.tails[3 * k + 1] = swap_word(((number & _LOW) << _HALF) | tag)
-    table.tails[3 * k + 2] = swap_word(rest)
-
-
-@kernel
-def hash_packet(table: LinkTable, first: U32, later: U64, source: np.uint64, size: int) -> None:
-    """Hash what a trailer covers of a packet at an address into ``table.hashes``."""
-    room = np.uint64(table.octets.ctypes.data)
-    n = min(size, HEAD_BYTES)
-    copy_memory(room, source, n)
-    covered = covered_bytes(table.octets, source, size)
-    at = n_blocks = 0
-    while n_blocks == 0 or at < covered:
-        part = min(covered - at, BLOCK_BYTES)
-        if at > 0:
-            copy_memory(room, source + np.uint64(at), part)
-        elif part > n:
-            copy_memory(room + np.uint64(n), source + np.uint64(n), part - n)
-        for i in range(part, max((part + GROUP_BYTES - 1) & ~(GROUP_BYTES - 1), GROUP_BYTES)):
-            table.octets[i] = 0
-        hash_block(table.words, part, first, table.blocks, N_HASHES * n_blocks)
-        at += part
-        n_blocks += 1
-    end_hash(table.blocks, n_blocks, later, table.hashes)
-
-
-@kernel
-def covered_bytes(head: U8, source: np.uint64, size: int) -> int:
-    """Octets of a packet that its tag covers: all but the payload of a push's content.
-
-    That has its hashes in the manifest, whose packets are covered whole. All that this depends
-    on is covered itself. ``head``: HEAD_BYTES of the packet, filled up where it takes more.
-    """
-    if size < BITS_AT:
-        return size
-    bsl = i64(head[0]) >> 4
-    if bsl < 1 or bsl > 7:
-        return size
-    n_words = 1 << (bsl - 1)
-    end = BITS_AT + 8 * n_words + INNER_BYTES + FAN_BYTES
-    if size < end:
-        return size
-    if end > HEAD_BYTES:
-        copy_memory(np.uint64(head.ctypes.data), source, end)
-    is_data = classify(head, 0, size, n_words) in (CLASS_DATA, CLASS_REPAIR)
-    is_content = i64(head[end - FAN_BYTES + 7]) & 1 != 0  # of a push, an odd flow
-    return end if is_data and is_content else size
-
-
-@kernel
 def open_run(sock: Sock, drops: I64, when: int) -> None:
     """Check trailers of the block in hand and take them off.
 
@@ -234,6 +72,7 @@ def open_run(sock: Sock, drops: I64, when: int) -> None:
     its beginning and are let in; what follows is looked at next.
     """
     ints = sock.ints
+    ints[CAME_AT] = -1
     if ints[REST_AT] < ints[REST_END]:
         ints[NEXT], ints[END], ints[SEG] = ints[REST_AT], ints[REST_END], ints[REST_SEG]
     at, end, seg = ints[NEXT], ints[END], ints[SEG]
@@ -363,7 +202,9 @@ def open_sealed(sock: Sock, link: int, drops: I64, when: int) -> int:
         n += 1
     row = table.rows[link]
     is_made = make_pads(sock, row["cipher_in"], n)
-    here, to, n_sound = ints[NEXT], ints[NEXT], 0
+    came, n_sound = ints[NEXT], 0
+    to = OPENED_AT if end <= OPENED_AT else came
+    here, ints[NEXT] = came, to
     for k in range(n):
         size = table.sizes[k]
         counter = counter_at(sock.buf, here + size)
@@ -379,18 +220,13 @@ def open_sealed(sock: Sock, link: int, drops: I64, when: int) -> int:
             n_sound += 1
         here += size + TRAILER_BYTES
     ints[END], ints[SEG] = to, seg - TRAILER_BYTES
+    ints[CAME_AT] = came if n_sound == n and ints[NEXT] == OPENED_AT else -1
     if n_sound > 0:
         row["n_in"] += n_sound
         row["heard_ps"] = when
         if row["state"] == NEW:
             speak_by(sock, link)
     return at
-
-
-@kernel
-def place(sock: Sock, at: int) -> np.uint64:
-    """Address of an offset of ``buf``."""
-    return np.uint64(sock.buf.ctypes.data) + np.uint64(at)
 
 
 @kernel
@@ -447,19 +283,3 @@ def speak_by(sock: Sock, link: int) -> None:
         if rows[r]["port"] == rows[link]["port"] and rows[r]["dport"] == rows[link]["dport"]:
             rows[r]["sends"] = 0
     rows[link]["sends"] = 1
-
-
-@kernel
-def seal_one(sock: Sock, port: int, dport: int, packet: U8, out: U8) -> int:
-    """Write one packet and its trailer into ``out``; octets, 0: there is no key. For Python."""
-    link = find_link(sock, port, dport)
-    n: int = packet.shape[0]
-    if link < 0:
-        return 0
-    sock.iov_out[0], sock.iov_out[1] = np.uint64(packet.ctypes.data), np.uint64(n)
-    if seal_iov(sock, link, 1, n) == 0:
-        return 0
-    copy_octets(out, 0, packet, 0, n)
-    tail = sock.links.tails[0:3].view(np.uint8)
-    copy_octets(out, n, tail, 0, TRAILER_BYTES)
-    return n + TRAILER_BYTES

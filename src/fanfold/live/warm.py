@@ -27,7 +27,7 @@ from fanfold.live.compile_notice import telling_compiles
 from fanfold.live.exits import QUEUE_BYTES, post
 from fanfold.live.ports import Limits, build_node_state, build_sock, open_socket
 from fanfold.live.sock import Sock
-from fanfold.live.trailers import seal_one
+from fanfold.live.trailers_out import seal_one
 from fanfold.topo.fabric_routes import FabricRoutes
 from fanfold.topo.lab_fabric import leaf_spine
 

@@ -1,5 +1,6 @@
 """Trailers on blocks in hand: what is taken off, what is refused, what a tag covers."""
 
+import ctypes
 import socket
 from collections.abc import Iterator
 
@@ -13,6 +14,7 @@ from fanfold.kernels.layout import BIER_PORT, TRAILER_BYTES
 from fanfold.live import libcrypto
 from fanfold.live import sock as s
 from fanfold.live import trailers as t
+from fanfold.live import trailers_out as out
 from fanfold.live.event_loop import EventLoop
 from fanfold.live.exits import FULL, GONE, aim, send_iov
 from fanfold.live.life import take_in
@@ -65,13 +67,13 @@ class Link:
     def seal(self, *packets: bytes, number: int = ID) -> list[bytes]:
         """Packets as they leave, for whom the session has a number."""
         self.io.links.rows["peer_id"] = number
-        out = []
+        found = []
         for one in packets:
             room = np.zeros(1 << 16, np.uint8)
-            n = t.seal_one(self.io, PORT, BIER_PORT, np.frombuffer(one, np.uint8), room)
+            n = out.seal_one(self.io, PORT, BIER_PORT, np.frombuffer(one, np.uint8), room)
             assert n == len(one) + TRAILER_BYTES
-            out.append(room[:n].tobytes())
-        return out
+            found.append(room[:n].tobytes())
+        return found
 
     def open(self, sealed: list[bytes], when: int = 5) -> list[bytes]:
         """What stands in the block in hand, run by run, when all came as one block."""
@@ -301,14 +303,14 @@ def test_a_train_leaves_with_a_trailer_behind_each_packet(link: Link) -> None:
     link.io.iov_out[0], link.io.iov_out[1] = train.ctypes.data, half
     link.io.iov_out[2], link.io.iov_out[3] = train.ctypes.data + half, len(train) - half
     link.io.links.rows["peer_id"] = ID
-    n_iov = t.seal_iov(link.io, ROW, 2, seg)
+    n_iov = out.seal_iov(link.io, ROW, 2, seg)
     assert n_iov == 2 * len(packets)
     tails = link.io.links.tails[: 3 * len(packets)].tobytes()
     sealed = [
         one + tails[TRAILER_BYTES * i : TRAILER_BYTES * (i + 1)]
         for i, one in enumerate(packets)
     ]
-    t.unseal_iov(link.io, 2)
+    out.unseal_iov(link.io, 2)
     assert list(link.io.iov_out[:4]) == [
         train.ctypes.data,
         half,
@@ -316,6 +318,83 @@ def test_a_train_leaves_with_a_trailer_behind_each_packet(link: Link) -> None:
         len(train) - half,
     ]
     assert link.open(sealed) == packets
+
+
+def leave(link: Link, runs: list[tuple[int, int]], seg: int) -> tuple[int, bytes]:
+    """What the kernel is given of the runs (address, octets), and by how many iovecs."""
+    iov = link.io.iov_out
+    for i, run in enumerate(runs):
+        iov[2 * i], iov[2 * i + 1] = run
+    n = out.seal_iov(link.io, ROW, len(runs), seg)
+    told = b"".join(ctypes.string_at(int(iov[2 * i]), int(iov[2 * i + 1])) for i in range(n))
+    out.unseal_iov(link.io, len(runs))
+    assert [(int(iov[2 * i]), int(iov[2 * i + 1])) for i in range(len(runs))] == runs
+    return n, told
+
+
+def twice(link: Link, skip: int = 0) -> tuple[list[bytes], int, list[tuple[int, int]]]:
+    """A train that came sealed and was opened, its headers changed since: bytes, seg, runs."""
+    packets = [packet(1000, CONTENT, psn) for psn in range(7)]
+    packets += [packet(1000, MANIFEST, 7), packet(10, CONTENT, 0)]
+    sealed = link.seal(*packets)
+    if skip:
+        sealed[skip] = sealed[skip][:-1] + bytes([sealed[skip][-1] ^ 1])
+        del packets[skip]
+    assert link.open(sealed) == packets
+    io, seg = link.io, len(packets[0])
+    first, end = int(io.ints[s.NEXT]), int(io.ints[s.END])
+    for at in range(first, end, seg):
+        io.buf[at + 11] ^= 0x55  # of the BitString: another port's copies
+    packets = [io.buf[at : min(at + seg, end)].tobytes() for at in range(first, end, seg)]
+    base = io.buf.ctypes.data
+    runs = [(base + first + i * seg, n) for i, n in ((1, 2 * seg), (5, end - first - 5 * seg))]
+    return packets, seg, runs
+
+
+def test_what_came_sealed_leaves_from_where_it_came(link: Link) -> None:
+    packets, seg, runs = twice(link)
+    for _ in range(2):  # one port after the other
+        link.io.links.rows["sent"] = 40
+        n, came = leave(link, runs, seg)
+        assert n == len(runs)
+        link.io.links.rows["sent"] = 40
+        sent = [packets[i] for i in (1, 2, 5, 6, 7, 8)]
+        assert came == b"".join(link.seal(*sent, number=ID))
+
+
+@pytest.mark.parametrize("what", ["refused", "other_size", "elsewhere", "gone"])
+def test_what_does_not_stand_as_it_came_leaves_by_packets(link: Link, what: str) -> None:
+    packets, seg, runs = twice(link, skip=4 if what == "refused" else 0)
+    sent = [packets[i] for i in (1, 2, *range(5, len(packets)))]
+    if what == "other_size":
+        link.io.ints[s.SEG] -= 1
+    if what == "gone":
+        link.open(link.seal(*packets[:3]))
+        link.io.ints[s.NEXT] = link.io.ints[s.END] = 0
+    kept = np.frombuffer(b"".join(sent), np.uint8).copy()
+    if what in ("elsewhere", "gone"):
+        runs = [(kept.ctypes.data, len(kept))]
+    link.io.links.rows["sent"] = 40
+    n, came = leave(link, runs, seg)
+    assert n == 2 * len(sent)
+    link.io.links.rows["sent"] = 40
+    assert came == b"".join(link.seal(*sent, number=ID))
+
+
+def test_more_than_one_call_brings_is_opened_where_it_is(link: Link) -> None:
+    packets = [packet(1000, CONTENT, psn % 8) for psn in range(64)]
+    sealed = link.seal(*packets)
+    assert len(b"".join(sealed)) > s.OPENED_AT
+    assert link.open(sealed) == packets
+    assert link.io.ints[s.CAME_AT] == -1
+
+
+def test_a_block_without_trailers_has_none_to_write_over(link: Link) -> None:
+    link.io.exits[PORT]["keys"] = 1
+    assert link.open(link.seal(packet())) == [packet()]
+    assert link.io.ints[s.CAME_AT] == 0
+    assert link.open([packet()]) == [packet()]
+    assert link.io.ints[s.CAME_AT] == -1
 
 
 def test_words_of_python_leave_sealed_or_not_at_all(link: Link) -> None:
