@@ -47,6 +47,8 @@ def seal_iov(sock: Sock, link: int, n_iov: int, seg: int) -> int:
     the kernel copies runs, not packets. ``unseal_iov`` gives the iovecs back as they were.
     """
     table, iov = sock.links, sock.iov_out
+    if seg < 1:
+        return 0  # an empty packet is none
     as_came = came_so(sock, n_iov, seg)
     for i in range(2 * n_iov):
         table.plain[i] = iov[i]

@@ -397,6 +397,11 @@ def test_a_block_without_trailers_has_none_to_write_over(link: Link) -> None:
     assert link.io.ints[s.CAME_AT] == -1
 
 
+def test_nothing_has_no_trailer(link: Link) -> None:
+    assert out.seal_one(link.io, PORT, BIER_PORT, np.zeros(0, np.uint8), link.io.out) == 0
+    assert link.seal(packet()) != []
+
+
 def test_words_of_python_leave_sealed_or_not_at_all(link: Link) -> None:
     fabric = leaf_spine(1, 0, 1, name="trailers", prefix=0)
     node = build_node_state(fabric, "h1", Limits())
