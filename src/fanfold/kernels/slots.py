@@ -47,6 +47,10 @@ LATE_WAITS = 16
 """A slot that has heard nobody by its deadline is kept so many waits more, while its place is
 not needed: words may stand in a queue. A second at the leaves, as long as a word may be on its
 way (STALE_PS of core/waiting.py)."""
+EARLY_PART = 8
+"""A slot that waits LAGS mean lags, and this part of a shortest deadline at least, tells of
+those who have the block and waits on for the others: whom a dead link hides costs the others
+nothing, and the source need not ask them."""
 OLD_WAITS = 4
 """Shortest deadlines after which a lag says nothing of now."""
 
@@ -103,6 +107,7 @@ def open_slot(fold: Fold, bfir_id: int, flow: int, block: int, bift_id: int) -> 
     row["worst"], row["n_merged"], row["partial"] = 0, 0, 0
     row["behind"], row["entropy"], row["late"] = 0, 0, 0
     row["spent"], row["mended_ps"], row["mend_ps"] = 0, 0, 0
+    row["early_ps"], row["is_early"] = 0, 0
     row["gaps"] = ZERO
     for plane in range(FIRST_ROW):
         for w in range(fold.words.shape[2]):
@@ -145,7 +150,11 @@ def set_deadline(row: Row, node: Rows, n_hops: int, now_ps: int) -> None:
     row["wait_ps"] = wait + fold_ps * (height - 1) + node[0]["queue_ps"]
     row["deadline_ps"] = now_ps + row["wait_ps"]
     row["near_ps"] = fold_ps * (2 * height - 1) + node[0]["queue_ps"]
-    node[0]["next_ps"] = min(node[0]["next_ps"], row["deadline_ps"])
+    early = max(LAGS * node[0]["lag_ps"], fold_ps // EARLY_PART)
+    is_known = node[0]["lag_ps"] > 0 and 4 * early < 3 * row["wait_ps"]
+    row["early_ps"] = now_ps + early if is_known else 0
+    due = row["early_ps"] if is_known else row["deadline_ps"]
+    node[0]["next_ps"] = min(node[0]["next_ps"], due)
 
 
 @kernel
@@ -246,10 +255,31 @@ def settle_once(fold: Fold, slot: int) -> None:
 
 
 @kernel
+def has_done(fold: Fold, at: int) -> bool:
+    """Of those who were heard all have the whole block, and somebody was."""
+    heard = other = ZERO
+    words = fold.words[at]
+    for w in range(fold.rows[at]["n_words"]):
+        heard |= words[P_BM, w]
+        other |= words[P_BM, w] & ~words[DONE_BM, w]
+    return bool(heard != ZERO and other == ZERO)
+
+
+@kernel
+def let_go(row: Row) -> None:
+    """Its word has left: a slot is free, or waits on where that was early."""
+    if row["is_early"] != 0:
+        row["is_early"] = 0
+    else:
+        row["armed"] = 0
+
+
+@kernel
 def expire(fold: Fold, node: Rows, now_ps: int) -> int:
     """Note every slot past its deadline for sending up, partial.
 
-    One that heard nobody is late: counted, and freed LATE_WAITS later.
+    One that heard nobody is late: counted, and freed LATE_WAITS later. One that waits long for
+    some tells of the others before, once.
 
     Returns:
         Earliest deadline still ahead, NEVER_PS when nothing is armed.
@@ -265,7 +295,14 @@ def expire(fold: Fold, node: Rows, now_ps: int) -> int:
                 settle(fold, at)
                 continue
         if row["deadline_ps"] > now_ps:
-            nearest = min(nearest, row["deadline_ps"], row["mend_ps"] or NEVER_PS)
+            if 0 < row["early_ps"] <= now_ps:
+                row["early_ps"] = 0
+                if has_done(fold, at):
+                    row["is_early"] = 1
+                    fold.ready[0] += 1
+                    fold.ready[fold.ready[0]] = at
+            due = min(row["deadline_ps"], row["mend_ps"] or NEVER_PS)
+            nearest = min(nearest, due, row["early_ps"] or NEVER_PS)
             continue
         heard = ZERO
         for w in range(row["n_words"]):

@@ -17,6 +17,7 @@ from kernel_nodes import (
 
 from fanfold.kernels.feedback import own_report, whole_block
 from fanfold.kernels.slots import (
+    EARLY_PART,
     LATE_WAITS,
     NEVER_PS,
     PROBES,
@@ -43,6 +44,11 @@ def armed(bits=0b1110, now_ps=0, **kwargs):
 def give(node, *words, now_ps=1):
     for said in words:
         assert node.forward([feedback(said)], port=1, now_ps=now_ps) == {}
+
+
+def deadline_of(node):
+    rows = node.fold.rows
+    return int(rows["deadline_ps"][rows["armed"] != 0].max())
 
 
 def test_one_packet_goes_up_when_all_were_heard_and_the_slot_is_free():
@@ -316,7 +322,7 @@ def test_a_busy_machine_is_given_more_time(late, low, high):
     for block in range(60):
         now = 2 * FOLD_PS * block
         node.forward([data(0b10, block=block)], port=4, now_ps=now)
-        waits.append(node.expire(0) - now)
+        waits.append(deadline_of(node) - now)
         give_late = feedback(word(0b10), (BFIR, 7, block))
         node.forward([give_late], port=1, now_ps=now + late)
         assert len(node.send_ready()) == 1
@@ -325,7 +331,98 @@ def test_a_busy_machine_is_given_more_time(late, low, high):
     assert low < waits[-1] <= high
     now += late + 4 * FOLD_PS + 1  # what was slow then need not be so now
     node.forward([data(0b10, block=60)], port=4, now_ps=now)
-    assert node.expire(0) - now == FOLD_PS
+    assert deadline_of(node) - now == FOLD_PS
+
+
+def quick(late=100):
+    """A node whose words come so late as a rule; when block 99 was armed."""
+    node = plain_node(depth=2)
+    for block in range(60):
+        now = 2 * FOLD_PS * block
+        node.forward([data(0b10, block=block)], port=4, now_ps=now)
+        node.forward([feedback(word(0b10), (BFIR, 7, block))], port=1, now_ps=now + late)
+        node.send_ready()
+    start = now + late
+    node.forward([data(0b1110, block=99)], port=4, now_ps=start)
+    return node, start
+
+
+def hear(node, said, now_ps):
+    node.forward([feedback(said, (BFIR, 7, 99))], port=1, now_ps=now_ps)
+
+
+def flags_of(packets):
+    return [parse(packet).message.flags for packet in packets]
+
+
+def test_who_has_a_block_is_told_early_where_others_are_long_in_coming():
+    node, start = quick()
+    hear(node, word(0b0010), start + 50)
+    due = node.expire(start + 60)
+    node.row["next_ps"] = NEVER_PS
+    node.forward([data(0b1110, block=99)], port=4, now_ps=start)
+    assert node.row["next_ps"] == due  # the node's loop looks then
+    assert 4 * 93 <= due - start <= 4 * 100  # LAGS mean lags
+    assert node.send_ready() == []
+    assert node.expire(due) == deadline_of(node)
+    ((port, packets),) = node.send_ready()
+    assert (port, word_of(packets), flags_of(packets)) == (4, word(0b0010), [4])
+    assert node.n_armed() == 1
+    node.expire(due + 100)
+    assert node.send_ready() == []  # once
+    hear(node, word(0b1100, n_merged=2), due + 200)
+    ((_, packets),) = node.send_ready()
+    assert (word_of(packets), flags_of(packets)) == (word(0b1110, n_merged=3), [0])
+    assert node.n_armed() == 0
+
+
+def test_after_an_early_word_a_deadline_tells_all_that_is_known():
+    node, start = quick()
+    hear(node, word(0b0010), start + 50)
+    node.expire(start + 400)
+    node.send_ready()
+    hear(node, word(0b0100, done=0, rows={2: 0b0100}), start + 500)
+    node.expire(deadline_of(node))
+    ((_, packets),) = node.send_ready()
+    said = word(0b0110, done=0b0010, rows={2: 0b0100}, n_merged=2, is_partial=True)
+    assert (word_of(packets), flags_of(packets)) == (said, [1])
+    assert node.n_armed() == 0
+
+
+@pytest.mark.parametrize("what", ["gaps", "nobody", "unknown", "slow"])
+def test_what_is_not_told_early(what):
+    node, start = plain_node(depth=2), 0
+    if what == "unknown":
+        node.forward([data(0b1110, block=99)], port=4)
+    else:
+        node, start = quick(200 if what == "slow" else 100)
+    if what == "gaps":
+        hear(node, word(0b0110, done=0b0010, rows={1: 0b0100}), start + 50)
+    elif what != "nobody":
+        hear(node, word(0b0010), start + 50)
+    for now in range(start + 60, deadline_of(node), 20):
+        node.expire(now)
+        assert node.send_ready() == []
+
+
+def test_no_word_is_earlier_than_a_part_of_the_shortest_deadline():
+    node, start = quick(8)
+    hear(node, word(0b0010), start + 1)
+    assert node.expire(start + 2) == start + FOLD_PS // EARLY_PART
+
+
+def test_a_parent_waits_on_for_whom_an_early_word_does_not_name():
+    child, start = quick()
+    hear(child, word(0b0010), start + 50)
+    child.expire(start + 400)
+    ((_, packets),) = child.send_ready()
+    parent = plain_node(depth=3)
+    parent.forward([data(0b0110, block=99)], port=4, now_ps=start)
+    parent.forward(packets, port=1, now_ps=start + 410)
+    assert parent.send_ready() == []
+    hear(parent, word(0b0100), start + 500)
+    ((_, packets),) = parent.send_ready()
+    assert (word_of(packets), flags_of(packets)) == (word(0b0110, n_merged=2), [0])
 
 
 def test_a_repair_arms_again_for_those_it_goes_to():
