@@ -151,10 +151,8 @@ def set_deadline(row: Row, node: Rows, n_hops: int, now_ps: int) -> None:
     row["deadline_ps"] = now_ps + row["wait_ps"]
     row["near_ps"] = fold_ps * (2 * height - 1) + node[0]["queue_ps"]
     early = max(LAGS * node[0]["lag_ps"], fold_ps // EARLY_PART)
-    is_known = node[0]["lag_ps"] > 0 and 4 * early < 3 * row["wait_ps"]
-    row["early_ps"] = now_ps + early if is_known else 0
-    due = row["early_ps"] if is_known else row["deadline_ps"]
-    node[0]["next_ps"] = min(node[0]["next_ps"], due)
+    row["early_ps"] = now_ps + min(early, row["wait_ps"] // 2)
+    node[0]["next_ps"] = min(node[0]["next_ps"], row["early_ps"])
 
 
 @kernel
