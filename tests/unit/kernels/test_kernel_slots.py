@@ -247,7 +247,7 @@ def test_a_repair_lets_a_late_slot_wait_anew():
     node = armed(0b1110, now_ps=10, depth=2)
     node.expire(5 * FOLD_PS)
     node.forward([data(0b10, flags=4)], port=4, now_ps=6 * FOLD_PS)
-    assert node.expire(0) == 7 * FOLD_PS
+    assert deadline_of(node) == 7 * FOLD_PS
 
 
 @pytest.mark.parametrize(
@@ -258,7 +258,7 @@ def test_a_deadline_is_that_of_a_height_between_one_and_the_depth(first_ttl, ttl
     """A first_ttl below the TTL says nothing: no deadline is longer than the depth makes it."""
     node = plain_node(depth=3)
     node.forward([data(0b10, first_ttl=first_ttl, ttl=ttl)], port=2, now_ps=10)
-    assert node.expire(0) == 10 + height * FOLD_PS
+    assert deadline_of(node) == 10 + height * FOLD_PS
     assert node.fold.rows["near_ps"].max() == (2 * height - 1) * FOLD_PS
 
 
@@ -297,11 +297,11 @@ def test_several_slots_may_be_complete_in_one_pass():
 
 def test_a_repair_does_not_hold_back_what_was_heard():
     node = armed(0b1110, now_ps=10, depth=2)
-    deadline = node.expire(0)
+    deadline = deadline_of(node)
     node.forward([data(0b10, flags=4)], port=4, now_ps=500)
-    assert node.expire(0) == deadline
+    assert deadline_of(node) == deadline
     node.forward([data(0b10)], port=4, now_ps=500)
-    assert node.expire(0) == deadline + 490
+    assert deadline_of(node) == deadline + 490
 
 
 @pytest.mark.parametrize(
@@ -389,17 +389,11 @@ def test_after_an_early_word_a_deadline_tells_all_that_is_known():
     assert node.n_armed() == 0
 
 
-@pytest.mark.parametrize("what", ["gaps", "nobody", "unknown", "slow"])
+@pytest.mark.parametrize("what", ["gaps", "nobody"])
 def test_what_is_not_told_early(what):
-    node, start = plain_node(depth=2), 0
-    if what == "unknown":
-        node.forward([data(0b1110, block=99)], port=4)
-    else:
-        node, start = quick(200 if what == "slow" else 100)
+    node, start = quick()
     if what == "gaps":
         hear(node, word(0b0110, done=0b0010, rows={1: 0b0100}), start + 50)
-    elif what != "nobody":
-        hear(node, word(0b0010), start + 50)
     for now in range(start + 60, deadline_of(node), 20):
         node.expire(now)
         assert node.send_ready() == []
@@ -409,6 +403,13 @@ def test_no_word_is_earlier_than_a_part_of_the_shortest_deadline():
     node, start = quick(8)
     hear(node, word(0b0010), start + 1)
     assert node.expire(start + 2) == start + FOLD_PS // EARLY_PART
+
+
+@pytest.mark.parametrize("late", [200, 800])
+def test_no_word_is_later_than_half_a_wait(late):
+    node, start = quick(late)
+    hear(node, word(0b0010), start + 1)
+    assert node.expire(start + 2) == start + (deadline_of(node) - start) // 2
 
 
 def test_a_parent_waits_on_for_whom_an_early_word_does_not_name():
