@@ -310,7 +310,7 @@ def expire(fold: Fold, node: Rows, now_ps: int) -> int:
             row["armed"] = 0
             continue
         if heard == ZERO:
-            row["late"] = 1
+            row["late"], row["early_ps"] = 1, 0
             row["deadline_ps"] = now_ps + LATE_WAITS * row["wait_ps"]
             nearest = min(nearest, row["deadline_ps"])
             fold.events[FOLD_UNHEARD] += 1

@@ -224,6 +224,7 @@ def test_words_that_all_come_after_the_deadline_are_folded():
     assert node.expire(late) == late + LATE_WAITS * FOLD_PS
     give(node, word(0b0010), now_ps=late + 1)
     assert node.expire(late + 1) == late + 1 + FOLD_PS  # the others have as long again
+    assert node.fold.ready[0] == 0  # nor early
     give(node, word(0b0100), word(0b1000), now_ps=late + FOLD_PS)
     ((_, packets),) = node.send_ready()
     assert word_of(packets) == word(0b1110, n_merged=3)
