@@ -47,10 +47,10 @@ LATE_WAITS = 16
 """A slot that has heard nobody by its deadline is kept so many waits more, while its place is
 not needed: words may stand in a queue. A second at the leaves, as long as a word may be on its
 way (STALE_PS of core/waiting.py)."""
-EARLY_PART = 8
-"""A slot that waits LAGS mean lags, and this part of a shortest deadline at least, tells of
-those who have the block and waits on for the others: whom a dead link hides costs the others
-nothing, and the source need not ask them."""
+EARLY_LAGS, EARLY_PART = 2, 8
+"""A slot that waits twice the longest lag lately, this part of a shortest deadline at least,
+tells of those who have the block and waits on for the others: whom a dead link hides costs the
+others nothing, and the source need not ask them."""
 OLD_WAITS = 4
 """Shortest deadlines after which a lag says nothing of now."""
 
@@ -144,15 +144,17 @@ def set_deadline(row: Row, node: Rows, n_hops: int, now_ps: int) -> None:
     height = min(max(node[0]["depth"] - n_hops, 1), node[0]["depth"])
     fold_ps = node[0]["fold_ps"]
     if now_ps - node[0]["lag_at_ps"] > OLD_WAITS * fold_ps:
-        node[0]["lag_ps"] = 0
+        node[0]["lag_ps"] = node[0]["worst_ps"] = 0
     wait = max(fold_ps, min(LAGS * node[0]["lag_ps"], MAX_WAITS * fold_ps))
     row["armed_ps"], row["late"] = now_ps, 0
     row["wait_ps"] = wait + fold_ps * (height - 1) + node[0]["queue_ps"]
     row["deadline_ps"] = now_ps + row["wait_ps"]
     row["near_ps"] = fold_ps * (2 * height - 1) + node[0]["queue_ps"]
-    early = max(LAGS * node[0]["lag_ps"], fold_ps // EARLY_PART)
-    row["early_ps"] = now_ps + min(early, row["wait_ps"] // 2)
-    node[0]["next_ps"] = min(node[0]["next_ps"], row["early_ps"])
+    worst = node[0]["worst_ps"]
+    early = min(max(EARLY_LAGS * worst, fold_ps // EARLY_PART), row["wait_ps"] // 2)
+    row["early_ps"] = now_ps + early if worst > 0 else 0
+    due = row["early_ps"] or row["deadline_ps"]
+    node[0]["next_ps"] = min(node[0]["next_ps"], due)
 
 
 @kernel
@@ -165,7 +167,12 @@ def end_silence(row: Row, node: Rows, now_ps: int) -> None:
 
 @kernel
 def note_lag(node: Rows, lag_ps: int, now_ps: int) -> None:
-    """A slot is complete this long after its last data packet; more than it may wait is cut."""
+    """A slot is complete this long after its last data packet.
+
+    In the mean more than it may wait is cut.
+    """
+    worst = node[0]["worst_ps"]
+    node[0]["worst_ps"] = max(lag_ps, worst - worst // 8)
     lag_ps = min(lag_ps, MAX_WAITS * node[0]["fold_ps"])
     node[0]["lag_ps"] += (lag_ps - node[0]["lag_ps"]) // 8
     node[0]["lag_at_ps"] = now_ps

@@ -81,6 +81,7 @@ NODE_ROW = np.dtype(
         ("fold_ps", np.int64),  # shortest deadline of a slot just above the leaves
         ("queue_ps", np.int64),  # known beforehand: receivers' queues hold data so long
         ("lag_ps", np.int64),  # mean time from the last data packet to a complete slot
+        ("worst_ps", np.int64),  # the longest lately, which an eighth is taken off each time
         ("lag_at_ps", np.int64),  # when that was measured last
         ("depth", np.int64),  # hops from the farthest BFIR to the leaves, at most
         ("mtu", np.int64),

@@ -18,7 +18,7 @@ from kernel_nodes import (
 from fanfold.kernels import codes
 from fanfold.kernels.forward import plan_pass
 from fanfold.kernels.layout import BIER_PORT
-from fanfold.kernels.slots import EARLY_PART, MAX_WAITS
+from fanfold.kernels.slots import MAX_WAITS
 from fanfold.kernels.state import MAX_FLOWS, MAX_PKTS
 from fanfold.kernels.tables import NULL_NBR
 from fanfold.wire import bier
@@ -288,7 +288,7 @@ def test_data_arms_the_slot_of_its_block_with_what_it_says():
     assert (said["port"], said["n_psn"], said["flow_port"]) == (2, 33, FLOW_PORT)
     assert said["bfir_addr"] == parse(packet).inner.src
     assert said["deadline_ps"] == 5000 + FOLD_PS * (4 - 2)  # two hops below the BFIR, of four
-    assert int(node.row[0]["next_ps"]) == said["early_ps"] == 5000 + FOLD_PS // EARLY_PART
+    assert int(node.row[0]["next_ps"]) == said["deadline_ps"]
     slot = int(np.flatnonzero(node.fold.rows["armed"])[0])
     assert int(node.fold.words[slot, 0, 0]) == 0b1010  # as received, before the walk
 

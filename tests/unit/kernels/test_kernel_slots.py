@@ -17,6 +17,7 @@ from kernel_nodes import (
 
 from fanfold.kernels.feedback import own_report, whole_block
 from fanfold.kernels.slots import (
+    EARLY_LAGS,
     EARLY_PART,
     LATE_WAITS,
     NEVER_PS,
@@ -363,7 +364,7 @@ def test_who_has_a_block_is_told_early_where_others_are_long_in_coming():
     node.row["next_ps"] = NEVER_PS
     node.forward([data(0b1110, block=99)], port=4, now_ps=start)
     assert node.row["next_ps"] == due  # the node's loop looks then
-    assert 4 * 93 <= due - start <= 4 * 100  # LAGS mean lags
+    assert due - start == EARLY_LAGS * 100  # the longest lag lately
     assert node.send_ready() == []
     assert node.expire(due) == deadline_of(node)
     ((port, packets),) = node.send_ready()
@@ -390,10 +391,14 @@ def test_after_an_early_word_a_deadline_tells_all_that_is_known():
     assert node.n_armed() == 0
 
 
-@pytest.mark.parametrize("what", ["gaps", "nobody"])
+@pytest.mark.parametrize("what", ["gaps", "nobody", "unknown"])
 def test_what_is_not_told_early(what):
     node, start = quick()
-    if what == "gaps":
+    if what == "unknown":  # how long words take
+        node, start = plain_node(depth=2), 0
+        node.forward([data(0b1110, block=99)], port=4)
+        hear(node, word(0b0010), 50)
+    elif what == "gaps":
         hear(node, word(0b0110, done=0b0010, rows={1: 0b0100}), start + 50)
     for now in range(start + 60, deadline_of(node), 20):
         node.expire(now)
@@ -406,7 +411,35 @@ def test_no_word_is_earlier_than_a_part_of_the_shortest_deadline():
     assert node.expire(start + 2) == start + FOLD_PS // EARLY_PART
 
 
-@pytest.mark.parametrize("late", [200, 800])
+def test_the_longest_lag_is_forgotten_by_an_eighth_a_block():
+    node, start = quick(200)
+    for block in range(100, 103):
+        node.forward([data(0b10, block=block)], port=4, now_ps=start)
+        node.forward([feedback(word(0b10), (BFIR, 7, block))], port=1, now_ps=start + 10)
+        node.send_ready()
+    node.forward([data(0b1110, block=98)], port=4, now_ps=start)
+    row = node.fold.rows[(node.fold.rows["armed"] != 0) & (node.fold.rows["block"] == 98)]
+    assert int(row["early_ps"][0]) - start == EARLY_LAGS * 135  # 200, 175, 154, 135
+
+
+def test_a_slot_that_was_late_tells_nobody_early():
+    node, start = quick()
+    late = start + 3 * FOLD_PS
+    node.expire(late)
+    hear(node, word(0b0010), late + 1)
+    node.expire(late + 300)
+    assert node.send_ready() == []
+
+
+def test_lags_of_long_ago_say_nothing():
+    node, start = quick()
+    now = start + 5 * FOLD_PS
+    node.forward([data(0b110, block=100)], port=4, now_ps=now)
+    rows = node.fold.rows
+    assert rows["early_ps"][(rows["armed"] != 0) & (rows["block"] == 100)] == [0]
+
+
+@pytest.mark.parametrize("late", [300, 800])
 def test_no_word_is_later_than_half_a_wait(late):
     node, start = quick(late)
     hear(node, word(0b0010), start + 1)
