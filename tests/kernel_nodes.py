@@ -17,7 +17,7 @@ from fanfold.kernels.octets import write_bits
 from fanfold.kernels.replicate import replicate
 from fanfold.kernels.slots import expire, let_go
 from fanfold.kernels.state import Ports, build_counters, build_fold, build_node, build_plan
-from fanfold.kernels.store import has_store, keep_pass
+from fanfold.kernels.store import has_store, is_worth, keep_pass
 from fanfold.kernels.tables import NULL_NBR, Bifts, build_unchecked
 from fanfold.kernels.vat import build_vats
 from fanfold.topo.bift import build_bifts
@@ -109,7 +109,7 @@ class KernelNode:
         )
         assert end >= len(self.block)
         self.mended = self.take_mends()
-        if has_store(self.fold.store):
+        if has_store(self.fold.store) and is_worth(self.row, now_ps):
             n = len(self.block)
             keep_pass(self.block, 0, self.seg, n, self.plan, self.counters, self.fold)
 

@@ -65,6 +65,8 @@ def fold_in(
     """
     slot = slot_of(buf, at, words, fold)
     fan = at + BITS_AT + 8 * words + INNER_BYTES
+    if buf[fan + 3] != 0:
+        node[0]["gap_ps"] = now_ps
     if slot == NO_SLOT:
         if fold.turn[IS_ANY] != 0 and which >= 0:
             n_words = bsl_words(read_u32(buf, fan + 16) >> 12)

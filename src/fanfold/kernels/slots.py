@@ -152,7 +152,7 @@ def set_deadline(row: Row, node: Rows, n_hops: int, now_ps: int) -> None:
     row["near_ps"] = fold_ps * (2 * height - 1) + node[0]["queue_ps"]
     worst = node[0]["worst_ps"]
     early = min(max(EARLY_LAGS * worst, fold_ps // EARLY_PART), row["wait_ps"] // 2)
-    row["early_ps"] = now_ps + early if worst > 0 else 0
+    row["early_ps"] = now_ps + early if worst > 0 and n_hops < 1 else 0
     due = row["early_ps"] or row["deadline_ps"]
     node[0]["next_ps"] = min(node[0]["next_ps"], due)
 

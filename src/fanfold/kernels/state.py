@@ -87,6 +87,7 @@ NODE_ROW = np.dtype(
         ("mtu", np.int64),
         ("queue", np.int64),  # fill of the receive queue, 0..255
         ("next_ps", np.int64),  # no slot expires before
+        ("gap_ps", np.int64),  # when a word named a gap last, or the node began
         ("mend_lag_ps", np.int64),  # mean time from a repair of this BFR's to the word on it
     ]
 )

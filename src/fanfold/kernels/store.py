@@ -23,8 +23,10 @@ from fanfold.kernels.layout import BITS_AT, FLAG_SOURCE, INNER_BYTES
 from fanfold.kernels.octets import ZERO, read_u32, stream_octets
 from fanfold.kernels.replicate import bit
 from fanfold.kernels.shares import note_evicted, segs_from, segs_in
-from fanfold.kernels.state import U8, Counters, Fold, Plan, Store
+from fanfold.kernels.state import U8, Counters, Fold, Plan, Rows, Store
 
+KEEP_PS = 10_000_000_000_000
+"""After the last gap that a word named DATA is kept so long."""
 NOT_KEPT = -1
 ALIGN = 16
 """Bytes; where packets that are kept together begin."""
@@ -138,6 +140,15 @@ def find_kept(store: Store, key: int, bift_id: int, block: int, psn: int, n_word
             entry["psns"] = ZERO
             store.events[STORE_CORRUPT] += 1
     return NOT_KEPT
+
+
+@kernel
+def is_worth(node: Rows, now_ps: int) -> bool:
+    """Something was lost lately: where nothing is, to keep all would be work for nothing.
+
+    The first gap after a long rest is the source's to fill.
+    """
+    return bool(now_ps - node[0]["gap_ps"] < KEEP_PS)
 
 
 @kernel

@@ -20,7 +20,7 @@ from fanfold.kernels.layout import BIER_PORT, MAX_PSN, UNDERLAY_BYTES
 from fanfold.kernels.octets import copy_octets
 from fanfold.kernels.slots import expire, let_go
 from fanfold.kernels.state import U8, Counters, Fold, Plan, Ports, Rows
-from fanfold.kernels.store import has_store, keep_pass
+from fanfold.kernels.store import has_store, is_worth, keep_pass
 from fanfold.kernels.tables import Bifts
 from fanfold.kernels.vat import Vats
 from fanfold.live.arrays import end_arrays, fold_pass, seal_came, seal_run
@@ -351,8 +351,9 @@ def pump(sock: Sock, node: Node, turns: int) -> int:
         send_plan(sock, sock.buf, first, ints[SEG], ints[END], node)
         if has_store(node.fold.store):
             mend(sock, node)
-            until = min(ints[NEXT], ints[END])
-            keep_pass(sock.buf, first, ints[SEG], until, node.plan, node.counters, node.fold)
+            if is_worth(node.row, when):
+                n = min(ints[NEXT], ints[END])
+                keep_pass(sock.buf, first, ints[SEG], n, node.plan, node.counters, node.fold)
         if node.fold.ready[0] > 0:
             send_ready(sock, node)
         if node.plan.n[0] > 0:

@@ -10,7 +10,7 @@ from fanfold.kernels.mend import LEAST_PART, most_gaps
 from fanfold.kernels.octets import ONE
 from fanfold.kernels.replicate import bit
 from fanfold.kernels.state import MAX_SEGS, MAX_TODO, SEG_BYTES, build_store
-from fanfold.kernels.store import NOT_KEPT, find_kept, keep
+from fanfold.kernels.store import KEEP_PS, NOT_KEPT, find_kept, keep
 from fanfold.wire.packet import parse
 
 STORE = 1 << 20
@@ -76,6 +76,31 @@ def test_a_gap_is_answered_to_who_lacks_it_and_the_word_goes_up_when_it_is_mende
     assert say(node, word(H2)) == []
     assert up(node) == [word(ALL, n_merged=4)]
     assert events(node) == {"hit": 2}
+
+
+def test_where_nothing_was_lost_for_long_nothing_is_kept_until_a_gap_is_named():
+    node = plain_node(store_bytes=STORE)
+    begun = KEEP_PS - 1
+
+    def pass_by(block, now_ps):
+        for psn in range(N_PSN):
+            packet = data(ALL, block=block, psn=psn, n_psn=N_PSN)
+            node.forward([packet], port=4, now_ps=now_ps)
+
+    def mended(block, now_ps):
+        said = feedback(word(H2, {3: H2}), (BFIR, 7, block))
+        node.forward([said], port=1, now_ps=now_ps)
+        return told(node.mended)
+
+    pass_by(0, begun)
+    assert mended(0, begun + 1) == [(3, H2, 1)]
+    pass_by(1, begun + 1 + KEEP_PS)
+    assert mended(1, begun + 1 + KEEP_PS) == []  # the source's to fill
+    pass_by(2, begun + 2 + KEEP_PS)
+    assert mended(2, begun + 2 + KEEP_PS) == [(3, H2, 1)]
+    node.forward([feedback(word(ALL), (BFIR, 7, 2))], port=1, now_ps=begun + 3 * KEEP_PS)
+    pass_by(3, begun + 3 * KEEP_PS)
+    assert mended(3, begun + 3 * KEEP_PS) == []  # a word without a gap is no reason
 
 
 def test_a_repair_is_the_packet_that_passed_but_for_its_flags_and_bitstring():

@@ -15,7 +15,7 @@ from fanfold.kernels.octets import ZERO, read_u32
 from fanfold.kernels.replicate import replicate
 from fanfold.kernels.slots import NEVER_PS, NO_SLOT, expect, expire, let_go, set_deadline
 from fanfold.kernels.state import I64, U8, U64, Fold, Store
-from fanfold.kernels.store import has_store
+from fanfold.kernels.store import has_store, is_worth
 from fanfold.kernels.tables import NULL_NBR
 from fanfold.sim.loop.events import push
 from fanfold.sim.loop.mend import keep_fan, store_of, take_mend
@@ -108,9 +108,10 @@ def on_fan(
     """DATA at a BFR: arm, keep, replicate, send (kernels/forward.py does the same on bytes)."""
     if bier.bfrs[node - q[N_HOSTS]]["folds"] != 0:
         arm_fan(q, links, nodes, pkts, pkt_bits, fans, bier, p, node)
-        if has_store(bier.store):
+        r = node - q[N_HOSTS]
+        if has_store(bier.store) and is_worth(bier.bfrs[r : r + 1], q[NOW]):
             pkt = pkts[p]
-            store = store_of(bier.store, node - q[N_HOSTS], bier.bfrs.shape[0])
+            store = store_of(bier.store, r, bier.bfrs.shape[0])
             keep_fan(q, pkt, fans[pkt["stream"]], pkt_bits[p, q[N_WORDS]], store)
     came = NONE
     if q[SILENT_PS] > 0 and pkts[p]["path"] < q[FRR_AT]:  # a tunnel may lead back
