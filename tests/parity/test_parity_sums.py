@@ -18,8 +18,8 @@ import pytest
 from fabric_run import fabric_ids, free_prefix, start_lab
 from tries import Tries
 
+from fanfold.group.ask import N_FIELDS
 from fanfold.group.fabric import FabricCommunicator
-from fanfold.group.session import N_FIELDS
 from fanfold.kernels.jit import JIT
 from fanfold.live.rank_build import NEAR_WINDOW, block_bytes_of
 from fanfold.results.outcome import DATA

@@ -9,7 +9,7 @@ from census import take_census
 from validation_world import BYTE_PS, NO_EDGES, US, fabric
 
 from fanfold.core.effects import VatEvent
-from fanfold.group.session import N_FIELDS
+from fanfold.group.ask import N_FIELDS
 from fanfold.scenario.settings import Settings
 from fanfold.schemes.program import MIDDLE, Sum, build_program
 from fanfold.sim.loop import rows as r

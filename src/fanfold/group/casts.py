@@ -18,8 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fanfold.group import layout
+from fanfold.group.ask import Ask
 from fanfold.group.pending import Pending, end_all
-from fanfold.group.session import Ask, Session
+from fanfold.group.session import Session
 from fanfold.group.work import FabricWork
 from fanfold.live.worker import Gate
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from fanfold.errors import ConfigError
 from fanfold.group import layout
+from fanfold.group.ask import LEAVING, Ask
 from fanfold.group.casts import Casts
 from fanfold.group.communicator import Array, GroupError, Op, Work
 from fanfold.group.ends import (
@@ -22,7 +23,7 @@ from fanfold.group.ends import (
 )
 from fanfold.group.messages import MessageMatcher, Receive, Received, Stream, message_ask
 from fanfold.group.rules import BY_VALUE, PATIENCE_PS, WAIT, Inside, Rules, check_rules
-from fanfold.group.session import LEAVING, Ask, Session
+from fanfold.group.session import Session
 from fanfold.group.values import (
     MOVED,
     Moved,

@@ -12,11 +12,12 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from fanfold.group.ask import Ask
 from fanfold.group.communicator import GroupError
 from fanfold.group.gone import GONE_TEXTS
 from fanfold.group.layout import Segment, build_blocks
 from fanfold.group.rules import Inside, Rules
-from fanfold.group.session import STOPPED_PS, Ask, Session
+from fanfold.group.session import STOPPED_PS, Session
 from fanfold.kernels.absorb import FLAG_OVERFLOW
 from fanfold.live import rank_loop as loop
 from fanfold.live.clock import now_ps

@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 
 from fanfold.errors import ConfigError
 from fanfold.group import layout
+from fanfold.group.ask import N_FIELDS, Ask, text_of
 from fanfold.group.communicator import Array, GroupError
 from fanfold.group.rules import Inside
-from fanfold.group.session import N_FIELDS, UNSAID, Ask, Session, text_of
+from fanfold.group.session import UNSAID, Session
 from fanfold.group.values import MOVED, bytes_of, moved_kind
 from fanfold.group.work import FabricWork
 from fanfold.live.clock import now_ps

@@ -7,20 +7,22 @@ of the first window of blocks, as many as fit (ADR 0033). All ranks see the same
 
 import warnings
 from collections.abc import Collection, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fanfold.group.ask import N_FIELDS, ROOTED, Ask, text_of
 from fanfold.group.communicator import GroupError
 from fanfold.group.gone import GONE_TEXTS
 from fanfold.group.layout import LARGE_BLOCKS, Segment, build_blocks
-from fanfold.group.rules import EXCLUDE, Inside, Rules, said_rules
+from fanfold.group.rules import EXCLUDE, Inside, Rules
 from fanfold.group.silence import Setting, Verdict, judge
-from fanfold.group.values import KINDS, MOVED, WIDENED, Form
+from fanfold.group.values import MOVED, Form
 from fanfold.group.ways import MAX_ROOT_LEVEL
 from fanfold.kernels.absorb import FLAG_OVERFLOW
 from fanfold.kernels.reduce import KIND_BYTES, KIND_F16, KIND_I32, OP_MAX
+from fanfold.kernels.state import I64
 from fanfold.kernels.words import unmark_block
 from fanfold.live import rank_loop as loop
 from fanfold.live import rank_state as st
@@ -31,27 +33,7 @@ from fanfold.live.rank_state import NOTHING
 from fanfold.live.room import Room
 from fanfold.units import PS_PER_SECOND
 
-NAMES = (
-    "all_reduce",
-    "reduce",
-    "broadcast",
-    "all_gather",
-    "gather",
-    "scatter",
-    "reduce_scatter",
-    "all_to_all",
-    "send",
-    "barrier",
-)
-KIND_NAMES = ("float32", "float64", "bfloat16", "float16", "int32", "int64", "bytes")
-AS_WIDER = tuple(f"{kind} as {wide}" for kind, wide in WIDENED.items())
-"""Kinds whose words are those of another: told apart only while ranks agree."""
-OP_NAMES = ("sum", "product", "min", "max", "move", "avg")
-ROOTED = ("reduce", "broadcast", "gather", "scatter")
 OF_ALL = ("all_gather", "gather", "scatter", "all_to_all")
-LEAVING = 1
-"""Root of the barrier that a rank leaves by: it is no barrier of a program, which has 0."""
-N_FIELDS = 8
 MORE_AT = 23
 """Byte of these, 0 in itself: blocks of exponents that go along with what is asked."""
 MOST_MORE = 127
@@ -62,55 +44,6 @@ STOPPED_PS = PS_PER_SECOND
 WAIT_FOR_ALL = Rules()
 NO_CODES = np.zeros(0, np.int64)
 Codes = NDArray[np.uint8]
-
-
-class Ask(NamedTuple):
-    """What a rank was asked for, as it is compared: all of it must be the same on all ranks.
-
-    moved_kind: what the bytes are that are moved, as far as it has a name. rules: for ranks
-    that are late, as a number. given: kind as it was asked for. is_mean: a sum, then a share.
-    root: the tag of a message.
-    """
-
-    name: str
-    form: Form
-    root: int = 0
-    n_bytes: int = 0
-    sizes: int = 0
-    moved_kind: int = MOVED.kind
-    rules: int = 0
-    given: str = ""
-    is_mean: bool = False
-
-    def words(self) -> list[int]:
-        """Eight numbers below 2**31."""
-        kind = self.moved_kind if self.form == MOVED else self.form.kind
-        kind = KINDS.get(self.given, kind)
-        if self.given in WIDENED:
-            kind = len(KIND_NAMES) + list(WIDENED).index(self.given)
-        return [
-            NAMES.index(self.name),
-            kind,
-            OP_NAMES.index("avg") if self.is_mean else self.form.op,
-            self.root,
-            self.n_bytes & 0x7FFFFFFF,
-            self.n_bytes >> 31,
-            self.sizes & 0x7FFFFFFF,
-            self.rules,
-        ]
-
-
-def text_of(words: Sequence[int]) -> str:
-    """What a rank was asked for, in words."""
-    name, kind, op, root, low, high, _, rules = words
-    if NAMES[name] == "barrier":
-        return "the end of the group" if root else "a barrier, or a call that it refused"
-    how = f", {OP_NAMES[op]}" if OP_NAMES[op] != "move" else ""
-    whose = f", root {root}" if NAMES[name] in ROOTED else ""
-    whose += f", tag {root}" if NAMES[name] == "send" else ""
-    late = f", {said_rules(rules)}" if rules else ""
-    what = f"{NAMES[name]} of {low + (high << 31)} bytes of {(*KIND_NAMES, *AS_WIDER)[kind]}"
-    return f"{what}{how}{whose}{late}"
 
 
 class Session:
@@ -149,13 +82,26 @@ class Session:
         mixed: bool = False,
     ) -> Inside:
         """One operation from agreement to the last result; src and dst are bytes."""
+        n = ask.form.block_bytes(self.end.block_bytes)
+        blocks = build_blocks(segments, n, mixed=mixed)
+        return self.do_blocks(ask, blocks, src, dst, until_ps, share)
+
+    def do_blocks(
+        self,
+        ask: Ask,
+        blocks: I64,
+        src: NDArray[Any],
+        dst: NDArray[Any],
+        until_ps: int,
+        share: float = 1.0,
+    ) -> Inside:
+        """``do``, of rows of ``build_blocks``."""
         self._refuse_excluded(ask)
         self.begin()
         ask = ask._replace(rules=self.rules.number())
         patience_ms = self.rules.patience_ms(ask.name, is_joined=ask.form != MOVED)
         self.end.be_patient(patience_ms, is_strict=self.rules.stragglers == EXCLUDE)
         form = ask.form
-        blocks = build_blocks(segments, form.block_bytes(self.end.block_bytes), mixed=mixed)
         batch = Batch(form.kind, form.op, blocks, src, dst, NO_CODES, share, form.word)
         self.end.ask_for_slots(len(blocks))
         batch, late = self._agree(ask, batch, until_ps)
@@ -204,10 +150,21 @@ class Session:
     ) -> None:
         """Move bytes, or join values without exponents, whose sizes all ranks know."""
         blocks = build_blocks(segments, self.end.block_bytes)
+        arrays = raw, raw if out is None else out
+        self.move_blocks(name, blocks, arrays, until_ps, how)
+
+    def move_blocks(
+        self,
+        name: str,
+        blocks: I64,
+        arrays: tuple[Codes, Codes],
+        until_ps: int,
+        how: tuple[int, int] = (MOVED.kind, MOVED.op),
+    ) -> None:
+        """``move``, of rows of ``build_blocks``; arrays: what is sent from and kept in."""
         self._grow(name, len(blocks), until_ps)
         if len(blocks):
-            dst = raw if out is None else out
-            self._run(name, Batch(*how, blocks, raw, dst, NO_CODES), until_ps)
+            self._run(name, Batch(*how, blocks, *arrays, NO_CODES), until_ps)
 
     def lateness(self, name: str, until_ps: int) -> GroupError:
         """Why nothing came by a deadline; the group goes on."""

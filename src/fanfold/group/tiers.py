@@ -16,11 +16,12 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from fanfold.group.ask import Ask
 from fanfold.group.communicator import GroupError
 from fanfold.group.host_session import HostSession
 from fanfold.group.layout import EVERYBODY, Segment
 from fanfold.group.rules import Inside, Rules
-from fanfold.group.session import Ask, Session
+from fanfold.group.session import Session
 from fanfold.group.tier_end import Places, TierEnd
 from fanfold.group.values import MOVED, Form
 from fanfold.kernels.reduce import (

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from fanfold.group import casts
+from fanfold.group.ask import Ask
 from fanfold.group.casts import MOST_BYTES, Casts, span_of
 from fanfold.group.communicator import GroupError
 from fanfold.group.layout import Segment
-from fanfold.group.session import Ask
 from fanfold.group.values import MOVED
 
 N = 2

@@ -1,6 +1,6 @@
 """What ranks were asked for, as errors tell it."""
 
-from fanfold.group.session import LEAVING, Ask, text_of
+from fanfold.group.ask import LEAVING, Ask, text_of
 from fanfold.group.values import MOVED
 
 
