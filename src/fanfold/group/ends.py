@@ -1,20 +1,21 @@
 """A rank's end of a group: in the network, or in the memory of a host that all ranks are at."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from fanfold.errors import ConfigError
 from fanfold.group.host_session import HostSession
+from fanfold.group.plane_open import open_planes
 from fanfold.group.rules import BY_VALUE, WAIT, Rules
 from fanfold.group.session import Session
+from fanfold.group.strands import strands_of
 from fanfold.group.tier_end import places_of
 from fanfold.group.tiers import TierSession
+from fanfold.group.wants import Wants
 from fanfold.group.ways import root_level_of, root_without_bfr
 from fanfold.live.host_end import HostEnd
 from fanfold.live.rank import RankEnd, port_of_group
 from fanfold.live.rank_build import check_tenants, windows_on
 from fanfold.topo.fabric import Fabric
-from fanfold.topo.vat_laid import LaidTree
 
 SEVERAL = "hosts have several ranks"
 SPARE_BYTES = 128
@@ -31,8 +32,29 @@ def is_tiered(members: Sequence[str]) -> bool:
     return 1 < len(set(members)) < len(members)
 
 
+def open_session(
+    fabric: Fabric, members: Sequence[str], rank: int, group: int, rules: Rules, wants: Wants
+) -> tuple[Session, str]:
+    """Session of a rank, and the host that is the root, if one is: by where its ranks are.
+
+    Raises:
+        ConfigError: what it wants cannot be had where they are. EnvironmentLack: a port or the
+            number is in use.
+    """
+    if is_one_host(members):
+        return open_host(fabric, members, rank, group, rules), wants.root
+    if is_tiered(members):
+        return open_tiers(fabric, members, rank, group, rules, wants)
+    if wants.planes:
+        strands = strands_of(fabric, members, group, wants.planes)
+        if len(strands) > 1:
+            return open_planes(fabric, members, rank, strands, rules, wants), ""
+        group = strands[0].group
+    return open_network(fabric, members, rank, group, rules, wants)
+
+
 def open_tiers(
-    fabric: Fabric, members: Sequence[str], rank: int, group: int, rules: Rules, wants: "Wants"
+    fabric: Fabric, members: Sequence[str], rank: int, group: int, rules: Rules, wants: Wants
 ) -> tuple[Session, str]:
     """Session of a rank whose group has several ranks at some hosts, and the root's host.
 
@@ -46,6 +68,8 @@ def open_tiers(
         raise ConfigError("numbers", rules.numbers, f"{BY_VALUE}: {SEVERAL}")
     if wants.laid:
         raise ConfigError("laid", "a tree", f"none: {SEVERAL}")
+    if wants.planes:
+        raise ConfigError("planes", wants.planes, f"none: {SEVERAL}")
     places = places_of(members)
     check_tenants(fabric, places.hosts)
     local = places.at[places.host_of[rank]]
@@ -77,17 +101,6 @@ def open_host(
         raise ConfigError("stragglers", rules.stragglers, f"{WAIT}: all ranks are at one host")
     end = HostEnd(fabric, members, rank, group=group)
     return HostSession(end, rank, rules, SPARE_BYTES)
-
-
-class Wants(NamedTuple):
-    """What a group wants of the network; see ``FabricCommunicator``."""
-
-    port: int
-    window: int
-    root_level: int
-    root: str
-    laid: LaidTree | None
-    secret: bytes = b""
 
 
 def open_network(

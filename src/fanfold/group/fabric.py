@@ -13,17 +13,10 @@ from fanfold.group import layout
 from fanfold.group.ask import LEAVING, Ask
 from fanfold.group.casts import Casts
 from fanfold.group.communicator import Array, GroupError, Op, Work
-from fanfold.group.ends import (
-    Wants,
-    is_one_host,
-    is_tiered,
-    open_host,
-    open_network,
-    open_tiers,
-)
+from fanfold.group.ends import is_one_host, is_tiered, open_session
 from fanfold.group.messages import MessageMatcher, Receive, Received, Stream, message_ask
+from fanfold.group.plane_session import PlaneSession
 from fanfold.group.rules import BY_VALUE, PATIENCE_PS, WAIT, Inside, Rules, check_rules
-from fanfold.group.session import Session
 from fanfold.group.values import (
     MOVED,
     Moved,
@@ -36,6 +29,7 @@ from fanfold.group.values import (
     wide_of,
     widened,
 )
+from fanfold.group.wants import FindTeller, Wants, find_nobody
 from fanfold.group.work import FabricWork
 from fanfold.kernels.reduce import join_floats
 from fanfold.live.clock import now_ps
@@ -67,6 +61,8 @@ class FabricCommunicator:
         numbers: each ``value`` of a sum of floats has an exponent, or each ``block`` (Rules).
         laid: of ``lay_trees``, a tree that `fanfold vat --install` made for the group.
         secret: of all ranks, which no BFR knows: false sums are refused (kernels/check.py).
+        planes: ``auto`` or ``1,2``: large arrays go over these planes by weight
+            (plane_session.py); empty: one, by the number. find_teller: of weights.
 
     Raises:
         ConfigError: members that one BitString cannot name. EnvironmentLack: port in use.
@@ -89,6 +85,8 @@ class FabricCommunicator:
         numbers: str = BY_VALUE,
         laid: LaidTree | None = None,
         secret: bytes = b"",
+        planes: str = "",
+        find_teller: FindTeller = find_nobody,
     ) -> None:
         for name, value, n in (("rank", rank, len(members)), ("group", group, 1 << 32)):
             if not 0 <= value < n:
@@ -99,17 +97,15 @@ class FabricCommunicator:
         self.fabric, self.members, self.group = fabric, tuple(members), group
         self.rank, self.size, self.root = rank, len(members), root
         self.timeout_ps, self._window, self._root_level = timeout_ps, window, root_level
-        if is_one_host(members):
-            self._session: Session = open_host(fabric, members, rank, group, rules)
-        else:
-            wants = Wants(port, window, root_level, root, laid, secret)
-            opened = open_tiers if is_tiered(members) else open_network
-            self._session, self.root = opened(fabric, members, rank, group, rules, wants)
+        wants = Wants(port, window, root_level, root, laid, secret, planes, find_teller)
+        self._session, self.root = open_session(fabric, members, rank, group, rules, wants)
         self.end = self._session.end
         self._ids = [fabric.by_name[name].bfr_id for name in members]
         if is_tiered(members):
             self._ids = [r + 1 for r in range(self.size)]  # a host's is not of one rank
         self._worker = Worker(f"fanfold-group-{group}")
+        if isinstance(self._session, PlaneSession):
+            self._session.submit = self._worker.submit
         self._who = layout.checksum([], self._ids)
         self._casts = Casts(self._session, self._ids, self._worker.submit)
         self._pairs: dict[tuple[int, int], FabricCommunicator] = {}

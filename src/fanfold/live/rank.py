@@ -178,8 +178,7 @@ class RankEnd:
         self.links = RankLinks(
             fabric, me.name, self.sock, self.io, self.state.near, self.drops, self.channels
         )
-        self.is_stopped = self.is_laid = False
-        self._is_recalled = False
+        self.is_stopped = self.is_laid = self.is_recalled = False
         self._is_impaired = False
         self._warm()
         self._join_channels()
@@ -290,9 +289,9 @@ class RankEnd:
             if code == loop.WOKEN:
                 self._drain_wakes()
                 self.channels.sweep()
-                if not (self.is_stopped or (may_end and self._is_recalled)):
+                if not (self.is_stopped or (may_end and self.is_recalled)):
                     continue
-                self._is_recalled = False
+                self.is_recalled = False
             n_past = len(batch.blocks) if code == loop.DONE else 0
             if self.gone() == UNLIKE:
                 n_past = int(row["window"])  # more than any rank had
@@ -459,7 +458,7 @@ class RankEnd:
 
     def recall(self) -> None:
         """End a wait that may end, from another thread."""
-        self._is_recalled = True
+        self.is_recalled = True
         self.wake()
 
     def wake(self) -> None:

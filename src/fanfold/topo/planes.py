@@ -41,8 +41,11 @@ def planes_of(fabric: Fabric, name: str) -> list[int]:
     return sorted({link.plane for link in fabric.links if name in (link.a, link.b)})
 
 
-def chosen_planes(fabric: Fabric, source: str, text: str) -> list[int]:
+def chosen_planes(fabric: Fabric, source: str, text: str, flag: str = FLAG) -> list[int]:
     """Planes of ``--planes``: auto, or numbers with commas between.
+
+    Args:
+        flag: what the words were given as.
 
     Raises:
         ConfigError: a plane in which the source has no link.
@@ -55,8 +58,30 @@ def chosen_planes(fabric: Fabric, source: str, text: str) -> list[int]:
     for name in names:
         if name not in known:
             allowed = f"{AUTO}, or of the planes of {source}: {', '.join(known)}"
-            raise ConfigError(FLAG, text, allowed)
+            raise ConfigError(flag, text, allowed)
     return sorted({known[name] for name in names})
+
+
+def planes_of_all(
+    fabric: Fabric, members: Sequence[str], text: str, flag: str
+) -> list[PlaneWay]:
+    """Chosen planes that lead from the first of some hosts to all others, by number.
+
+    Args:
+        text: as of ``--planes``. flag: what the words were given as.
+
+    Raises:
+        ConfigError: a plane in which a host has no link, or that does not lead to all.
+    """
+    first, *others = members
+    ways = plane_ways(fabric, first, others, chosen_planes(fabric, first, text, flag))
+    found = sorted((way for way in ways if way.weight), key=lambda way: way.plane)
+    lost = [way.plane for way in ways if not way.weight]
+    if text != AUTO and lost:
+        common = planes_of_all(fabric, members, AUTO, flag)
+        allowed = ", ".join(str(way.plane) for way in common)
+        raise ConfigError(flag, text, f"{AUTO}, or planes that lead to all hosts: {allowed}")
+    return found
 
 
 def plane_ways(

@@ -1,13 +1,21 @@
 """The communicator of a group, as options and environment have it."""
 
 import secrets
+from collections.abc import Sequence
+from functools import partial
 
 from fanfold.group.communicator import Communicator
+from fanfold.group.wants import Nobody, Teller
 from fanfold.live.compile_notice import announce_compiles
+from fanfold.live.lab import Lab
+from fanfold.live.plane_sight import plan_of
+from fanfold.live.plane_watch import PlaneWatch
 from fanfold.topo.fabric import Fabric
 from fanfold.torch.placement import (
+    LAB,
     FanfoldOptions,
     environment,
+    find_planes,
     find_root,
     find_rules,
     find_secret,
@@ -38,7 +46,17 @@ def build_communicator(
         patience_ps=rules.patience_ps,
         numbers=rules.numbers,
         secret=find_secret(own, environment()),
+        planes=find_planes(own, environment()),
+        find_teller=partial(find_teller, members),
     )
+
+
+def find_teller(members: Sequence[str], planes: Sequence[int]) -> Teller:
+    """Who tells weights of planes while a group lives: BGP, in a lab that has it."""
+    name = environment().get(LAB, "")
+    if not name or plan_of(Lab(name)) is None:
+        return Nobody()
+    return PlaneWatch(Lab(name), members[0], members[1:], planes)
 
 
 def draw_number(fabric: Fabric, members: list[str], root: str) -> int:

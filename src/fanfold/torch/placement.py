@@ -11,7 +11,8 @@ Ranks that are late: ``FanfoldOptions(stragglers=..., patience_ms=...)``, or FAN
 and FANFOLD_PATIENCE_MS; the root of sums: ``FanfoldOptions(root=...)`` or FANFOLD_ROOT; what
 has an exponent of its own in a sum: ``FanfoldOptions(numbers=...)`` or FANFOLD_NUMBERS; a
 secret of all ranks, by which they find what a BFR added wrongly: ``FanfoldOptions(check=...)``
-or FANFOLD_CHECK.
+or FANFOLD_CHECK; planes that large arrays go over: ``FanfoldOptions(planes=...)`` or
+FANFOLD_PLANES.
 """
 
 import os
@@ -43,7 +44,7 @@ from fanfold.topo.fabric_file import load_fabric
 FABRIC, LAB = "FANFOLD_FABRIC", "FANFOLD_LAB"
 HOST, HOSTS = "FANFOLD_HOST", "FANFOLD_HOSTS"
 STRAGGLERS, PATIENCE, ROOT = "FANFOLD_STRAGGLERS", "FANFOLD_PATIENCE_MS", "FANFOLD_ROOT"
-NUMBERS, CHECK = "FANFOLD_NUMBERS", "FANFOLD_CHECK"
+NUMBERS, CHECK, PLANES = "FANFOLD_NUMBERS", "FANFOLD_CHECK", "FANFOLD_PLANES"
 LEAST_SECRET = 16
 WHERE = f"{FABRIC}=FILE.toml, {LAB}=NAME or pg_options=FanfoldOptions(...) on one rank or more"
 
@@ -61,6 +62,7 @@ class FanfoldOptions(NamedTuple):
     root: str = ""
     numbers: str = ""
     check: str = ""
+    planes: str = ""
 
     def __repr__(self) -> str:
         """Options as they were given, but for the secret."""
@@ -152,6 +154,11 @@ def find_rules(own: FanfoldOptions | None, env: Mapping[str, str]) -> Rules:
 def find_root(own: FanfoldOptions | None, env: Mapping[str, str]) -> str:
     """Host or switch that is the root of sums; empty: a BFR near rank 0 is."""
     return (own.root if own else "") or env.get(ROOT, "")
+
+
+def find_planes(own: FanfoldOptions | None, env: Mapping[str, str]) -> str:
+    """Planes that large arrays go over: auto, or numbers; empty: one, by the group's number."""
+    return "".join(((own.planes if own else "") or env.get(PLANES, "")).split())
 
 
 def environment() -> Mapping[str, str]:

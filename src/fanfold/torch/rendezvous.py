@@ -18,14 +18,17 @@ from fanfold.errors import EnvironmentLack, FanfoldError
 from fanfold.group.communicator import Communicator, GroupError
 from fanfold.live.clock import now_ps
 from fanfold.topo.fabric import Fabric
+from fanfold.topo.planes import planes_of_all
 from fanfold.torch.build import draw_number
 from fanfold.torch.placement import (
+    PLANES,
     WHERE,
     FanfoldOptions,
     digest_of,
     environment,
     find_fabric,
     find_host,
+    find_planes,
     find_root,
 )
 from fanfold.torch.roll import Roll
@@ -108,8 +111,11 @@ class Rendezvous:
         env = environment()
         fabric, digests = self._call_roll(own, env)
         agreed = self._agree(fabric, digests)
-        self._say(PLACE, find_host(agreed, own, env, self.ranks[self.rank]))
-        members = self._hear(PLACE)
+        planes = find_planes(own, env)
+        self._say(PLACE, f"{find_host(agreed, own, env, self.ranks[self.rank])} {planes}")
+        told = [said.split(" ") for said in self._hear(PLACE)]
+        members = [host for host, _ in told]
+        self._check_planes(agreed, members, [text for _, text in told])
         root = find_root(own, env) if len(set(members)) > 1 else ""  # one host needs none
         busy: list[str] = []
         for attempt in range(MAX_NUMBERS):
@@ -146,6 +152,16 @@ class Rendezvous:
             if answer.error:
                 raise self._error(f"rank {rank}: {answer.error}", [rank])
         return fabric, [answer.digest for answer in called.answers]
+
+    def _check_planes(self, fabric: Fabric, members: list[str], told: list[str]) -> None:
+        """All ranks were given the same planes, and have them."""
+        odd = next((rank for rank, text in enumerate(told) if text != told[0]), 0)
+        if odd:
+            text = f"ranks 0 and {odd} were given different planes"
+            said = ", ".join(f"{PLANES}={told[rank]!r}" for rank in (0, odd))
+            raise self._error(f"{text}: {said}", [0, odd])
+        if told[0] and len(set(members)) > 1:
+            planes_of_all(fabric, list(dict.fromkeys(members)), told[0], PLANES)
 
     def _number(self, attempt: int, fabric: Fabric, members: list[str], root: str) -> int:
         """The group's number, which its first rank draws."""

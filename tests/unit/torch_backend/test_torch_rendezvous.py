@@ -18,7 +18,8 @@ from torch_world import Twin, run_ranks  # noqa: E402
 import fanfold.torch  # noqa: E402
 from fanfold.errors import ConfigError, EnvironmentLack  # noqa: E402
 from fanfold.topo.fabric_file import save_fabric  # noqa: E402
-from fanfold.topo.lab_fabric import leaf_spine  # noqa: E402
+from fanfold.topo.lab_fabric import lab_fabric, leaf_spine  # noqa: E402
+from fanfold.topo.nets import build_named_net  # noqa: E402
 from fanfold.torch import placement  # noqa: E402
 from fanfold.torch.group import FanfoldGroup  # noqa: E402
 from fanfold.torch.placement import FanfoldOptions, find_fabric, find_host  # noqa: E402
@@ -99,6 +100,16 @@ def test_different_fabrics_are_refused_on_all_ranks():
     other = leaf_spine(2, 1, 4, prefix=1)
     for words in meet([FanfoldOptions(FABRIC), FanfoldOptions(other), FanfoldOptions(FABRIC)]):
         assert "ranks 0 and 1 were told of different fabrics" in words
+
+
+def test_planes_that_differ_or_are_not_there_are_refused_on_all_ranks():
+    pod = lab_fabric(build_named_net("superpod:gpus=4,planes=3")).fabric
+    owns = [FanfoldOptions(pod, planes=text) for text in ("auto", "auto", "1,2")]
+    for words in meet(owns):
+        assert "ranks 0 and 2 were given different planes" in words
+        assert "FANFOLD_PLANES='auto', FANFOLD_PLANES='1,2'" in words
+    for words in meet([FanfoldOptions(pod, f"h{r}", planes="1,7") for r in range(3)]):
+        assert "FANFOLD_PLANES: got '1,7', allowed: auto, or of the planes of h0" in words
 
 
 def test_some_ranks_may_share_a_host():

@@ -63,8 +63,10 @@ def test_the_communicator_is_built_as_they_say(monkeypatch):
     monkeypatch.setattr("fanfold.group.fabric.FabricCommunicator", lambda *_, **given: given)
     monkeypatch.setenv("FANFOLD_STRAGGLERS", "exclude")
     monkeypatch.setenv("FANFOLD_ROOT", "h3")
-    own = FanfoldOptions(patience_ms=20)
-    assert build_communicator(None, ["h1"], 0, 5, 7, own) == {
+    own = FanfoldOptions(patience_ms=20, planes="1, 2")
+    built = build_communicator(None, ["h1"], 0, 5, 7, own)
+    assert built.pop("find_teller")([1, 2]).latest is None  # there is no lab
+    assert built == {
         "group": 5,
         "timeout_ps": 7,
         "root": "h3",
@@ -72,4 +74,5 @@ def test_the_communicator_is_built_as_they_say(monkeypatch):
         "patience_ps": 20 * MS,
         "numbers": "value",
         "secret": b"",
+        "planes": "1,2",
     }
