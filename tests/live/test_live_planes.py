@@ -3,8 +3,16 @@
 import json
 import time
 
+import numpy as np
 import pytest
+from live_group import Group
 from live_site import LiveLab, all_verified, off_prediction, wait_for, write
+
+from fanfold.errors import ConfigError
+from fanfold.group.communicator import Op
+from fanfold.impair import Impairment
+from fanfold.topo.fabric_file import load_fabric
+from fanfold.units import PPB_ONE
 
 pytestmark = [pytest.mark.live, pytest.mark.alone]
 
@@ -12,6 +20,9 @@ MIB = 1 << 20
 SHAPED = ("--impair", "rate=80Mbps")
 PLANES = 3
 BLOCK_BYTES = 64 * 9000
+N_VALUES = 300_001
+N_LONG, LONG_BPS = 1 << 21, 100_000_000
+LONG_S = 32 * N_LONG / LONG_BPS / PLANES
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +74,74 @@ def test_a_plane_that_is_cut_costs_its_share_and_no_more(lab, tmp_path):
     part = shares(result)
     assert part[1] < 0.25
     assert part[0] == pytest.approx(part[2], abs=0.04)
+
+
+def test_sums_over_planes_have_the_bits_of_one_and_each_plane_its_share(lab):
+    fabric = load_fabric(lab.folder / "fabric.toml")
+    over = {text: Group(fabric, ["h1", "h2", "h3"], planes=text) for text in ("1", "auto")}
+    random = np.random.default_rng(4)
+    for kind, op in (("float32", Op.SUM), ("float16", Op.AVG), ("int64", Op.AVG)):
+        data = [(1000 * random.standard_normal(N_VALUES)).astype(kind) for _ in range(3)]
+        data[1][7] = np.inf if kind == "float32" else 1
+        found = []
+        for group in over.values():
+            mine = [array.copy() for array in data]
+            group.each(lambda c, mine=mine, op=op: c.all_reduce(mine[c.rank], op))
+            found += mine
+        assert len({array.tobytes() for array in found}) == 1
+    told = over["auto"].ranks[0].counters()
+    sent = [told[f"plane{plane}_sent_bytes"] for plane in range(PLANES)]
+    assert max(sent) < 1.2 * min(sent)
+    for group in over.values():
+        group.close()
+
+
+def test_blocks_that_a_rank_lacks_are_joined_again_from_what_they_were(lab):
+    """One rank hears nothing more over a plane while its arrays still go up there."""
+    group = Group(load_fabric(lab.folder / "fabric.toml"), ["h1", "h2", "h3"], planes="auto")
+    data = [np.arange(rank, rank + N_LONG, dtype=np.int32) for rank in range(3)]
+    mine = [array.copy() for array in data]
+    group.each(lambda c: c.all_reduce(np.ones(N_VALUES)))
+    for rank in group.ranks:
+        for place in range(PLANES):
+            rank.end.impair(place, Impairment(rate_bps=LONG_BPS), 1)
+    before = group.count("plane0_sent_bytes")
+
+    def cut(rank):
+        if rank.rank == 2:
+            time.sleep(LONG_S / 3)
+            group.ranks[1].end.impair(1, Impairment(drop_ppb=PPB_ONE), 1)
+        return work_of[rank.rank]
+
+    work_of = [rank.all_reduce(mine[rank.rank]) for rank in group.ranks]
+    with pytest.warns(RuntimeWarning, match="plane 1 is silent and given up"):
+        group.each(cut)
+    assert all(np.array_equal(array, sum(data)) for array in mine)
+    share = (group.count("plane0_sent_bytes") - before) / sum(array.nbytes for array in data)
+    assert 1 / 3 < share < 0.55  # a third, and half of what was on plane 1
+    assert {rank.counters()["planes_used"] for rank in group.ranks} == {2}
+
+    def mend():
+        group.ranks[1].end.impair(1, Impairment(), 1)
+        wait_for(lambda: group.count("planes_used") == 3 * PLANES, "plane 1 is used again")
+        group.each(lambda c: c.all_reduce(mine[c.rank]))
+
+    with pytest.warns(RuntimeWarning, match="plane 1 answers again"):
+        mend()
+    assert all(np.array_equal(array, 3 * sum(data)) for array in mine)
+    group.close()
+
+
+def test_what_planes_cannot_have_is_refused(lab):
+    fabric = load_fabric(lab.folder / "fabric.toml")
+    for more, words in (
+        ({"planes": "5"}, "planes: got '5', allowed: auto, or of the planes of h1: 0, 1, 2"),
+        ({"root": "h1"}, "root: got 'h1', allowed: none: arrays go over several planes"),
+        ({"stragglers": "partial"}, "allowed: wait: arrays go over several planes"),
+    ):
+        with pytest.raises(ConfigError) as caught:
+            Group(fabric, ["h1", "h2", "h3"], **{"planes": "auto", **more})
+        assert str(caught.value).endswith(words)
 
 
 def test_sums_go_over_a_plane_that_no_rank_has_lost(lab):

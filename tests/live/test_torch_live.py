@@ -4,11 +4,12 @@ import json
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 from forks import Nursery
-from live_site import LiveLab
+from live_site import LiveLab, wait_for
 from torch_need import need_torch
 
 pytestmark = [pytest.mark.live, pytest.mark.alone, pytest.mark.slow]
@@ -18,6 +19,7 @@ HERE = Path(__file__).parent
 EXAMPLE = HERE.parents[1] / "examples" / "train_ddp.py"
 N = 4
 FLOATS = ("ddp", "fsdp1", "fsdp2")
+CUT_S = 1.5
 BOUND = 1e-5
 """Losses of two steps: floats are added exactly here, one after the other by gloo."""
 
@@ -25,6 +27,13 @@ BOUND = 1e-5
 @pytest.fixture(scope="module")
 def nodes(site):
     made = LiveLab(site, "torch", "--hosts", N, "--leaves", 2)
+    yield made
+    made.down()
+
+
+@pytest.fixture
+def pod(site):
+    made = LiveLab(site, "pod", "--topology", f"superpod:gpus={N},planes=3,legs=1")
     yield made
     made.down()
 
@@ -140,6 +149,22 @@ def test_a_transformer_learns_as_by_gloo_and_twice_the_same(lab, tmp_path):
     assert first == pytest.approx(gloo, abs=1e-4)
     assert first[-1] < first[0] - 1.5
     assert "losses differ by" in said
+
+
+def test_over_planes_sums_have_the_bits_of_one_plane_also_while_one_is_cut(
+    nursery, pod, tmp_path
+):
+    file, more = tmp_path / "begun", {"FANFOLD_LAB": pod.name, "FANFOLD_PLANES": "auto"}
+    ranks = begin(nursery, N, "torch_planes.py", file, **more)
+    wait_for(file.exists, "sums over all planes")
+    pod.site.run("lab", "fail", "link", "h2-leaf0", "--name", pod.name)
+    time.sleep(CUT_S)
+    pod.site.run("lab", "heal", "--name", pod.name)
+    for told, warned in told_by(ranks):
+        assert len(told["digests"]) == 1
+        assert told["used"] == [3, 2, 3]
+        assert told["slowest"] < 4
+        assert "plane 0 is silent and given up; plane 1, 2 carries on" in warned
 
 
 @pytest.mark.parametrize("host", ["", "h1"])
