@@ -23,7 +23,6 @@ from swarm_ends import BLOCK, NAME, Sink, Source
 from fanfold.core.effects import SendBlock
 from fanfold.core.flight import members_of
 from fanfold.errors import WireError
-from fanfold.kernels.slots import let_go
 from fanfold.live.swap import Swap
 from fanfold.push.peer import State, rival_of
 from fanfold.streams import stream
@@ -257,7 +256,7 @@ class World:
                 raise LawError(f"slot {slot} of {name} is freed twice")
             for packet in write_all(node, slot):
                 self.transmit(name, int(row["port"]), packet, (name,))
-            let_go(row)
+            row["armed"] = 0
 
     # Accidents.
 

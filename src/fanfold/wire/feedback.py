@@ -3,8 +3,8 @@
     bits              field      meaning
     0-3               version    always 1
     4-7               kind       always 2
-    8-12              reserved   ignored, sent as 0
-    13-15             flags      4 EARLY, 2 SPENT, 1 PARTIAL
+    8-13              reserved   ignored, sent as 0
+    14-15             flags      2 SPENT, the source is to repair; 1 PARTIAL, by a deadline
     16-23             n_psn      packets in the block, 1..64
     24-31             n_rows     rows that follow, 0..n_psn
     32-63             flow       flow of the data
@@ -52,14 +52,10 @@ _LAYOUT = Struct("!BBBBIIBBBBIHH")
 
 
 class FeedbackFlag(IntFlag):
-    """Flags of FEEDBACK.
-
-    PARTIAL: by a deadline. SPENT: the source is to repair. EARLY: the slot waits on for others.
-    """
+    """Flags of FEEDBACK."""
 
     PARTIAL = 1
     SPENT = 2
-    EARLY = 4
 
 
 class FeedbackRow(msgspec.Struct, frozen=True, gc=False):
@@ -121,7 +117,7 @@ def decode(buf: bytes) -> Feedback:
         heard=bs.from_bytes(buf[FIXED_BYTES : FIXED_BYTES + n_bytes]),
         done=bs.from_bytes(buf[FIXED_BYTES + n_bytes : at]),
         rows=_decode_rows(buf[at:], ROW_FIXED_BYTES + n_bytes),
-        flags=flags & 7,
+        flags=flags & 3,
         round=round_,
         queue=queue,
         room=room,
@@ -150,7 +146,7 @@ def encode(feedback: Feedback) -> bytes:
         HEADER,
         _LAYOUT,
         first_byte(Kind.FEEDBACK),
-        fits(HEADER, "flags", feedback.flags, 3),
+        fits(HEADER, "flags", feedback.flags, 2),
         feedback.n_psn,
         feedback.n_rows,
         feedback.flow,
