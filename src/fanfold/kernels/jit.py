@@ -46,6 +46,7 @@ _COMPILED: dict[str, tuple[str, ...]] = {
         "live/mending.py",
         "live/arrays.py",
         "live/pump.py",
+        "live/pieces.py",
         "live/host_state.py",
         "live/host_loop.py",
         "live/rank_state.py",

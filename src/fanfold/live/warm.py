@@ -13,7 +13,6 @@ from contextlib import suppress
 import numpy as np
 
 from fanfold.kernels.collect import build_collect, collect_pass, due_reports
-from fanfold.kernels.impose import impose
 from fanfold.kernels.jit import JIT, cache_dir
 from fanfold.kernels.layout import MAX_PSN
 from fanfold.kernels.speak import WHOLE_ROW, speak
@@ -25,6 +24,7 @@ from fanfold.live import pump as p
 from fanfold.live.birth import Say, nobody
 from fanfold.live.compile_notice import telling_compiles
 from fanfold.live.exits import QUEUE_BYTES, post
+from fanfold.live.pieces import build_job, send_pieces
 from fanfold.live.ports import Limits, build_node_state, build_sock, open_socket
 from fanfold.live.sock import Sock
 from fanfold.live.trailers_out import seal_one
@@ -97,16 +97,5 @@ def _steps(io: Sock, node: p.Node) -> dict[str, Callable[[], object]]:
             build_vats(1, 1, 4, 64), 0, 0, 1, words, 4, 0x30000, 1, 0, 0
         ),
         "close group": lambda: close_group(build_vats(1, 1, 4, 64), 0),
-        "impose": lambda: impose(
-            nothing,
-            np.zeros(128, np.uint8),
-            nothing,
-            0,
-            4,
-            1,
-            np.zeros((1, 4), np.uint64),
-            np.uint64(0),
-            0,
-            0,
-        ),
+        "pieces": lambda: send_pieces(io, node, build_job(128, 64, 4), 0),
     }
