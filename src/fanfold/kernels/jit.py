@@ -153,6 +153,22 @@ def kernel(fn: Callable[P, R]) -> Callable[P, R]:
     return cast("Callable[P, R]", jitted)
 
 
+def bind(fn: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> Callable[P, R]:
+    """A kernel as it is called with arguments of the types that ``args`` have, and no others.
+
+    numba looks at the type of each array of an argument in each call, which for what a node's
+    loop works on takes four times as long as all else of a call (ADR 0084). Here that is done
+    once, so who calls it answers for the types: with others it reads what is not there.
+    Keyword arguments are not for kernels. Without JIT it is the kernel itself.
+    """
+    del kwargs
+    if not JIT:
+        return fn
+    dispatcher = cast("Any", fn)
+    entry = dispatcher.compile(tuple(dispatcher.typeof_pyval(arg) for arg in args))
+    return cast("Callable[P, R]", entry)
+
+
 def extern(name: str, result: str, *args: str) -> Callable[..., int]:
     """C function of the running process by symbol name, callable from a kernel.
 

@@ -19,6 +19,7 @@ from fanfold.kernels.codes import (
     DROP_BAD_REPORT,
     DROP_UNKNOWN_PROTO,
 )
+from fanfold.kernels.jit import bind
 from fanfold.kernels.slots import NEVER_PS
 from fanfold.live import pump as p
 from fanfold.live import sock as s
@@ -89,6 +90,8 @@ class EventLoop:
         io.ints[s.WAKE_FD] = self._woken.fileno()
         self._n_failed = 0  # turns, one after the other
         self.faults = Faults(sock.getsockname()[0], node.counters.drops)
+        self._serve: Callable[[s.Sock, p.Node, int, int], int] = p.serve
+        self._served: tuple[s.Sock, p.Node] | None = None
 
     def run(self, is_over: Callable[[], bool]) -> None:
         """Work until ``is_over``; wakes at least four times a second to ask."""
@@ -107,7 +110,7 @@ class EventLoop:
                 again and again.
         """
         before = self._n_failed
-        code = p.serve(self.io, self.node, TURNS, min(self._until(), by_ps))
+        code = self._enter(min(self._until(), by_ps))
         if code == p.LOCAL:
             self._hand_over()
         if code == p.IDLE:
@@ -121,6 +124,14 @@ class EventLoop:
         except Exception as error:
             self._on_failed("a turn failed", error)
         return code
+
+    def _enter(self, until_ps: int) -> int:
+        """``serve``; arrays have the types that they had last time while they are the same."""
+        io, node = self.io, self.node
+        if self._served is None or io is not self._served[0] or node is not self._served[1]:
+            self._served = io, node
+            self._serve = bind(p.serve, io, node, TURNS, until_ps)
+        return self._serve(io, node, TURNS, until_ps)
 
     def _until(self) -> int:
         now = now_ps()

@@ -10,6 +10,7 @@ import numpy as np
 from fanfold.core.books import MAX_LANES
 from fanfold.core.effects import SendBlock
 from fanfold.core.flight import members_of
+from fanfold.kernels.jit import bind
 from fanfold.kernels.layout import (
     BITS_AT,
     FAN_BYTES,
@@ -108,6 +109,7 @@ class Outbox:
         self.head_bytes = BITS_AT + self.n_bits // 8 + INNER_BYTES + FAN_BYTES
         self._piece_bytes = PIECE_BYTES
         self._lanes: dict[tuple[int, int], _Lane] = {}
+        self._send: Callable[[s.Sock, p.Node, Job, int], int] | None = None
         self._heads: dict[tuple[int, int, int, int, int], U8] = {}
         self.on_sent: Callable[[SendBlock], None] = lambda job: None
         """Told when the last packet of a job left."""
@@ -188,7 +190,9 @@ class Outbox:
             send, work = self._take(lane)
         if not lane.is_aimed:
             self._aim(lane, send, work)
-        n_bytes = send_pieces(self.io, self.node, work, n_pieces)
+        if self._send is None:
+            self._send = bind(send_pieces, self.io, self.node, work, n_pieces)
+        n_bytes = self._send(self.io, self.node, work, n_pieces)
         state = work.state
         if state[IS_HELD]:
             used = np.flatnonzero(self.io.exits["used"] * (self.node.plan.n > 0))

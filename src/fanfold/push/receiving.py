@@ -5,16 +5,17 @@ acknowledged only after its BLAKE3 held and its bytes were given to the file sys
 """
 
 from collections.abc import Callable
+from functools import cached_property
 
 import numpy as np
 
 from fanfold.errors import WireError
 from fanfold.kernels import collect as c
 from fanfold.kernels.codes import DROP_BAD_SIGNATURE, DROP_CORRUPT_CHUNK, DROP_UNKNOWN_FLOW
-from fanfold.kernels.layout import MAX_PSN
+from fanfold.kernels.jit import bind
 from fanfold.kernels.slots import NEVER_PS
-from fanfold.kernels.speak import WHOLE_ROW, speak
-from fanfold.kernels.state import I64, U8, Fold, Rows, build_fold
+from fanfold.kernels.speak import WHOLE_ROW
+from fanfold.kernels.state import I64, U8, Rows
 from fanfold.push.envelope import NO_NONCE, is_sound, unwrap
 from fanfold.push.epochs import Holder, title_of
 from fanfold.push.follows import Follows, block_bytes
@@ -26,6 +27,7 @@ from fanfold.push.rivals import Rivals, TakenOverError
 from fanfold.push.sending import SLICE_BYTES
 from fanfold.push.session import LOOKING, Outside, Session
 from fanfold.push.store import Incoming, PushOpenError, Store, StoreError
+from fanfold.push.voice import Voice
 from fanfold.seals.primitives import TAG_BYTES
 from fanfold.wire.ask import Ask
 from fanfold.wire.close import Close, CloseReason
@@ -77,11 +79,9 @@ class PushReceiver:
         self.sessions: dict[tuple[int, int], Session] = {}
         self._follows = Follows(collect)
         self._rivals = Rivals(self.outside.epochs, self.outside.name_of, self.fail)
-        self._own: Fold = build_fold(1, n_words)
-        self._index = (bfr_id - 1) % (64 * n_words)
+        self._voice = Voice(bfr_id, collect, node_row, n_words)
         self._due = np.zeros(64, np.int64)
         self._unknown_ps: dict[tuple[int, int], int] = {}
-        self._out = np.zeros(1 << 16, np.uint8)
         self._look_ps = self.n_feedback = 0
 
     def on_unknown(self, now_ps: int, packet: Packet, port: int, reply: "Reply") -> bool:
@@ -154,7 +154,7 @@ class PushReceiver:
         Returns:
             Sessions whose state changed on the way: their sender is to be told.
         """
-        n = c.due_reports(self.collect, now_ps, AGAIN_PS, self._due)
+        n = self._due_reports(self.collect, now_ps, AGAIN_PS, self._due)
         for r in self._due[:n]:
             row = self.collect.blocks[r]
             session, which = self._follows.by_row[int(row["follow"])]
@@ -471,17 +471,16 @@ class PushReceiver:
 
     # Words.
 
+    @cached_property
+    def _due_reports(self) -> Callable[..., int]:
+        return bind(c.due_reports, self.collect, 0, AGAIN_PS, self._due)
+
     def _say(self, session: Session, which: int, block: int, r: int, send_up: SendUp) -> None:
         """FEEDBACK on one block: its gaps, or all of it when ``r`` is WHOLE_ROW."""
         f = session.follow[which]
-        psn = 0 if f >= 0 else MAX_PSN
         session.port = self._follows.port_of(f, r) or session.port  # by which the block came
-        while psn < MAX_PSN:
-            coded = speak(
-                self.collect, f, block, r, self.node_row, self._index, self._own, psn, self._out
-            )
-            size, psn = divmod(coded, 128)
-            send_up(session, self._out[:size])
+        for packet in self._voice.words(f, block, r):
+            send_up(session, packet)
             self.n_feedback += 1
 
     def _report(self, now_ps: int, session: Session, cursor: int, nonce: int) -> Report:
