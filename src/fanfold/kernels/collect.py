@@ -96,6 +96,8 @@ BLOCK_ROW = np.dtype(
 EVENT_WHOLE = 1
 EVENT_AGAIN = 2
 EVENT_UNKNOWN = 3
+MOST_EVENTS = 4
+"""Blocks that are looked at in one turn of a role."""
 
 
 class Collect(NamedTuple):
@@ -136,6 +138,20 @@ def note(collect: Collect, kind: int, what: int, block: int) -> None:
         collect.events[i, 1] = what
         collect.events[i, 2] = block
         collect.n_events[0] = i + 1
+
+
+@kernel
+def is_call(collect: Collect) -> bool:
+    """A role is to look now: at a flow nobody follows, or at as many blocks as may wait.
+
+    Fewer blocks wait until the socket is empty: a role that is behind looks at several in a
+    turn, and one that is not is called for each.
+    """
+    n = collect.n_events[0]
+    for i in range(n):
+        if collect.events[i, 0] == EVENT_UNKNOWN:
+            return True  # its packets stand in the pass in hand
+    return n >= MOST_EVENTS
 
 
 @kernel

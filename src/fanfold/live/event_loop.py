@@ -113,7 +113,7 @@ class EventLoop:
         code = self._enter(min(self._until(), by_ps))
         if code == p.LOCAL:
             self._hand_over()
-        if code == p.IDLE:
+        if code == p.IDLE and int(self.io.polls[1]) >> 48:
             self._drain_wakes()
         try:
             self._take_turn()

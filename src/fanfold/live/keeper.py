@@ -97,11 +97,13 @@ class Keeper:
         self._is_busy = False
         self._ahead_ps: int = now + PS_PER_SECOND
         self._next_ps: int = now
+        self._is_timed = False  # and nothing was heard or done since
         self._digest = self.machine.states.digest
         self._stir(life.TELL)
 
     def on_link(self, now: int, octets: bytes, port: int) -> None:
         """A HELLO or a NOTICE; what is malformed, or makes no sense, is counted."""
+        self._is_timed = False
         self._listen(now)
         self.n_came += 1
         out: list[LinkEffect] = []
@@ -127,6 +129,7 @@ class Keeper:
         if now < self._next_ps and not ints[s.STIRRED]:
             return
         ints[s.STIRRED] = 0
+        self._is_timed = False
         self._listen(now)
         out: list[LinkEffect] = []
         self._look_for_traffic(now, out)
@@ -137,7 +140,10 @@ class Keeper:
             self._ahead_ps = now + (AHEAD_PS if is_more else 2**62)
 
     def deadline_ps(self, now: int) -> int:
-        """When ``on_timer`` has something to do."""
+        """When ``on_timer`` has something to do; it is asked before each turn of the node."""
+        if self._is_timed and now < self._next_ps:
+            return self._next_ps
+        self._is_timed = True
         self._next_ps = self.machine.deadline_ps(now)
         if not self._is_busy:
             self._next_ps = min(self._next_ps, max(self._ahead_ps, now + PS_PER_MS))

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fanfold.kernels.codes import CLASS_FEEDBACK, DROP_SOCKET_FULL, DROP_UNKNOWN_PEER, OF_LINK
-from fanfold.kernels.collect import Collect, collect_pass, next_report
+from fanfold.kernels.collect import Collect, collect_pass, is_call, next_report
 from fanfold.kernels.feedback import raise_queue, write_feedback
 from fanfold.kernels.forward import patch, plan_pass
 from fanfold.kernels.frame import check_bier, classify
@@ -362,7 +362,7 @@ def pump(sock: Sock, node: Node, turns: int) -> int:
         if node.plan.n[0] > 0:
             if has_other(sock, node.plan, first):
                 return LOCAL
-            if node.collect.n_events[0] > 0:
+            if is_call(node.collect):
                 return EVENTS
         if ints[TAPPING] != 0 and ints[TAP_USED] * 2 > sock.tap.shape[0]:
             return BUSY

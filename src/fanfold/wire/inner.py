@@ -29,6 +29,7 @@ fragmented, so `ident` has no meaning (RFC 6864 section 4.1).
 The same codec serves the outer IPv4 and UDP headers of captures.
 """
 
+from functools import lru_cache
 from ipaddress import AddressValueError, IPv4Address
 from struct import Struct
 
@@ -128,6 +129,7 @@ def address_of(text: str) -> int:
         raise ConfigError("address", text, "IPv4 address a.b.c.d") from cause
 
 
+@lru_cache(1024)
 def address_text(address: int) -> str:
     """IPv4 address in dotted form."""
     return str(IPv4Address(address))
