@@ -123,5 +123,6 @@ def rival_of(peers: Iterable[Peer]) -> Holder | None:
 
 def found_newer(peers: Collection[Peer], since_ps: int) -> Holder | None:
     """A newer push that one found when it began, so long ago: nobody has let it in yet."""
-    is_in = any(p.n_kept is not None or p.state in IN for p in peers)
-    return None if is_in or since_ps > ABOVE_PS else rival_of(peers)
+    if since_ps > ABOVE_PS or any(p.n_kept is not None or p.state in IN for p in peers):
+        return None
+    return rival_of(peers)

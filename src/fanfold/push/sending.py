@@ -88,6 +88,7 @@ class PushSender:
         self.cap_bps, self._planes = cap_bps, planes
         self.manifest_fan = self._build_fan(flow, manifest_shape, [everyone])
         self.data_fan: Fan | None = None
+        self._fans = [self.manifest_fan]
         self.start_ps = now_ps
         self.data_start_ps = 0
         self.n_reports = 0
@@ -114,7 +115,7 @@ class PushSender:
 
     def fans(self) -> list[Fan]:
         """Fans that exist now."""
-        return [self.manifest_fan] + ([self.data_fan] if self.data_fan else [])
+        return self._fans
 
     def is_done(self) -> bool:
         """Every receiver ended, well or not."""
@@ -124,7 +125,9 @@ class PushSender:
         """Next time ``on_timer`` has something to do; 0 is now."""
         if self._is_whole != self._lacks_nobody():
             return 0
-        due_ps = min([self._ask_ps] + [fan.deadline_ps() for fan in self.fans()])
+        due_ps = self._ask_ps
+        for fan in self._fans:
+            due_ps = min(due_ps, fan.deadline_ps())
         return due_ps + self.ear.unheard_ps
 
     def fill(
@@ -136,8 +139,9 @@ class PushSender:
         """Give new blocks to send, as far as windows allow."""
         now_ps = self.ear.time_ps(now_ps)
         effects: list[Effect] = []
-        for fan in self.fans():
-            fan.fill(now_ps, effects, has_room)
+        for fan in self._fans:
+            if not fan.is_done():
+                fan.fill(now_ps, effects, has_room)
         self._pass_on(now_ps, effects, out)
 
     def on_sent(self, now_ps: int, job: SendBlock) -> None:
@@ -405,6 +409,7 @@ class PushSender:
         self.data_start_ps = now_ps + self.ear.unheard_ps
         self.data_fan = self._build_fan(self.flow | 1, self.data_shape, need)
         self.data_fan.slots_ps = self.manifest_fan.slots_ps
+        self._fans = [self.manifest_fan, self.data_fan]
 
     def _waits_for_some(self) -> bool:
         """Some have not looked at their disks; all are looked at again when none is left."""
