@@ -83,7 +83,9 @@ def test_what_leaves_is_what_a_job_says(outbox: Outbox, leaf: socket.socket) -> 
             assert packet.payload == block_of(job.block)[:STRIDE]
 
 
-@pytest.mark.parametrize(("piece_us", "at_once"), [(300, 3), (600, 1), (2000, 1), (100, MAX_PIECES)])
+@pytest.mark.parametrize(
+    ("piece_us", "at_once"), [(300, 3), (600, 1), (2000, 1), (100, MAX_PIECES)]
+)
 def test_pieces_that_are_due_within_a_quantum_leave_together(
     outbox: Outbox, piece_us: int, at_once: int
 ) -> None:
