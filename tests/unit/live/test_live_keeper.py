@@ -1,4 +1,4 @@
-"""A node asks before each turn when its neighbours are due; that is worked out once a change."""
+"""When neighbours are due is asked before each turn, and worked out once for each change."""
 
 import socket
 from collections.abc import Iterator
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from fanfold.core.session import Pace
+from fanfold.live import sock as s
 from fanfold.live.event_loop import EventLoop
 from fanfold.live.keeper import Keeper
 from fanfold.live.ports import Limits, build_node_state, build_sock, open_socket
@@ -50,6 +51,10 @@ def test_a_deadline_is_worked_out_anew_when_something_was_heard_or_done(
     assert keeper.deadline_ps(now + 3) > now + 3
     assert keeper.deadline_ps(due + 10**12) == known(due + 10**12)
     assert len(asked) == 5
+    keeper.event_loop.io.ints[s.STIRRED] = 1  # traffic came to a node at rest
+    keeper.on_timer(due)
+    keeper.deadline_ps(due)
+    assert len(asked) == 6
 
 
 def test_a_wake_is_heard_once(keeper: Keeper) -> None:
