@@ -74,6 +74,7 @@ def loop_of(role: Failing, monkeypatch: pytest.MonkeyPatch) -> st.EventLoop:
     monkeypatch.setattr(st.p, "serve", lambda *_: -1)
     made = st.EventLoop.__new__(st.EventLoop)
     made.role, made.on_pump, made._n_failed = role, [lambda: role._fail("hook")], 0  # type: ignore[assignment]
+    monkeypatch.setattr(made, "_enter", lambda by_ps: -1)
     made.keeper = made.links = None
     made.io = SimpleNamespace()  # type: ignore[assignment]
     made.node = SimpleNamespace(collect=SimpleNamespace(n_events=[0]))  # type: ignore[assignment]
