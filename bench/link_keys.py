@@ -60,8 +60,8 @@ def run(n_rounds: int, round_s: float) -> Part:
         source="process CPU time of the BFR over packets it received; each round measures both,"
         f" in changing order; medians of {n_rounds} rounds",
         limits="Content of a push: its tag covers headers, so a packet is hashed for 88 octets,"
-        " five times. Sessions are given, not agreed on. Sealed content is the same to a BFR: the"
-        " payload here is random, and a seal changes neither sizes nor headers.",
+        " five times. Sessions are given, not agreed on. Sealed content is the same to a BFR:"
+        " the payload here is random, and a seal changes neither sizes nor headers.",
     )
 
 
