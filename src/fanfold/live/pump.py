@@ -187,6 +187,14 @@ def mend(sock: Sock, node: Node) -> None:
 
 
 @kernel
+def keep_block(sock: Sock, node: Node, first: int, when: int) -> None:
+    """Keep the pass in hand to repair from, where something was lost lately."""
+    if is_worth(node.row, when):
+        n, seg = min(sock.ints[NEXT], sock.ints[END]), sock.ints[SEG]
+        keep_pass(sock.buf, first, seg, n, node.plan, node.counters, node.fold)
+
+
+@kernel
 def send_up(
     sock: Sock, node: Node, port: int, bfir_id: int, flow_port: int, flow: int, size: int
 ) -> None:
@@ -351,9 +359,7 @@ def pump(sock: Sock, node: Node, turns: int) -> int:
         send_plan(sock, sock.buf, first, ints[SEG], ints[END], node)
         if has_store(node.fold.store):
             mend(sock, node)
-            if is_worth(node.row, when):
-                n = min(ints[NEXT], ints[END])
-                keep_pass(sock.buf, first, ints[SEG], n, node.plan, node.counters, node.fold)
+            keep_block(sock, node, first, when)
         if node.fold.ready[0] > 0:
             send_ready(sock, node)
         if node.plan.n[0] > 0:
