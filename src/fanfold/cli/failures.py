@@ -9,9 +9,9 @@ from rich.progress import Progress, SpinnerColumn, TextColumn
 from rich.table import Table
 
 from fanfold.cli.compare import Jobs
-from fanfold.cli.console import bold, error_screen, print_json, screen
+from fanfold.cli.console import bold, error_screen, print_json, screen, tell_error
 from fanfold.cli.seed import checked_seed
-from fanfold.errors import ConfigError
+from fanfold.errors import ConfigError, ExitCode
 from fanfold.study.failure_rows import KINDS
 from fanfold.study.failure_table import (
     NEVER_COMES,
@@ -93,6 +93,9 @@ def failures(
         print_json(found)
     else:
         _show(found)
+    if found.left_out:
+        tell_error(f"rows that did not run: {'; '.join(found.left_out)}")
+        raise typer.Exit(ExitCode.PARTIAL)
 
 
 def _built(asked: Asked, jobs: int, *, is_shown: bool) -> FailureTable:
@@ -127,8 +130,6 @@ def _show(found: FailureTable) -> None:
         console.print(f"{name}: {value}")
     for why in dict.fromkeys(row.by_definition for row in found.rows if row.by_definition):
         console.print(f"0 *: {why}")
-    for what in found.left_out:
-        console.print(f"not run, {what}")
     console.print("gap: from the failure to the first, and the last, receiver behind that has")
     console.print("DATA again; elsewhere: sent again to receivers that lacked nothing")
     console.print(f"again: {found.command}", soft_wrap=True)

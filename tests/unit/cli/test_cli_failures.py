@@ -1,5 +1,6 @@
 import json
 
+import msgspec
 import pytest
 
 from fanfold.cli import failures as verb
@@ -26,8 +27,8 @@ TABLE = FailureTable(
     {"detection": "3 HELLOs"},
     (ROW, BY_RULE),
     "fanfold failures",
-    ("pim-sm, node core0: more words than a run has room for",),
 )
+LEFT_OUT = ("pim-sm, node core0: more words than a run has room for",)
 
 
 @pytest.fixture
@@ -61,7 +62,6 @@ def test_defaults_are_the_table_of_the_docs(asked, capsys):
     assert "0 *" in text
     assert "by definition: no messages of its own" in text
     assert "3 HELLOs" in text
-    assert "not run, pim-sm, node core0: more words" in text
 
 
 def test_flags_reach_the_runs(asked, capsys):
@@ -79,6 +79,16 @@ def test_json_has_every_row(asked, capsys):
     assert [row["scheme"] for row in told["rows"]] == ["fanfold", "bier"]
     assert told["rows"][0]["detect_ps"] == 57 * PS_PER_US
     assert told["rows"][1]["by_definition"]
+
+
+@pytest.mark.parametrize("flags", [[], ["--json"]])
+def test_rows_that_did_not_run_are_no_success(monkeypatch, capsys, flags):
+    part = msgspec.structs.replace(TABLE, left_out=LEFT_OUT)
+    monkeypatch.setattr(verb, "build_failure_table", lambda *_: part)
+    assert run(["failures", *flags]) == 4
+    told = capsys.readouterr()
+    assert told.err == f"error: rows that did not run: {LEFT_OUT[0]}\n"
+    assert "core0" in told.out
 
 
 @pytest.mark.parametrize("at", ["0%", "100%", "soon"])
