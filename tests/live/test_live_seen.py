@@ -70,7 +70,6 @@ def test_metrics_say_what_a_node_counts(lab: LiveLab, tmp_path: Path) -> None:
     assert value(after, name, **way) - value(before, name, **way) > SIZE // 9000
     assert value(after, "fanfold_neighbour_up", node="leaf2") == 3
     assert value(after, "fanfold_fold_ratio") > 1
-    assert value(after, "fanfold_cache_bytes") > SIZE / 2
     assert {own for own, _ in after} <= set(exposed_names())
 
 
@@ -89,6 +88,7 @@ def test_a_gray_link_is_a_metric_of_the_nodes_at_its_ends(lab: LiveLab, tmp_path
             break
     lab.site.read("lab", "heal", "--name", lab.name)
     assert 0 < rate < 0.15
+    assert value(found, "fanfold_cache_bytes") > SIZE / 2  # where something is lost
     elsewhere = [scrape(lab, "leaf2") for _ in range(3)][-1]
     assert value(elsewhere, "fanfold_link_suspected") == 0
 
