@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fanfold.group.many_ends import ManyEnds
 from fanfold.group.plane_split import span
 from fanfold.group.plane_watchers import Watchers
 from fanfold.group.strand_session import StrandSession
@@ -21,7 +22,7 @@ SAME = ("srtt_ps", "cwnd", "window", "host_root")
 NO_BLOCKS = np.zeros((0, 5), np.int64)
 
 
-class PlaneEnd:
+class PlaneEnd(ManyEnds):
     """Ends of a rank. strands: which plane each session is of.
 
     Attributes:
@@ -75,10 +76,6 @@ class PlaneEnd:
         for end in (self._ends[place], self._watch.end_in(place)):
             end.impair(impairment, seed)
 
-    def has_fewer_slots(self) -> bool:
-        """A root had fewer than were asked for."""
-        return any(end.has_fewer_slots() for end in self._ends)
-
     def counters(self) -> dict[str, int]:
         """Of all planes together, and what each has sent; how often planes changed."""
         each = [end.counters() for end in self._ends]
@@ -91,21 +88,10 @@ class PlaneEnd:
         used = len(self._watch.view.living())
         return told | {"planes_used": used, "plane_changes": self.n_changes}
 
-    def wake(self) -> None:
-        """End the current wait, from another thread."""
-        for end in self._ends:
-            end.wake()
-
-    def leave(self) -> None:
-        """Rank 0 tells the BFRs that the group is over."""
-        for end in self._ends:
-            end.leave()
-
     def close(self) -> None:
         """Give all back."""
         self._teller.close()
         self._watch.close()
         for worker in self.workers:
             worker.close()
-        for end in self._ends:
-            end.close()
+        super().close()

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fanfold.group.many_ends import ManyEnds
 from fanfold.group.session import Session
 
 
@@ -28,7 +29,7 @@ def places_of(members: Sequence[str]) -> Places:
     return Places(hosts, at, tuple(hosts.index(name) for name in members))
 
 
-class TierEnd:
+class TierEnd(ManyEnds):
     """The ends of a rank in its host's memory and in the network, as far as it has them.
 
     near: with the other ranks of its host, None where it is alone there. far: of a leader.
@@ -61,25 +62,6 @@ class TierEnd:
             values = part.view(dtype)
             np.floor_divide(values, len(self.members), out=values)
 
-    def has_fewer_slots(self) -> bool:
-        """The root had fewer than were asked for."""
-        return any(end.has_fewer_slots() for end in self._ends)
-
     def counters(self) -> dict[str, int]:
         """Of both ends."""
         return {name: n for end in self._ends for name, n in end.counters().items()}
-
-    def wake(self) -> None:
-        """End the current wait, from another thread."""
-        for end in self._ends:
-            end.wake()
-
-    def leave(self) -> None:
-        """A first leader tells the BFRs that the group is over."""
-        for end in self._ends:
-            end.leave()
-
-    def close(self) -> None:
-        """Give all back."""
-        for end in self._ends:
-            end.close()
