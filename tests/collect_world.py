@@ -4,6 +4,7 @@ import numpy as np
 from kernel_nodes import BFIR, data, plain_node
 
 from fanfold.kernels import collect as c
+from fanfold.kernels import due
 from fanfold.kernels.speak import WHOLE_ROW, speak
 from fanfold.kernels.state import build_fold
 from fanfold.streams import stream
@@ -71,7 +72,7 @@ class Receiver:
 
     def due(self, now_ps):
         out = np.zeros(8, np.int64)
-        n = c.due_reports(self.state, now_ps, AGAIN_PS, out)
+        n = due.due_reports(self.state, now_ps, AGAIN_PS, out)
         return sorted(int(self.state.blocks[r]["block"]) for r in out[:n])
 
     def keep(self, r):

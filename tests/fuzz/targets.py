@@ -28,6 +28,7 @@ from fanfold.core.neighbours import Ground, LinkEffect, Neighbours
 from fanfold.core.session import Pace
 from fanfold.errors import ConfigError, WireError
 from fanfold.kernels import collect as c
+from fanfold.kernels import due
 from fanfold.kernels.frame import seal_inner
 from fanfold.kernels.impairment import build_impairments, impair, release
 from fanfold.live import rings as r
@@ -140,7 +141,7 @@ def nodes(octets: bytes) -> None:
     n = len(node.block)
     where = 0, node.seg, n, how >> 3 & 3
     c.collect_pass(node.block, *where, 5, node.plan, state, node.counters.drops)
-    c.due_reports(state, 10**15, 10**9, np.zeros(8, np.int64))
+    due.due_reports(state, 10**15, 10**9, np.zeros(8, np.int64))
     node.expire(10**15)
     for _, words in node.send_ready():
         for word in words:

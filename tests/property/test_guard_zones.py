@@ -38,6 +38,7 @@ from fanfold.kernels import (
     vat_packet,
 )
 from fanfold.kernels import feedback as words_of_feedback
+from fanfold.kernels.due import due_reports
 from fanfold.kernels.jit import JIT
 from fanfold.kernels.layout import MAX_PSN
 from fanfold.kernels.state import Ports, build_counters, build_fold, build_node, build_plan
@@ -257,7 +258,7 @@ def say_all(node: Guarded, now: int) -> None:
         node.fold.rows[slot]["armed"] = 0
     node.fold.ready[0] = 0
     due = node.zones.array("due", np.zeros(4, np.int64))
-    for r in due[: collect.due_reports(node.collect, now, 50, due)].tolist():
+    for r in due[: due_reports(node.collect, now, 50, due)].tolist():
         row = node.collect.blocks[r]
         own = build_fold(1, node.plan.scratch.shape[1])
         speak.speak(

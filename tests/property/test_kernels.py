@@ -20,6 +20,7 @@ from kernel_nodes import (
 
 from fanfold.errors import WireError
 from fanfold.kernels import collect as c
+from fanfold.kernels import due
 from fanfold.kernels.feedback import is_feedback_sound
 from fanfold.kernels.forward import plan_pass
 from fanfold.kernels.frame import seal_inner
@@ -297,7 +298,7 @@ def test_no_bytes_upset_a_node(packets, port, folds):
             assert all(copy.bits for copy in copies)
         for _, up in node.send_ready():
             assert all(isinstance(parse(p).message, Feedback) for p in up)
-        c.due_reports(state, 10**15, 10**9, np.zeros(2, np.int64))
+        due.due_reports(state, 10**15, 10**9, np.zeros(2, np.int64))
     node.expire(10**15)
     for _, up in node.send_ready():
         assert all(isinstance(parse(p).message, Feedback) for p in up)

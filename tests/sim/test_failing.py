@@ -4,9 +4,13 @@ import numpy as np
 import pytest
 
 from fanfold.errors import ConfigError
+from fanfold.kernels.codes import FOLD_COMPLETE, FOLD_UNFOLDED
+from fanfold.kernels.collect import WHOLE
 from fanfold.results.outcome import DATA, NOT_DONE
 from fanfold.run import build_job, build_stage
 from fanfold.scenario.scenario import read_scenario
+from fanfold.sim.loop import rows as r
+from fanfold.sim.loop.receivers import on_report, tell_again
 from fanfold.sim.simulate import FANS, Simulation
 from fanfold.study.failure_table import ways_of
 from fanfold.units import PS_PER_US
@@ -119,6 +123,39 @@ def test_a_spine_that_dies_is_noticed_led_round_and_only_its_receivers_miss_some
     first_ps = min(at for at, _, _ in sim.failing.lost) - CUT_PS
     assert 2 * HELLO_PS < first_ps <= DETECT_PS
     assert DETECT_PS // 2 < gap_ps(sim, mine) < DETECT_PS + 8 * PS_PER_US
+
+
+def test_words_on_half_a_block_fold_though_they_take_several_packets():
+    """A dead core: twelve receivers lack 39 of 64 packets, their rows fill three packets."""
+    many = {"topology": "fat-tree:k=4,rate=100Gbps", "bitstring_bits": 1024}
+    sim = play((50 * PS_PER_US, "node core0"), **many)
+    events = sim.fans.bier.events.sum(0)
+    assert events[FOLD_COMPLETE] > 50
+    assert events[FOLD_UNFOLDED] == 0
+    assert sim.senders.fans[0]["n_feedback"] <= 4 + 3  # a block each, and the parts
+
+
+def test_one_word_answers_all_packets_of_a_repair_that_was_not_needed():
+    sim = play()
+    q, fan = sim.q, sim.senders.fans[0]
+    receivers = sim.fans.receivers
+    b = int(fan["block_at"] + fan["n_blocks"])  # h1, block 0
+    block, follow = receivers.collect.blocks[b], receivers.collect.follow[fan["recv_at"] + 1]
+    assert block["state"] == WHOLE
+    pkt = sim.world.pkts[0]
+    pkt["poll"], pkt["again"] = 1, 1
+    reorder_ps, before = int(receivers.collect.timing[0]), q[r.NOW]
+    answers = []
+    for _ in range(40):
+        answers.append(tell_again(q, pkt, follow, block, b, reorder_ps))
+        q[r.NOW] += reorder_ps // 80
+        answers.append(b if on_report(q, sim.senders.fans, receivers, b) else r.NONE)
+    assert set(answers) == {r.NONE}
+    q[r.NOW] = before + reorder_ps
+    assert on_report(q, sim.senders.fans, receivers, b)
+    assert not on_report(q, sim.senders.fans, receivers, b)
+    pkt["again"] = 0  # the first sending asks once
+    assert tell_again(q, pkt, follow, block, b, reorder_ps) == b
 
 
 def test_what_is_on_a_link_when_it_is_cut_is_lost(spine):

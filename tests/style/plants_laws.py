@@ -97,9 +97,15 @@ PLANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         "src/fanfold/kernels/slots.py",
-        "fold.words[at, P_BM, w] & ~fold.words[at, MENDING, w]",
-        "fold.words[at, P_BM, w]",
+        "words[P_BM, w] & ~(words[MENDING, w] | words[COMING, w])",
+        "words[P_BM, w] & ~words[COMING, w]",
         "tests/unit/kernels/test_kernel_mend.py::test_a_gap_is_answered_to_who_lacks_it_and_the_word_goes_up_when_it_is_mended",
+    ),
+    (
+        "src/fanfold/kernels/slots.py",
+        "fold.words[at, COMING, w] |= heard[w]",
+        "fold.words[at, COMING, w] |= ZERO",
+        "tests/unit/kernels/test_kernel_slots.py::test_words_in_parts_of_several_receivers_go_up_as_one",
     ),
     (
         "src/fanfold/kernels/collect.py",

@@ -55,6 +55,7 @@ class Flight:
 
     __slots__ = (
         "clean",
+        "coming",
         "first_ps",
         "first_round",
         "gaps",
@@ -114,6 +115,7 @@ class Flight:
         self.is_mourned = False  # nobody told of it for a whole timeout
         self.weight = 0  # bytes that it takes of its lane's window
         self.told = 0  # who told of it, whatever of
+        self.coming = 0  # of whom further parts of a word follow
         self.lacks: dict[int, int] = {}  # what they said that they lack: psn -> who
         self.timed_round = -1  # the latest whose round trip is known
         self.sent_to, self.spoke = need, 0  # of its first sending: to whom, who told of it
@@ -167,6 +169,9 @@ class Flight:
         A word may come in parts: those behind the first one merge nobody, and join.
         """
         self.told |= feedback.heard
+        self.coming &= ~feedback.heard
+        if feedback.flags & FeedbackFlag.MORE:
+            self.coming |= feedback.heard
         old = feedback.heard if feedback.n_merged else feedback.done
         left = {psn: bits & ~old for psn, bits in self.lacks.items()}
         for row in feedback.rows:
@@ -228,7 +233,7 @@ class Flight:
         for name in KEPT:
             setattr(other, name, getattr(self, name))
         other.left_ps, other.is_own = dict(self.left_ps), False
-        other.told = self.told
+        other.told, other.coming = self.told, self.coming & mask
         other.lacks = {psn: at for psn, bits in self.lacks.items() if (at := bits & mask)}
         other.is_repaired = True  # it is judged where it was sent
         other.origin = lane if self.n_queued else NO_LANE

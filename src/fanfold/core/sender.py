@@ -361,7 +361,8 @@ class FanSender(Waiting):
         if flight is None:
             return True
         is_early = flight.is_heavy and now_ps < flight.owed_ps + GATHER_PS
-        is_early &= bool(flight.is_repaired or flight.need & ~flight.spoke)
+        waits_for = flight.need & (flight.coming | ~flight.spoke)
+        is_early &= bool(flight.is_repaired or waits_for)
         if flight.n_queued or is_early:
             return False
         need = flight.need & ~self._put_off(index)

@@ -34,10 +34,7 @@ from fanfold.kernels.layout import (
 from fanfold.kernels.octets import ZERO, copy_octets, read_u16, read_u32
 from fanfold.kernels.replicate import bit
 from fanfold.kernels.slots import NEVER_PS
-from fanfold.kernels.state import I64, U8, Plan, Rows
-
-MAX_AGAIN_PS = 2_000_000_000_000
-"""Longest time between two reports of the same gaps."""
+from fanfold.kernels.state import I64, U8, Plan, Row, Rows
 
 IDLE_ROW_PS = 1_000_000_000_000
 """A block that nothing came for in this time gives its row to another flow that needs one."""
@@ -131,8 +128,15 @@ def build_collect(n_blocks: int, block_bytes: int, n_follow: int, map_bytes: int
 
 @kernel
 def note(collect: Collect, kind: int, what: int, block: int) -> None:
-    """Add an event; past the end it is lost, and the sender's poll brings it back."""
+    """Add an event; past the end it is lost, and the sender's poll brings it back.
+
+    What was noted just now is not noted again: each packet of a repair asks.
+    """
     i = collect.n_events[0]
+    for k in range(max(i - MOST_EVENTS, 0), i):
+        event = collect.events[k]
+        if event[0] == kind and event[1] == what and event[2] == block:
+            return
     if i < collect.events.shape[0]:
         collect.events[i, 0] = kind
         collect.events[i, 1] = what
@@ -312,13 +316,7 @@ def place(
         return -2 - DROP_BAD_FAN
     row["round"] = max(row["round"], i64(buf[fan + 12]))
     row["last_ps"], row["port"] = now_ps, port
-    if poll:
-        row["polled"] = 1
-        row["report_ps"] = min(row["report_ps"], now_ps + collect.timing[0])
-    elif row["polled"] == 0 and row["told"] == 0:
-        row["report_ps"] = now_ps + collect.timing[1]
-    elif row["polled"] == 0:
-        row["report_ps"] = max(row["report_ps"], now_ps + collect.timing[1])
+    put_off(row, i64(poll), row["have"] & bit(psn) == ZERO, now_ps, collect.timing)
     follow["newest"] = max(follow["newest"], block)
     if block >= follow["front"] and not is_repair:
         follow["front"], follow["front_ps"], follow["front_port"] = block, now_ps, port
@@ -336,6 +334,25 @@ def place(
         row["report_ps"] = NEVER_PS
         note(collect, EVENT_WHOLE, r, block)
     return r
+
+
+@kernel
+def put_off(row: Row, polled: int, is_new: bool, now_ps: int, timing: I64) -> None:
+    """A packet of a block came: set when its gaps are to be told.
+
+    Args:
+        polled: 0 unless it asks. is_new: it brings something. timing: as Collect has it.
+
+    Each packet of a repair asks: while new ones come, the others are on their way.
+    """
+    if polled:
+        soon_ps = now_ps + timing[0]
+        row["polled"] = max(row["polled"], polled)
+        row["report_ps"] = soon_ps if is_new else min(row["report_ps"], soon_ps)
+    elif row["polled"] == 0 and row["told"] == 0:
+        row["report_ps"] = now_ps + timing[1]
+    elif row["polled"] == 0:
+        row["report_ps"] = max(row["report_ps"], now_ps + timing[1])
 
 
 @kernel
@@ -395,93 +412,3 @@ def collect_pass(
             drops[-2 - r] += 1
             if r == -2 - DROP_BAD_FAN:
                 doubt(collect, f)
-
-
-@kernel
-def report_at(collect: Collect, r: int) -> int:
-    """When the gaps of a block being collected are to be reported.
-
-    When its report time has come, or, if no word on it was asked for or given yet, when a block
-    two further on has begun: its last packets are then lost, not late.
-    """
-    row = collect.blocks[r]
-    when = row["report_ps"]
-    if row["polled"] == 0 and row["told"] == 0 and is_passed(collect, r):
-        when = min(when, row["last_ps"] + collect.timing[0])
-    return when
-
-
-@kernel
-def is_passed(collect: Collect, r: int) -> bool:
-    """The sender's pass came two blocks further since this one's last packet: the rest is lost.
-
-    A sender that serves late comers passes over the blocks again: what it sent of later ones
-    before says nothing of this pass. Nor does what came by another port: of planes each goes at
-    a pace of its own.
-    """
-    row = collect.blocks[r]
-    follow = collect.follow[row["follow"]]
-    if follow["front_port"] != row["port"]:
-        return False
-    return follow["front"] >= row["block"] + 2 and follow["front_ps"] >= row["last_ps"]
-
-
-@kernel
-def gaps_of(collect: Collect, r: int) -> np.uint64:
-    """PSNs of a block that are known to be missing.
-
-    What stands behind the highest PSN seen may not have been sent yet: it is missing only
-    when the sender asked for a word, which it does last, or has passed on.
-    """
-    row = collect.blocks[r]
-    gaps = ~row["have"] & whole_block(row["n_psn"])
-    if row["polled"] != 0 or is_passed(collect, r):
-        return gaps
-    seen = row["have"]
-    for shift in (1, 2, 4, 8, 16, 32):
-        seen |= seen >> np.uint64(shift)
-    return gaps & seen
-
-
-@kernel
-def repeat_at(collect: Collect, r: int, now_ps: int, again_ps: int) -> int:
-    """When gaps that are being reported now are reported again.
-
-    After ``again_ps`` at first; when no packet answers them for a while in steps of a quarter
-    of it: the sender may be gone. A repair asks for a word itself.
-    """
-    silent_ps = now_ps - collect.blocks[r]["last_ps"]
-    return now_ps + max(again_ps, min(silent_ps // 4, MAX_AGAIN_PS))
-
-
-@kernel
-def next_report(collect: Collect) -> int:
-    """When ``due_reports`` finds the next row, NEVER_PS when nothing is being collected."""
-    nearest = NEVER_PS
-    for r in range(collect.blocks.shape[0]):
-        if collect.blocks[r]["state"] == FILLING:
-            nearest = min(nearest, report_at(collect, r))
-    return nearest
-
-
-@kernel
-def due_reports(collect: Collect, now_ps: int, again_ps: int, out: I64) -> int:
-    """Rows whose gaps are to be reported now; each is given its next report time here.
-
-    Args:
-        again_ps: shortest time between two reports of the same gaps (``repeat_at``).
-
-    Returns:
-        Rows written to ``out``. What finds no room in it stays due.
-    """
-    n = 0
-    for r in range(collect.blocks.shape[0]):
-        row = collect.blocks[r]
-        due = row["state"] == FILLING and report_at(collect, r) <= now_ps
-        if due and gaps_of(collect, r) == ZERO:
-            row["report_ps"] = now_ps + collect.timing[1]
-        elif due and n < out.shape[0]:
-            row["told"], row["report_ps"] = 1, repeat_at(collect, r, now_ps, again_ps)
-            out[n] = r
-            n += 1
-    return n

@@ -13,6 +13,7 @@ from fanfold.kernels.layout import (
     BITS_AT,
     FANFOLD_PORT,
     FEEDBACK_BYTES,
+    FLAG_MORE,
     FLAG_PARTIAL,
     FLAG_SPENT,
     INNER_BYTES,
@@ -143,7 +144,8 @@ def merge_feedback(buf: U8, fan: int, fold: Fold, slot: int, scratch: U64) -> No
     at = fan + FEEDBACK_BYTES
     read_bits(buf, at, n_words, scratch[1])
     read_bits(buf, at + step, n_words, scratch[2])
-    hear(fold, slot, scratch[1], scratch[2], n_words)
+    is_part = buf[fan + 1] & FLAG_MORE != 0
+    hear(fold, slot, scratch[1], scratch[2], n_words, is_part)
     row["round"] = min(row["round"], i64(buf[fan + 12]))
     row["behind"] = max(row["behind"], read_u32(buf, fan + 16) & NOT_TOLD)
     row["n_merged"] = min(row["n_merged"] + read_u16(buf, fan + 22), 0xFFFF)
@@ -186,6 +188,7 @@ def write_feedback(fold: Fold, slot: int, own_addr: int, mtu: int, psn: int, out
     while psn < row["n_psn"]:
         if row["gaps"] & bit(psn) != ZERO:
             if n_rows > 0 and at + 4 + step + UNDERLAY_BYTES > mtu:
+                out[fan + 1] |= FLAG_MORE
                 break
             write_u32(out, at, psn << 24)
             write_bits(out, at + 4, words, fold.words[slot, FIRST_ROW + psn])

@@ -22,6 +22,7 @@ from fanfold.kernels.shares import note_full, slots_from, slots_in
 from fanfold.kernels.silent import note_missed
 from fanfold.kernels.state import (
     A_BM,
+    COMING,
     DONE_BM,
     FIRST_ROW,
     GONE,
@@ -182,10 +183,16 @@ def expect(fold: Fold, at: int, bits: U64, n_words: int, nowhere: U64) -> None:
 
 
 @kernel
-def hear(fold: Fold, at: int, heard: U64, done: U64, n_words: int) -> None:
-    """Join who was heard and who has the whole block."""
+def hear(fold: Fold, at: int, heard: U64, done: U64, n_words: int, is_part: bool) -> None:
+    """Join who was heard and who has the whole block.
+
+    is_part: further packets of that word follow.
+    """
     for w in range(n_words):
         fold.words[at, P_BM, w] |= heard[w]
+        fold.words[at, COMING, w] &= ~heard[w]
+        if is_part:
+            fold.words[at, COMING, w] |= heard[w]
         fold.words[at, GONE, w] &= ~heard[w]
         fold.words[at, DONE_BM, w] |= done[w]
     fold.events[FOLD_MERGED] += 1
@@ -216,10 +223,11 @@ def signal(fold: Fold, at: int, queue: int, room: int, worst: int) -> None:
 
 @kernel
 def is_complete(fold: Fold, at: int, n_words: int) -> bool:
-    """Everyone expected was heard or left out, and nobody is mending: A-BM is inside P-BM."""
+    """A-BM is inside P-BM: all expected were heard to the end or left out, none is mending."""
+    words = fold.words[at]
     for w in range(n_words):
-        spoke = fold.words[at, P_BM, w] & ~fold.words[at, MENDING, w] | fold.words[at, GONE, w]
-        if fold.words[at, A_BM, w] & ~spoke != ZERO:
+        spoke = words[P_BM, w] & ~(words[MENDING, w] | words[COMING, w]) | words[GONE, w]
+        if words[A_BM, w] & ~spoke != ZERO:
             return False
     return True
 

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from fanfold.kernels.collect import FREE, Collect, gaps_of
+from fanfold.kernels.collect import FREE, Collect
+from fanfold.kernels.due import gaps_of
 from fanfold.kernels.feedback import NOT_TOLD, own_report, write_feedback
 from fanfold.kernels.jit import kernel
 from fanfold.kernels.octets import ZERO

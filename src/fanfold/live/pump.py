@@ -10,7 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from fanfold.kernels.codes import CLASS_FEEDBACK, DROP_SOCKET_FULL, DROP_UNKNOWN_PEER, OF_LINK
-from fanfold.kernels.collect import Collect, collect_pass, is_call, next_report
+from fanfold.kernels.collect import Collect, collect_pass, is_call
+from fanfold.kernels.due import next_report
 from fanfold.kernels.feedback import raise_queue, write_feedback
 from fanfold.kernels.forward import patch, plan_pass
 from fanfold.kernels.frame import check_bier, classify

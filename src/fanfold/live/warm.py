@@ -12,7 +12,8 @@ from contextlib import suppress
 
 import numpy as np
 
-from fanfold.kernels.collect import build_collect, collect_pass, due_reports
+from fanfold.kernels.collect import build_collect, collect_pass
+from fanfold.kernels.due import due_reports
 from fanfold.kernels.jit import JIT, cache_dir
 from fanfold.kernels.layout import MAX_PSN
 from fanfold.kernels.speak import WHOLE_ROW, speak

@@ -12,6 +12,7 @@ import numpy as np
 from fanfold.errors import WireError
 from fanfold.kernels import collect as c
 from fanfold.kernels.codes import DROP_BAD_SIGNATURE, DROP_CORRUPT_CHUNK, DROP_UNKNOWN_FLOW
+from fanfold.kernels.due import due_reports
 from fanfold.kernels.jit import bind
 from fanfold.kernels.slots import NEVER_PS
 from fanfold.kernels.speak import WHOLE_ROW
@@ -473,7 +474,7 @@ class PushReceiver:
 
     @cached_property
     def _due_reports(self) -> Callable[..., int]:
-        return bind(c.due_reports, self.collect, 0, AGAIN_PS, self._due)
+        return bind(due_reports, self.collect, 0, AGAIN_PS, self._due)
 
     def _say(self, session: Session, which: int, block: int, r: int, send_up: SendUp) -> None:
         """FEEDBACK on one block: its gaps, or all of it when ``r`` is WHOLE_ROW."""

@@ -42,7 +42,7 @@ from fanfold.topo.byte_time import BYTE_BIT_PS
 from fanfold.topo.net import Net
 from fanfold.topo.routes import Routes
 from fanfold.wire import bitstring, feedback
-from fanfold.wire.feedback import Feedback, FeedbackRow
+from fanfold.wire.feedback import Feedback, FeedbackFlag, FeedbackRow
 
 I64 = NDArray[np.int64]
 Rows = NDArray[np.void]
@@ -231,14 +231,15 @@ class Fans(FanArrays):
         if path >= 0:
             return self._read(path, size)
         k, fan = FIRST_ALONE - path, self.parts[m].fan
-        rnd, queue, behind, n_merged, is_whole = told_alone(int(pkt["stamp"]))
+        rnd, queue, behind, n_merged, is_whole, is_part = told_alone(int(pkt["stamp"]))
         settings = self.settings
         shape = Shape(fan.n_bytes, settings.payload_bytes, settings.block_psns)
         mine, psns = 1 << k, members_of(int(sim.senders.pkt_bits[p, 0]))
         return Feedback(
             bitstring.bift_id(self.bsl, 0, k // self.n_bits),
             *(2 * m + 1, block, shape.psns(block), mine, mine if is_whole else 0),
-            *(tuple(FeedbackRow(psn, mine) for psn in psns), 0, rnd, queue, 255),
+            tuple(FeedbackRow(psn, mine) for psn in psns),
+            *(FeedbackFlag.MORE if is_part else 0, rnd, queue, 255),
             worst=k + 1,
             n_merged=n_merged,
             behind=behind,

@@ -91,6 +91,7 @@ local f = {
   feedback_flags = ProtoField.uint8("fanfold.feedback_flags", "Flags", base.HEX),
   partial = ProtoField.bool("fanfold.partial", "PARTIAL", 8, nil, 0x01),
   spent = ProtoField.bool("fanfold.spent", "SPENT", 8, nil, 0x02),
+  more = ProtoField.bool("fanfold.more", "MORE", 8, nil, 0x04),
   n_rows = ProtoField.uint8("fanfold.n_rows", "Rows"),
   queue = ProtoField.uint8("fanfold.queue", "Worst queue"),
   room = ProtoField.uint8("fanfold.room", "Worst room"),
@@ -319,6 +320,7 @@ local function add_feedback(tree, buf)
   local flags = tree:add(f.feedback_flags, buf(1, 1))
   flags:add(f.partial, buf(1, 1))
   flags:add(f.spent, buf(1, 1))
+  flags:add(f.more, buf(1, 1))
   tree:add(f.n_psn, buf(2, 1))
   tree:add(f.n_rows, buf(3, 1))
   tree:add(f.flow, buf(4, 4))

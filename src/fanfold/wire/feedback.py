@@ -3,8 +3,8 @@
     bits              field      meaning
     0-3               version    always 1
     4-7               kind       always 2
-    8-13              reserved   ignored, sent as 0
-    14-15             flags      2 SPENT, the source is to repair; 1 PARTIAL, by a deadline
+    8-12              reserved   ignored, sent as 0
+    13-15             flags      4 MORE of it follows; 2 SPENT, the source repairs; 1 PARTIAL
     16-23             n_psn      packets in the block, 1..64
     24-31             n_rows     rows that follow, 0..n_psn
     32-63             flow       flow of the data
@@ -56,6 +56,7 @@ class FeedbackFlag(IntFlag):
 
     PARTIAL = 1
     SPENT = 2
+    MORE = 4
 
 
 class FeedbackRow(msgspec.Struct, frozen=True, gc=False):
@@ -117,7 +118,7 @@ def decode(buf: bytes) -> Feedback:
         heard=bs.from_bytes(buf[FIXED_BYTES : FIXED_BYTES + n_bytes]),
         done=bs.from_bytes(buf[FIXED_BYTES + n_bytes : at]),
         rows=_decode_rows(buf[at:], ROW_FIXED_BYTES + n_bytes),
-        flags=flags & 3,
+        flags=flags & 7,
         round=round_,
         queue=queue,
         room=room,

@@ -12,8 +12,10 @@ from kernel_nodes import (
 )
 
 from fanfold.kernels import collect as c
+from fanfold.kernels import due
 from fanfold.kernels.slots import NEVER_PS
 from fanfold.streams import stream
+from fanfold.wire.fan import DataFlag
 
 
 def test_a_block_is_whole_when_its_last_packet_is_in():
@@ -245,10 +247,37 @@ def test_blocks_of_another_port_say_nothing_of_what_is_lost():
         rx.take(rx.packet(0, 0), rx.packet(0, 1), now_ps=10, port=1)
         rx.take(rx.packet(2, 0), now_ps=20, port=port)
         rows = np.zeros(8, np.int64)
-        n = c.due_reports(rx.state, 20 + REORDER_PS, AGAIN_PS, rows)
+        n = due.due_reports(rx.state, 20 + REORDER_PS, AGAIN_PS, rows)
         assert n == int(is_told)
         assert rx.row(0)["port"] == 1
         assert rx.row(2)["port"] == rx.state.follow[1]["port"] == port
+
+
+def test_gaps_are_not_told_while_packets_of_a_repair_still_come():
+    """Each packet of a repair asks; one that brings nothing new puts nothing off."""
+    rx = Receiver(N_PSN * STRIDE, n_blocks=8)
+    asks = {"flags": DataFlag.POLL | DataFlag.REPAIR}
+    for psn, at in ((0, 10), (1, 10 + REORDER_PS)):
+        rx.take(rx.packet(0, psn, **asks), now_ps=at)
+        assert rx.due(at + REORDER_PS - 1) == []
+    rx.take(rx.packet(0, 1, **asks), now_ps=9 + 2 * REORDER_PS)
+    assert rx.due(10 + 2 * REORDER_PS) == [0]
+
+
+def test_a_repair_of_what_is_here_is_answered_once_a_turn():
+    rx = Receiver(N_PSN * STRIDE, n_blocks=8)
+    whole = [rx.packet(0, psn) for psn in range(N_PSN)]
+    rx.take(*whole)
+    assert len(rx.events()) == 1
+    asks = [rx.packet(0, psn, flags=DataFlag.POLL | DataFlag.REPAIR) for psn in range(N_PSN)]
+    rx.take(*asks)
+    ((kind, r, _),) = rx.events()
+    assert kind == c.EVENT_WHOLE
+    rx.keep(r)
+    rx.take(*asks)
+    assert rx.events() == [(c.EVENT_AGAIN, 1, 0)]
+    rx.take(asks[0])
+    assert len(rx.events()) == 1
 
 
 LIES = [

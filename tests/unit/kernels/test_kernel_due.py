@@ -13,7 +13,7 @@ from kernel_nodes import (
     word_of,
 )
 
-from fanfold.kernels import collect as c
+from fanfold.kernels import due
 from fanfold.kernels.layout import FLAG_REPAIR
 from fanfold.kernels.slots import NEVER_PS
 from fanfold.streams import stream
@@ -26,7 +26,7 @@ def test_a_poll_makes_the_gaps_due_after_the_time_of_reordering():
     rx = Receiver()
     rx.take(rx.packet(0, 3, flags=1), now_ps=10)
     assert rx.due(10 + REORDER_PS - 1) == []
-    rx.take(rx.packet(0, 2, flags=1), now_ps=50)  # asked again: not later than at first
+    rx.take(rx.packet(0, 3, flags=1), now_ps=50)  # asked again: not later than at first
     assert rx.due(10 + REORDER_PS) == [0]
 
 
@@ -65,7 +65,7 @@ def test_what_was_reported_is_not_due_again_before_its_time():
     rx.row(2)["report_ps"] = 4999
     assert rx.due(200) == [0]
     assert rx.due(201) == []
-    assert int(c.next_report(rx.state)) == 200 + AGAIN_PS
+    assert int(due.next_report(rx.state)) == 200 + AGAIN_PS
     assert rx.due(200 + AGAIN_PS - 1) == []
     assert rx.due(200 + AGAIN_PS) == [0]
     rx.take(rx.packet(0, 1, flags=1), now_ps=700)  # a repair asks for a word at once
@@ -107,16 +107,16 @@ def test_the_next_report_is_due_exactly_when_it_is_said(seed):
     """Never earlier, or a node that waits for it would not wait at all."""
     rng = stream(seed, "tests/due")
     rx = Receiver(n_bytes=70 * 32, n_blocks=5)
-    assert c.next_report(rx.state) == NEVER_PS
+    assert due.next_report(rx.state) == NEVER_PS
     now = 0
     for _ in range(40):
         now += int(rng.integers(1, 300))
         place = int(rng.integers(0, 6)), int(rng.integers(0, 4))
         rx.take(rx.packet(*place, flags=int(rng.integers(2))), now_ps=now)
-        when = int(c.next_report(rx.state))
+        when = int(due.next_report(rx.state))
         assert rx.due(when - 1) == []
         rx.due(now)
-        assert int(c.next_report(rx.state)) > now
+        assert int(due.next_report(rx.state)) > now
 
 
 def test_one_flow_cannot_have_two_geometries():
@@ -130,9 +130,9 @@ def test_no_more_are_due_than_there_is_room_for():
     rx = Receiver(n_blocks=5, n_bytes=5 * STRIDE * N_PSN)
     rx.take(*(rx.packet(b, 0) for b in range(5)), now_ps=10)
     out = np.zeros(2, np.int64)
-    assert c.due_reports(rx.state, 10**6, AGAIN_PS, out) == 2
-    assert c.due_reports(rx.state, 10**6, AGAIN_PS, out) == 1  # what found no room stays due
-    assert c.due_reports(rx.state, 10**6, AGAIN_PS, out) == 0
+    assert due.due_reports(rx.state, 10**6, AGAIN_PS, out) == 2
+    assert due.due_reports(rx.state, 10**6, AGAIN_PS, out) == 1  # what found no room stays due
+    assert due.due_reports(rx.state, 10**6, AGAIN_PS, out) == 0
 
 
 def test_whole_blocks_are_never_due():

@@ -26,6 +26,7 @@ from fanfold.kernels.slots import (
 )
 from fanfold.kernels.state import build_fold
 from fanfold.wire import bitstring as bs
+from fanfold.wire.feedback import FeedbackFlag
 from fanfold.wire.packet import parse
 
 
@@ -378,23 +379,48 @@ def test_rows_that_do_not_fit_go_on_in_further_packets(n_rows):
     assert word_of(packets) == said
 
 
-def test_continued_rows_reach_the_parent_in_its_slot_or_unfolded():
+def in_parts(said):
+    """A word as two packets: rows of an MTU for two of four."""
     child = plain_node(mtu=28 + 88 + 2 * 12)
-    child.forward([data(0b10)], port=4)
-    said = word(0b10, done=0, rows=gaps(4))
+    child.forward([data(said.heard)], port=4)
     child.forward([feedback(said)], port=1)
     ((_, packets),) = child.send_ready()
-    assert len(packets) == 2
+    assert [bool(parse(p).message.flags & FeedbackFlag.MORE) for p in packets] == [True, False]
+    return packets
+
+
+def test_a_slot_waits_for_the_further_packets_of_a_word():
+    said = word(0b10, done=0, rows=gaps(4))
+    packets = in_parts(said)
     at_once, one_by_one = armed(0b10), armed(0b10)
     assert at_once.forward(packets, port=1) == {}
-    ((_, folded),) = at_once.send_ready()
-    assert word_of(folded) == said
     one_by_one.forward(packets[:1], port=1)
-    ((_, first),) = one_by_one.send_ready()
-    outer = [c.packet for c in one_by_one.forward(packets[1:], port=1).get(2, [])]
-    rows = [row for p in (*first, *(outer or packets[1:])) for row in parse(p).message.rows]
-    assert {row.psn: row.lacking for row in rows} == gaps(4)
-    assert one_by_one.events()["unfolded"] == 1
+    assert one_by_one.send_ready() == []
+    one_by_one.forward(packets[1:], port=1)
+    for node in (at_once, one_by_one):
+        ((_, folded),) = node.send_ready()
+        assert word_of(folded) == said
+        assert node.events() == {"armed": 1, "merged": 2, "complete": 1}
+
+
+def test_words_in_parts_of_several_receivers_go_up_as_one():
+    node = armed(0b110)
+    first, second = (in_parts(word(who, done=0, rows=gaps(4, who))) for who in (0b10, 0b100))
+    for packet in (first[0], second[0], first[1], second[1]):
+        assert node.send_ready() == []
+        assert node.forward([packet], port=1) == {}
+    ((_, folded),) = node.send_ready()
+    assert word_of(folded) == word(0b110, done=0, rows=gaps(4, 0b110), n_merged=2)
+
+
+def test_what_came_of_a_word_goes_up_at_the_deadline():
+    node = armed(0b10)
+    node.forward(in_parts(word(0b10, done=0, rows=gaps(4)))[:1], port=1)
+    node.expire(10**12)
+    ((_, folded),) = node.send_ready()
+    said = word_of(folded)
+    assert (said.heard, said.rows) == (0b10, gaps(2))
+    assert parse(folded[0]).message.flags == FeedbackFlag.PARTIAL
 
 
 def test_a_row_that_never_fits_goes_out_all_the_same():

@@ -6,6 +6,7 @@ from kernel_nodes import BFIR, data, plain_node
 
 from fanfold.core.flight import Shape
 from fanfold.kernels import collect as c
+from fanfold.kernels import due
 from fanfold.kernels.codes import DROP_CORRUPT_CHUNK
 from fanfold.push import hands, receiving
 from fanfold.push import manifest as manifests
@@ -61,7 +62,7 @@ class Receiver:
     def run(self, now_ps, until_ps):
         """When it speaks by itself, until a time."""
         said = []
-        while (now_ps := max(now_ps + 1, c.next_report(self.collect))) < until_ps:
+        while (now_ps := max(now_ps + 1, due.next_report(self.collect))) < until_ps:
             before = len(self.words)
             self.machine.on_timer(now_ps, self.send_up)
             if len(self.words) > before:
@@ -91,7 +92,7 @@ def test_gaps_that_nobody_fills_are_reported_less_and_less_often(receiver):
     assert said[0] <= 20 * MS
     assert steps[0] == 60 * MS
     assert (np.diff(steps) >= 0).all()
-    assert steps.max() == receiving.c.MAX_AGAIN_PS
+    assert steps.max() == due.MAX_AGAIN_PS
     assert len(said) < 40
 
 

@@ -11,13 +11,15 @@ from fanfold.sim.loop.rows import I64, N_WORDS
 
 FIRST_ALONE = -2
 """``path`` of a word of bit 0; below it others, above it rows of bytes."""
-OF_ROUND, OF_QUEUE, OF_BEHIND = 4, 4 << 8, 4 << 16
+OF_ROUND, OF_QUEUE, OF_BEHIND = 8, 8 << 8, 8 << 16
 
 
 @kernel
-def say_alone(rnd: int, queue: int, behind: int, is_first: bool, is_whole: bool) -> int:
-    """Header of a word's packet. is_whole: word of a whole block."""
-    flags = 2 * i64(is_first) + i64(is_whole)
+def say_alone(
+    rnd: int, queue: int, behind: int, is_first: bool, is_whole: bool, is_part: bool
+) -> int:
+    """Header of a word's packet. is_whole: word of a whole block. is_part: more follows."""
+    flags = 4 * i64(is_part) + 2 * i64(is_first) + i64(is_whole)
     return i64(behind * OF_BEHIND + queue * OF_QUEUE + rnd * OF_ROUND + flags)
 
 
@@ -28,9 +30,9 @@ def size_of(q: I64, n_rows: int) -> int:
     return i64(BITS_AT + 3 * step + INNER_BYTES + FEEDBACK_BYTES + n_rows * (ROW_BYTES + step))
 
 
-def told_alone(stamp: int) -> tuple[int, int, int, int, bool]:
-    """Round, queue, blocks behind, words merged and whether it is of a whole block."""
+def told_alone(stamp: int) -> tuple[int, int, int, int, bool, bool]:
+    """Round, queue, blocks behind, words merged; of a whole block, and whether more follows."""
     behind, rest = divmod(stamp, OF_BEHIND)
     queue, rest = divmod(rest, OF_QUEUE)
     rnd, flags = divmod(rest, OF_ROUND)
-    return rnd, queue, behind, flags >> 1, bool(flags & 1)
+    return rnd, queue, behind, flags >> 1 & 1, bool(flags & 1), bool(flags & 4)

@@ -15,9 +15,9 @@ from fanfold.kernels.collect import (
     FREE,
     WHOLE,
     Collect,
-    gaps_of,
-    report_at,
+    put_off,
 )
+from fanfold.kernels.due import gaps_of, report_at
 from fanfold.kernels.feedback import NOT_TOLD, own_report, whole_block, write_feedback
 from fanfold.kernels.jit import i64, kernel
 from fanfold.kernels.layout import MAX_PSN, UNDERLAY_BYTES
@@ -50,6 +50,8 @@ N_WAYS = 64
 PAUSE_SHARE = 8
 """Of the time since a block's last new packet, before its gaps are told again: where whoever
 speaks is heard by the source itself."""
+OWED = 2
+"""``told`` of a whole block that was asked for again: a word is due at its report time."""
 MARKED = 200
 """Queue that FEEDBACK tells of after a marked packet: the sender's window shrinks."""
 
@@ -93,7 +95,6 @@ def on_fan_data(
     f, b = fan["recv_at"] + k, fan["block_at"] + k * fan["n_blocks"] + block
     row = collect.blocks[b]
     follow = collect.follow[f]
-    poll = pkt["poll"] != 0
     fresh = pkt_bits[p, q[N_WORDS]] & ~row["have"]
     note_data(q, nodes[host], pkt, fresh)
     if row["state"] == FREE:
@@ -103,18 +104,13 @@ def on_fan_data(
         push(q, row["report_ps"], b * N_KINDS + EV_REPORT)
     row["port"] = pkt["link"]
     if row["state"] == WHOLE:
-        return tell_again(pkt, follow, b)
+        return tell_again(q, pkt, follow, row, b, collect.timing[0])
     row["round"] = max(row["round"], pkt["stamp"])
     row["last_ps"] = last_of(fan, row, fresh, now)
     if pkt["marked"] != 0:
         follow["bift_id"] = 1
-    if poll:
-        row["polled"] = max(row["polled"], 2 if pkt["poll"] == 1 else 1)
-        row["report_ps"] = min(row["report_ps"], now + collect.timing[0])
-    elif row["polled"] == 0 and row["told"] == 0:
-        row["report_ps"] = now + collect.timing[1]
-    elif row["polled"] == 0:
-        row["report_ps"] = max(row["report_ps"], now + collect.timing[1])
+    polled = 2 if pkt["poll"] == 1 else i64(pkt["poll"] != 0)
+    put_off(row, polled, fresh != ZERO, now, collect.timing)
     see(q, collect, follow, b, fan["n_back"])
     row["have"] |= fresh
     nodes[host]["got_bytes"] += bytes_of(fan, block, fresh)
@@ -126,7 +122,7 @@ def on_fan_data(
             fan["unreceived"] -= 1
         is_told = fan["speaks"] != PER_LOSS or follow["bift_id"] != 0  # a queue is told at once
         return b if is_told or row["polled"] == 2 else NONE
-    if poll:
+    if polled:
         push(q, row["report_ps"], b * N_KINDS + EV_REPORT)
     return NONE
 
@@ -150,12 +146,20 @@ def note_data(q: I64, node: Row, pkt: Row, fresh: np.uint64) -> None:
 
 
 @kernel
-def tell_again(pkt: Row, follow: Row, b: int) -> int:
-    """A block that is whole: when asked for it, its row, and what was said did not arrive."""
-    if pkt["poll"] != 1:
+def tell_again(q: I64, pkt: Row, follow: Row, row: Row, b: int, reorder_ps: int) -> int:
+    """A block that is whole: when asked for it, its row, and what was said did not arrive.
+
+    Each packet of a repair asks. One word answers all that come soon after the first: a slot
+    is free again when it has heard each once, and more words would travel on unfolded.
+    """
+    if pkt["poll"] != 1 or row["told"] == OWED:
         return NONE
     follow["entropy"] = (follow["entropy"] + 1) % N_WAYS
-    return b
+    if pkt["again"] == 0:
+        return b
+    row["told"], row["report_ps"] = OWED, q[NOW] + reorder_ps
+    push(q, row["report_ps"], b * N_KINDS + EV_REPORT)
+    return NONE
 
 
 @kernel
@@ -190,6 +194,8 @@ def on_report(q: I64, fans: Rows, receivers: Receivers, b: int) -> bool:
     """
     collect = receivers.collect
     row = collect.blocks[b]
+    if row["state"] == WHOLE:
+        return is_owed(q, row)
     if row["state"] != FILLING:
         return False
     when = report_at(collect, b)
@@ -204,6 +210,15 @@ def on_report(q: I64, fans: Rows, receivers: Receivers, b: int) -> bool:
     row["told"] = max(row["told"], i64(due))
     push(q, row["report_ps"], b * N_KINDS + EV_REPORT)
     return due
+
+
+@kernel
+def is_owed(q: I64, row: Row) -> bool:
+    """A word on a whole block that was asked for again is due now."""
+    if row["told"] != OWED or row["report_ps"] > q[NOW]:
+        return False
+    row["told"] = 0
+    return True
 
 
 @kernel
@@ -296,7 +311,8 @@ def speak_alone(q: I64, pkts: Rows, pkt_bits: U64, fan: Row, collect: Collect, b
         p = take_pkt(q, pkts)
         who = FIRST_ALONE - follow["heard_ps"]
         word_pkt(q, pkts, p, who, follow["map_at"], block["block"], size_of(q, n_rows))
-        pkts[p]["stamp"] = say_alone(rnd, queue, behind, first == 0, is_whole)
+        is_part = psn < MAX_PSN
+        pkts[p]["stamp"] = say_alone(rnd, queue, behind, first == 0, is_whole, is_part)
         pkt_bits[p, 0] = told
         last, head = enlist(q, pkts, fan, follow, p, last, head)
     return head
