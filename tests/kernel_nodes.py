@@ -15,7 +15,7 @@ from fanfold.kernels.layout import BITS_AT, MAX_PSN
 from fanfold.kernels.mend import write_mend
 from fanfold.kernels.octets import write_bits
 from fanfold.kernels.replicate import replicate
-from fanfold.kernels.slots import expire
+from fanfold.kernels.slots import expire, let_go
 from fanfold.kernels.state import Ports, build_counters, build_fold, build_node, build_plan
 from fanfold.kernels.store import has_store, is_worth, keep_pass
 from fanfold.kernels.tables import NULL_NBR, Bifts, build_unchecked
@@ -168,7 +168,7 @@ class KernelNode:
             slot = int(self.fold.ready[1 + i])
             row = self.fold.rows[slot]
             sent.append((int(row["port"]), write_all(self, slot)))
-            row["armed"] = 0
+            let_go(row)
         self.fold.ready[0] = 0
         return sent
 

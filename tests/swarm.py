@@ -23,6 +23,7 @@ from swarm_ends import BLOCK, NAME, Sink, Source
 from fanfold.core.effects import SendBlock
 from fanfold.core.flight import members_of
 from fanfold.errors import WireError
+from fanfold.kernels.slots import let_go
 from fanfold.live.swap import Swap
 from fanfold.push.peer import State, rival_of
 from fanfold.streams import stream
@@ -256,7 +257,7 @@ class World:
                 raise LawError(f"slot {slot} of {name} is freed twice")
             for packet in write_all(node, slot):
                 self.transmit(name, int(row["port"]), packet, (name,))
-            row["armed"] = 0
+            let_go(row)
 
     # Accidents.
 

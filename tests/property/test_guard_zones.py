@@ -255,7 +255,7 @@ def say_all(node: Guarded, now: int) -> None:
         while psn < MAX_PSN:
             psn = int(words_of_feedback.write_feedback(node.fold, slot, 1, MTU, psn, node.out))
             psn %= 128
-        node.fold.rows[slot]["armed"] = 0
+        slots.let_go(node.fold.rows[slot])
     node.fold.ready[0] = 0
     due = node.zones.array("due", np.zeros(4, np.int64))
     for r in due[: due_reports(node.collect, now, 50, due)].tolist():

@@ -30,6 +30,8 @@ STEADY = 4
 MAX_ASKS = 4
 """Blocks of a lane asked about in one tick, oldest first."""
 MAX_ROUND = 255
+WAITED = FeedbackFlag.PARTIAL | FeedbackFlag.EARLY
+"""A slot waited before it told."""
 
 
 class FanSender(Waiting):
@@ -225,7 +227,7 @@ class FanSender(Waiting):
         self._learn(now_ps, index, block, flight, feedback)
         pressure = max(feedback.queue, 255 - feedback.room)
         is_partial = bool(feedback.flags & FeedbackFlag.PARTIAL)  # a slot waited for others
-        is_held = is_partial or not flight.is_own
+        is_held = bool(feedback.flags & WAITED) or not flight.is_own
         self._time_overtaken(now_ps, lane, flight, is_held=is_held)
         if flight.need == 0:
             self._end_flight(now_ps, lane, block, pressure, is_held=is_held)

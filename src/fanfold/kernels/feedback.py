@@ -13,6 +13,7 @@ from fanfold.kernels.layout import (
     BITS_AT,
     FANFOLD_PORT,
     FEEDBACK_BYTES,
+    FLAG_EARLY,
     FLAG_MORE,
     FLAG_PARTIAL,
     FLAG_SPENT,
@@ -227,6 +228,7 @@ def write_head(row: Row, own_addr: int, psn: int, out: U8) -> int:
     out[fan], out[fan + 2] = (VERSION << 4) | KIND_FEEDBACK, row["n_psn"]
     out[fan + 1] = FLAG_PARTIAL if row["partial"] else 0
     out[fan + 1] |= FLAG_SPENT if row["spent"] else 0
+    out[fan + 1] |= FLAG_EARLY if row["is_early"] else 0
     write_u32(out, fan + 4, row["flow"])
     write_u32(out, fan + 8, row["block"])
     out[fan + 12], out[fan + 13], out[fan + 14] = row["round"], row["queue"], row["room"]

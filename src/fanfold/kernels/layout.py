@@ -37,6 +37,7 @@ FLAG_SOURCE = 8
 FLAG_PARTIAL = 1
 FLAG_SPENT = 2
 FLAG_MORE = 4
+FLAG_EARLY = 8
 
 MAX_PSN = 64
 """Packets in one block: a receiver's gaps are one 64-bit word."""

@@ -48,6 +48,10 @@ LATE_WAITS = 16
 """A slot that has heard nobody by its deadline is kept so many waits more, while its place is
 not needed: words may stand in a queue. A second at the leaves, as long as a word may be on its
 way (STALE_PS of core/waiting.py)."""
+EARLY_LAGS, EARLY_PART = 2, 8
+"""A slot that waits twice the longest lag lately, this part of a shortest deadline at least,
+tells of those who have the block and waits on for the others: whom a dead link hides costs the
+others nothing, and the source need not ask them."""
 OLD_WAITS = 4
 """Shortest deadlines after which a lag says nothing of now."""
 
@@ -104,6 +108,7 @@ def open_slot(fold: Fold, bfir_id: int, flow: int, block: int, bift_id: int) -> 
     row["worst"], row["n_merged"], row["partial"] = 0, 0, 0
     row["behind"], row["entropy"], row["late"] = 0, 0, 0
     row["spent"], row["mended_ps"], row["mend_ps"] = 0, 0, 0
+    row["early_ps"], row["is_early"] = 0, 0
     row["gaps"] = ZERO
     for plane in range(FIRST_ROW):
         for w in range(fold.words.shape[2]):
@@ -140,13 +145,17 @@ def set_deadline(row: Row, node: Rows, n_hops: int, now_ps: int) -> None:
     height = min(max(node[0]["depth"] - n_hops, 1), node[0]["depth"])
     fold_ps = node[0]["fold_ps"]
     if now_ps - node[0]["lag_at_ps"] > OLD_WAITS * fold_ps:
-        node[0]["lag_ps"] = 0
+        node[0]["lag_ps"] = node[0]["worst_ps"] = 0
     wait = max(fold_ps, min(LAGS * node[0]["lag_ps"], MAX_WAITS * fold_ps))
     row["armed_ps"], row["late"] = now_ps, 0
     row["wait_ps"] = wait + fold_ps * (height - 1) + node[0]["queue_ps"]
     row["deadline_ps"] = now_ps + row["wait_ps"]
     row["near_ps"] = fold_ps * (2 * height - 1) + node[0]["queue_ps"]
-    node[0]["next_ps"] = min(node[0]["next_ps"], row["deadline_ps"])
+    worst = node[0]["worst_ps"]
+    early = min(max(EARLY_LAGS * worst, fold_ps // EARLY_PART), row["wait_ps"] // 2)
+    row["early_ps"] = now_ps + early if worst > 0 and n_hops < 1 else 0
+    due = row["early_ps"] or row["deadline_ps"]
+    node[0]["next_ps"] = min(node[0]["next_ps"], due)
 
 
 @kernel
@@ -159,7 +168,12 @@ def end_silence(row: Row, node: Rows, now_ps: int) -> None:
 
 @kernel
 def note_lag(node: Rows, lag_ps: int, now_ps: int) -> None:
-    """A slot is complete this long after its last data packet; more than it may wait is cut."""
+    """A slot is complete this long after its last data packet.
+
+    In the mean more than it may wait is cut.
+    """
+    worst = node[0]["worst_ps"]
+    node[0]["worst_ps"] = max(lag_ps, worst - worst // 8)
     lag_ps = min(lag_ps, MAX_WAITS * node[0]["fold_ps"])
     node[0]["lag_ps"] += (lag_ps - node[0]["lag_ps"]) // 8
     node[0]["lag_at_ps"] = now_ps
@@ -254,10 +268,31 @@ def settle_once(fold: Fold, slot: int) -> None:
 
 
 @kernel
+def has_done(fold: Fold, at: int) -> bool:
+    """Of those who were heard all have the whole block, and somebody was."""
+    heard = other = ZERO
+    words = fold.words[at]
+    for w in range(fold.rows[at]["n_words"]):
+        heard |= words[P_BM, w]
+        other |= words[P_BM, w] & ~words[DONE_BM, w]
+    return bool(heard != ZERO and other == ZERO)
+
+
+@kernel
+def let_go(row: Row) -> None:
+    """Its word has left: a slot is free, or waits on where that was early."""
+    if row["is_early"] != 0:
+        row["is_early"] = 0
+    else:
+        row["armed"] = 0
+
+
+@kernel
 def expire(fold: Fold, node: Rows, now_ps: int) -> int:
     """Note every slot past its deadline for sending up, partial.
 
-    One that heard nobody is late: counted, and freed LATE_WAITS later.
+    One that heard nobody is late: counted, and freed LATE_WAITS later. One that waits long for
+    some tells of the others before, once.
 
     Returns:
         Earliest deadline still ahead, NEVER_PS when nothing is armed.
@@ -273,7 +308,14 @@ def expire(fold: Fold, node: Rows, now_ps: int) -> int:
                 settle(fold, at)
                 continue
         if row["deadline_ps"] > now_ps:
-            nearest = min(nearest, row["deadline_ps"], row["mend_ps"] or NEVER_PS)
+            if 0 < row["early_ps"] <= now_ps:
+                row["early_ps"] = 0
+                if has_done(fold, at):
+                    row["is_early"] = 1
+                    fold.ready[0] += 1
+                    fold.ready[fold.ready[0]] = at
+            due = min(row["deadline_ps"], row["mend_ps"] or NEVER_PS)
+            nearest = min(nearest, due, row["early_ps"] or NEVER_PS)
             continue
         heard = ZERO
         for w in range(row["n_words"]):
@@ -283,7 +325,7 @@ def expire(fold: Fold, node: Rows, now_ps: int) -> int:
             row["armed"] = 0
             continue
         if heard == ZERO:
-            row["late"] = 1
+            row["late"], row["early_ps"] = 1, 0
             row["deadline_ps"] = now_ps + LATE_WAITS * row["wait_ps"]
             nearest = min(nearest, row["deadline_ps"])
             fold.events[FOLD_UNHEARD] += 1

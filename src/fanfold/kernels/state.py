@@ -40,6 +40,8 @@ SLOT_ROW = np.dtype(
         ("deadline_ps", np.int64),
         ("armed_ps", np.int64),  # when the last data packet passed
         ("wait_ps", np.int64),  # from then to its deadline
+        ("early_ps", np.int64),  # when it tells of those it heard, 0: not, or it did
+        ("is_early", np.int64),  # 1 while it is to tell so, and waits on
         ("near_ps", np.int64),  # and to a word of who has no deep queue before it
         ("late", np.int64),  # 1 where the deadline has passed and nobody was heard
         ("n_psn", np.int64),
@@ -80,6 +82,7 @@ NODE_ROW = np.dtype(
         ("fold_ps", np.int64),  # shortest deadline of a slot just above the leaves
         ("queue_ps", np.int64),  # known beforehand: receivers' queues hold data so long
         ("lag_ps", np.int64),  # mean time from the last data packet to a complete slot
+        ("worst_ps", np.int64),  # the longest lately, which an eighth is taken off each time
         ("lag_at_ps", np.int64),  # when that was measured last
         ("depth", np.int64),  # hops from the farthest BFIR to the leaves, at most
         ("mtu", np.int64),

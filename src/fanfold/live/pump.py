@@ -19,7 +19,7 @@ from fanfold.kernels.impairment import Impairments, impair, release
 from fanfold.kernels.jit import kernel
 from fanfold.kernels.layout import BIER_PORT, MAX_PSN, UNDERLAY_BYTES
 from fanfold.kernels.octets import copy_octets
-from fanfold.kernels.slots import expire
+from fanfold.kernels.slots import expire, let_go
 from fanfold.kernels.state import U8, Counters, Fold, Plan, Ports, Rows
 from fanfold.kernels.store import has_store, is_worth, keep_pass
 from fanfold.kernels.tables import Bifts
@@ -177,7 +177,7 @@ def send_ready(sock: Sock, node: Node) -> None:
             size = coded // 128
             psn = coded % 128
             send_up(sock, node, port, row["bfir_id"], row["flow_port"], row["flow"], size)
-        row["armed"] = 0
+        let_go(row)
     fold.ready[0] = 0
 
 

@@ -5,10 +5,8 @@
 --
 -- With the file that `--keylog` wrote, by -o fanfold_bier.keylog:FILE or FANFOLD_KEYLOG, it
 -- checks trailers of links (docs/wire/link-keys.md) of up to 1,024 octets that they cover, and
--- opens the payload of sealed pushes.
---
--- Runs on Wireshark 4.0 and later. The names fanfold_bier and fanfold do not clash with
--- the "bier" protocol that Wireshark 4.4 has for the MPLS form.
+-- opens the payload of sealed pushes. Runs on Wireshark 4.0 and later. The names fanfold_bier and
+-- fanfold do not clash with the "bier" protocol that Wireshark 4.4 has for the MPLS form.
 
 local BIER_UDP_PORT = 8138
 local FANFOLD_PORT = 8139
@@ -92,6 +90,7 @@ local f = {
   partial = ProtoField.bool("fanfold.partial", "PARTIAL", 8, nil, 0x01),
   spent = ProtoField.bool("fanfold.spent", "SPENT", 8, nil, 0x02),
   more = ProtoField.bool("fanfold.more", "MORE", 8, nil, 0x04),
+  early = ProtoField.bool("fanfold.early", "EARLY", 8, nil, 0x08),
   n_rows = ProtoField.uint8("fanfold.n_rows", "Rows"),
   queue = ProtoField.uint8("fanfold.queue", "Worst queue"),
   room = ProtoField.uint8("fanfold.room", "Worst room"),
@@ -318,9 +317,9 @@ end
 
 local function add_feedback(tree, buf)
   local flags = tree:add(f.feedback_flags, buf(1, 1))
-  flags:add(f.partial, buf(1, 1))
-  flags:add(f.spent, buf(1, 1))
-  flags:add(f.more, buf(1, 1))
+  for _, flag in ipairs({ f.partial, f.spent, f.more, f.early }) do
+    flags:add(flag, buf(1, 1))
+  end
   tree:add(f.n_psn, buf(2, 1))
   tree:add(f.n_rows, buf(3, 1))
   tree:add(f.flow, buf(4, 4))

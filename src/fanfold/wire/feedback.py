@@ -3,8 +3,8 @@
     bits              field      meaning
     0-3               version    always 1
     4-7               kind       always 2
-    8-12              reserved   ignored, sent as 0
-    13-15             flags      4 MORE of it follows; 2 SPENT, the source repairs; 1 PARTIAL
+    8-11              reserved   ignored, sent as 0
+    12-15             flags      8 EARLY, 4 MORE of it follows, 2 SPENT, 1 PARTIAL
     16-23             n_psn      packets in the block, 1..64
     24-31             n_rows     rows that follow, 0..n_psn
     32-63             flow       flow of the data
@@ -52,11 +52,16 @@ _LAYOUT = Struct("!BBBBIIBBBBIHH")
 
 
 class FeedbackFlag(IntFlag):
-    """Flags of FEEDBACK."""
+    """Flags of FEEDBACK.
+
+    PARTIAL: by a deadline. SPENT: the source is to repair. MORE: packets of
+    the same word follow. EARLY: the slot waits on for others.
+    """
 
     PARTIAL = 1
     SPENT = 2
     MORE = 4
+    EARLY = 8
 
 
 class FeedbackRow(msgspec.Struct, frozen=True, gc=False):
@@ -118,7 +123,7 @@ def decode(buf: bytes) -> Feedback:
         heard=bs.from_bytes(buf[FIXED_BYTES : FIXED_BYTES + n_bytes]),
         done=bs.from_bytes(buf[FIXED_BYTES + n_bytes : at]),
         rows=_decode_rows(buf[at:], ROW_FIXED_BYTES + n_bytes),
-        flags=flags & 7,
+        flags=flags & 15,
         round=round_,
         queue=queue,
         room=room,
@@ -147,7 +152,7 @@ def encode(feedback: Feedback) -> bytes:
         HEADER,
         _LAYOUT,
         first_byte(Kind.FEEDBACK),
-        fits(HEADER, "flags", feedback.flags, 2),
+        fits(HEADER, "flags", feedback.flags, 4),
         feedback.n_psn,
         feedback.n_rows,
         feedback.flow,

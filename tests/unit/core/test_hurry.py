@@ -1,5 +1,7 @@
 """A slot that gave up waiting tells the sender whom to ask, before its own wait is over."""
 
+import msgspec
+
 from fanfold.core.effects import Effect, SendBlock
 from fanfold.core.flight import MAIN, Shape
 from fanfold.core.leaving import TICK_PS
@@ -61,6 +63,23 @@ def test_a_repair_does_not_put_the_question_off() -> None:
     when, job = asked_at(sender, 61 * MS)
     assert when <= 61 * MS + 4 * TICK_PS
     assert (job.psns, job.bits) == (0b1010, (0b010, 0b100))  # each by what it may lack
+
+
+def test_an_early_word_takes_out_who_has_the_block_and_tells_no_round_trip() -> None:
+    sender, job = begun()
+    sender.on_feedback(30 * MS, word(0b001, 0b001, (), FeedbackFlag.EARLY), [])
+    pace = sender.lanes[MAIN].pace
+    assert pace.srtt_ps == 0
+    when, asked = asked_at(sender, 30 * MS)
+    assert SLOTS_PS <= when <= SLOTS_PS + 2 * TICK_PS  # it hurries nobody
+    assert asked.bits == (0b110,)
+    sender.on_sent(when, asked)
+    pace.on_rtt(10 * MS, is_held=False)
+    of_one = word(0b010, 0b010, (), FeedbackFlag.EARLY)
+    of_one = msgspec.structs.replace(of_one, round=asked.round)
+    sender.on_feedback(when + 90 * MS, of_one, [])
+    assert pace.srtt_ps == 10 * MS
+    assert job.bits == (0b111,)
 
 
 def test_a_word_of_a_whole_branch_hurries_nobody() -> None:

@@ -69,6 +69,9 @@ def test_numbers_are_those_of_the_wire():
     assert layout.FLAG_LAST == fan.DataFlag.LAST
     assert layout.FLAG_REPAIR == fan.DataFlag.REPAIR
     assert layout.FLAG_PARTIAL == feedback.FeedbackFlag.PARTIAL
+    assert layout.FLAG_SPENT == feedback.FeedbackFlag.SPENT
+    assert layout.FLAG_MORE == feedback.FeedbackFlag.MORE
+    assert layout.FLAG_EARLY == feedback.FeedbackFlag.EARLY
     assert layout.MAX_PSN == fan.MAX_PSN
     assert (layout.KIND_FOLD, layout.KIND_SPREAD) == (Kind.FOLD, Kind.SPREAD)
     assert layout.FOLD_BYTES == fold.FIXED_BYTES

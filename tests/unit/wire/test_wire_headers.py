@@ -170,7 +170,7 @@ def test_failure_text_ends_at_512_bytes() -> None:
         (fan.encode, msgspec.structs.replace(DATA, stride=0)),
         (feedback.encode, msgspec.structs.replace(FEEDBACK, done=4)),
         (feedback.encode, msgspec.structs.replace(FEEDBACK, heard=1 << 64)),
-        (feedback.encode, msgspec.structs.replace(FEEDBACK, flags=4)),
+        (feedback.encode, msgspec.structs.replace(FEEDBACK, flags=16)),
         (feedback.encode, msgspec.structs.replace(FEEDBACK, bift_id=0x80000)),
         (feedback.encode, msgspec.structs.replace(FEEDBACK, n_psn=3)),
         (feedback.encode, msgspec.structs.replace(FEEDBACK, rows=TWICE)),

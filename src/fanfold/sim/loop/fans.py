@@ -13,7 +13,7 @@ from fanfold.kernels.jit import i64, kernel
 from fanfold.kernels.layout import BITS_AT, FLAG_PARTIAL, INNER_BYTES, MAX_PSN
 from fanfold.kernels.octets import ZERO, read_u32
 from fanfold.kernels.replicate import replicate
-from fanfold.kernels.slots import NEVER_PS, NO_SLOT, expect, expire, set_deadline
+from fanfold.kernels.slots import NEVER_PS, NO_SLOT, expect, expire, let_go, set_deadline
 from fanfold.kernels.state import I64, U8, U64, Fold, Store
 from fanfold.kernels.store import has_store, is_worth
 from fanfold.kernels.tables import NULL_NBR
@@ -370,7 +370,7 @@ def send_up(q: I64, links: Rows, pkts: Rows, bier: Bier, fold: Fold, r: int, of:
             psn = coded % 128
             word_pkt(q, pkts, p, body, row["flow"] // 2, row["block"], coded // 128)
             send_made(q, links, pkts, p, row["port"], of)
-        row["armed"] = 0
+        let_go(row)
     fold.ready[0] = 0
 
 
