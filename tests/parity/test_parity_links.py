@@ -67,10 +67,10 @@ class Counts:
         return found
 
     def is_calm(self, before):
-        """No slot ran out of time, no word passed unfolded, nothing was dropped."""
+        """No slot ran out of time or told early, no word passed unfolded, nothing was dropped."""
         for name, status in self.statuses.items():
             old = before.statuses[name]
-            for kind in ("partial", "unfolded", "full"):
+            for kind in ("partial", "unfolded", "full", "early"):
                 if status["folds"].get(kind, 0) != old["folds"].get(kind, 0):
                     return False
             if lost(status) != lost(old):

@@ -74,6 +74,7 @@ class FoldEvent(StrEnum):
     UNFOLDED = "unfolded"
     FULL = "full"
     UNHEARD = "unheard"
+    EARLY = "early"
 
 
 class StoreEvent(StrEnum):

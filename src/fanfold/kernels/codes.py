@@ -72,7 +72,8 @@ FOLD_PARTIAL = 3
 FOLD_UNFOLDED = 4
 FOLD_FULL = 5
 FOLD_UNHEARD = 6
-N_FOLDS = 7
+FOLD_EARLY = 7
+N_FOLDS = 8
 
 # What a BFR did with the DATA it keeps, indices of its counters.
 STORE_KEPT = 0

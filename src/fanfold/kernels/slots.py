@@ -9,6 +9,7 @@ import numpy as np
 from fanfold.kernels.codes import (
     FOLD_ARMED,
     FOLD_COMPLETE,
+    FOLD_EARLY,
     FOLD_FULL,
     FOLD_MERGED,
     FOLD_PARTIAL,
@@ -48,7 +49,7 @@ LATE_WAITS = 16
 """A slot that has heard nobody by its deadline is kept so many waits more, while its place is
 not needed: words may stand in a queue. A second at the leaves, as long as a word may be on its
 way (STALE_PS of core/waiting.py)."""
-EARLY_LAGS, EARLY_PART = 2, 8
+EARLY_LAGS, EARLY_PART = 2, 3
 """A slot that waits twice the longest lag lately, this part of a shortest deadline at least,
 tells of those who have the block and waits on for the others: whom a dead link hides costs the
 others nothing, and the source need not ask them."""
@@ -312,6 +313,7 @@ def expire(fold: Fold, node: Rows, now_ps: int) -> int:
                 row["early_ps"] = 0
                 if has_done(fold, at):
                     row["is_early"] = 1
+                    fold.events[FOLD_EARLY] += 1
                     fold.ready[0] += 1
                     fold.ready[fold.ready[0]] = at
             due = min(row["deadline_ps"], row["mend_ps"] or NEVER_PS)

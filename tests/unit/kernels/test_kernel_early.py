@@ -19,7 +19,7 @@ def deadline_of(node):
     return int(rows["deadline_ps"][rows["armed"] != 0].max())
 
 
-def quick(late=100):
+def quick(late=200):
     """A node whose words come so late as a rule; when block 99 was armed."""
     node = plain_node(depth=2)
     for block in range(60):
@@ -47,7 +47,7 @@ def test_who_has_a_block_is_told_early_where_others_are_long_in_coming():
     node.row["next_ps"] = NEVER_PS
     node.forward([data(0b1110, block=99, ttl=64)], port=4, now_ps=start)
     assert node.row["next_ps"] == due  # the node's loop looks then
-    assert due - start == EARLY_LAGS * 100  # the longest lag lately
+    assert due - start == EARLY_LAGS * 200  # the longest lag lately
     assert node.send_ready() == []
     assert node.expire(due) == deadline_of(node)
     ((port, packets),) = node.send_ready()
@@ -99,14 +99,14 @@ def test_no_word_is_earlier_than_a_part_of_the_shortest_deadline():
 
 
 def test_the_longest_lag_is_forgotten_by_an_eighth_a_block():
-    node, start = quick(200)
+    node, start = quick(400)
     for block in range(100, 103):
         node.forward([data(0b10, block=block, ttl=64)], port=4, now_ps=start)
         node.forward([feedback(word(0b10), (BFIR, 7, block))], port=1, now_ps=start + 10)
         node.send_ready()
     node.forward([data(0b1110, block=98, ttl=64)], port=4, now_ps=start)
     row = node.fold.rows[(node.fold.rows["armed"] != 0) & (node.fold.rows["block"] == 98)]
-    assert int(row["early_ps"][0]) - start == EARLY_LAGS * 135  # 200, 175, 154, 135
+    assert int(row["early_ps"][0]) - start == EARLY_LAGS * 269  # 400, 350, 307, 269
 
 
 def test_a_slot_that_was_late_tells_nobody_early():
