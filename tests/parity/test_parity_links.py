@@ -67,7 +67,7 @@ class Counts:
         return found
 
     def is_calm(self, before):
-        """No slot ran out of time or told early, no word passed unfolded, nothing was dropped."""
+        """No slot was out of time or early, no word passed unfolded, nothing was dropped."""
         for name, status in self.statuses.items():
             old = before.statuses[name]
             for kind in ("partial", "unfolded", "full", "early"):

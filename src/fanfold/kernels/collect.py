@@ -63,6 +63,8 @@ FOLLOW_ROW = np.dtype(
         ("front", np.int64),  # where the sender's pass over the blocks has come to
         ("front_ps", np.int64),  # when a packet of it came last
         ("front_port", np.int64),  # by which port
+        ("begun_ps", np.int64),  # when its first packet came
+        ("space_ps", np.int64),  # from a packet to the next, in the mean of blocks
         ("port", np.int64),  # by which the last packet of all came
         ("floor", np.int64),  # every block before it is here
         ("flow_port", np.int64),
@@ -93,6 +95,8 @@ BLOCK_ROW = np.dtype(
 EVENT_WHOLE = 1
 EVENT_AGAIN = 2
 EVENT_UNKNOWN = 3
+SPACES = 2
+"""Times as long as from one packet to the next, a receiver waits for another of a repair."""
 MOST_EVENTS = 4
 """Blocks that are looked at in one turn of a role."""
 
@@ -311,12 +315,13 @@ def place(
         row["polled"] = row["told"] = 0
         if not is_repair:
             # a sender that begins an earlier block passes anew, or sends by several ports
+            note_space(follow, block, i64(buf[fan + 2]), now_ps)
             follow["front"], follow["front_port"] = block, port
     if row["n_psn"] != i64(buf[fan + 2]):
         return -2 - DROP_BAD_FAN
     row["round"] = max(row["round"], i64(buf[fan + 12]))
     row["last_ps"], row["port"] = now_ps, port
-    put_off(row, i64(poll), row["have"] & bit(psn) == ZERO, now_ps, collect.timing)
+    put_off(row, follow, i64(poll), row["have"] & bit(psn) == ZERO, now_ps, collect.timing)
     follow["newest"] = max(follow["newest"], block)
     if block >= follow["front"] and not is_repair:
         follow["front"], follow["front_ps"], follow["front_port"] = block, now_ps, port
@@ -337,16 +342,33 @@ def place(
 
 
 @kernel
-def put_off(row: Row, polled: int, is_new: bool, now_ps: int, timing: I64) -> None:
+def note_space(follow: Row, block: int, n_psn: int, now_ps: int) -> None:
+    """A first sending of a block begins: how far packets of the one before it were apart."""
+    if block == follow["front"] + 1 and block > 0:
+        space_ps = (now_ps - follow["begun_ps"]) // n_psn
+        mean_ps = follow["space_ps"]
+        follow["space_ps"] = mean_ps + (space_ps - mean_ps) // 4 if mean_ps > 0 else space_ps
+    follow["begun_ps"] = now_ps
+
+
+@kernel
+def rest_ps(follow: Row, timing: I64) -> int:
+    """How long after one packet of a repair the next one may still come."""
+    return i64(max(timing[0], SPACES * follow["space_ps"]))
+
+
+@kernel
+def put_off(row: Row, follow: Row, polled: int, is_new: bool, now_ps: int, timing: I64) -> None:
     """A packet of a block came: set when its gaps are to be told.
 
     Args:
         polled: 0 unless it asks. is_new: it brings something. timing: as Collect has it.
 
-    Each packet of a repair asks: while new ones come, the others are on their way.
+    Each packet of a repair asks: while new ones come, the others are on their way. On a slow
+    link they are far apart.
     """
     if polled:
-        soon_ps = now_ps + timing[0]
+        soon_ps = now_ps + rest_ps(follow, timing)
         row["polled"] = max(row["polled"], polled)
         row["report_ps"] = soon_ps if is_new else min(row["report_ps"], soon_ps)
     elif row["polled"] == 0 and row["told"] == 0:

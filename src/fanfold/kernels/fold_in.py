@@ -6,6 +6,7 @@ from fanfold.kernels.jit import kernel
 from fanfold.kernels.layout import (
     BITS_AT,
     FEEDBACK_BYTES,
+    FLAG_MORE,
     FLAG_PARTIAL,
     FLAG_SPENT,
     INNER_BYTES,
@@ -74,8 +75,8 @@ def fold_in(
             note_spoke(fold, which, scratch[1], n_words, node, now_ps)
         return False
     row = fold.rows[slot]
-    is_more = read_u16(buf, fan + 22) == 0
-    if has_store(fold.store) and not is_more:
+    is_first = read_u16(buf, fan + 22) != 0
+    if has_store(fold.store) and is_first:
         read_bits(buf, fan + FEEDBACK_BYTES, row["n_words"], scratch[1])
         speak_anew(fold, slot, scratch[1], node, now_ps)
     fold_packet(buf, at, fan, fold, slot, scratch)
@@ -86,10 +87,16 @@ def fold_in(
         end_silence(row, node, now_ps)
     if buf[fan + 1] & FLAG_SPENT != 0:
         row["spent"] = 1
-    elif has_store(fold.store) and buf[fan + 3] != 0 and buf[at + TTL_AT] >= TTL:
-        mend_word(fold, slot, scratch[1], is_more, node, now_ps)
+    elif is_whole_word(buf, fan) and has_store(fold.store) and buf[at + TTL_AT] >= TTL:
+        mend_word(fold, slot, scratch[1], node, now_ps)
     if is_complete(fold, slot, row["n_words"]):
         settle_once(fold, slot)
         if row["mended_ps"] == 0:
             note_lag(node, now_ps - row["armed_ps"], now_ps)
     return True
+
+
+@kernel
+def is_whole_word(buf: U8, fan: int) -> bool:
+    """A word names gaps, and this packet is its last."""
+    return bool(buf[fan + 3] != 0 and buf[fan + 1] & FLAG_MORE == 0)

@@ -100,23 +100,17 @@ def drop_empty_rows(fold: Fold, slot: int) -> None:
 
 
 @kernel
-def mend_word(
-    fold: Fold, slot: int, heard: U64, is_more: bool, node: Rows, now_ps: int
-) -> None:
+def mend_word(fold: Fold, slot: int, heard: U64, node: Rows, now_ps: int) -> None:
     """Answer the gaps of a word that was merged just now, as far as the store has them.
 
     Args:
-        heard: (W,), by that word. is_more: it is a further packet of one: who is in it lacks
-            much. node: this BFR.
+        heard: (W,), by that word, of which no more is to come. node: this BFR.
     """
     row, words, store = fold.rows[slot], fold.words[slot], fold.store
     able, hit, nowhere, rest = store.sets[0], store.sets[1], store.sets[2], store.sets[3]
     if not who_lacks(fold, slot, heard, able):
         return
     sick_ps = now_ps + SICK_WAITS * node[0]["fold_ps"]
-    if is_more:
-        give_up(fold, slot, able, STORE_HEAVY, sick_ps)
-        return
     if now_ps - row["armed_ps"] > row["near_ps"]:
         give_up(fold, slot, able, STORE_LATE, sick_ps)
         return
@@ -158,12 +152,18 @@ def who_lacks(fold: Fold, slot: int, heard: U64, out: U64) -> bool:
 
 @kernel
 def leave_heavy(fold: Fold, slot: int, able: U64, heavy: U64, sick_ps: int) -> None:
-    """Who lacks much of a block is left to the source. ``heavy``: overwritten."""
+    """Who lost much of a block below here is left to the source. ``heavy``: overwritten.
+
+    What is not kept was lost above: it says nothing of the way down.
+    """
     row, words = fold.rows[slot], fold.words[slot]
     most = most_gaps(row["n_psn"])
     for w in range(row["n_words"]):
         heavy[w] = ZERO
     if n_bits(row["gaps"]) <= most:
+        return
+    kept = kept_of(fold, row)
+    if n_bits(kept) <= most:
         return
     for w in range(row["n_words"]):
         rest = able[w]
@@ -172,12 +172,25 @@ def leave_heavy(fold: Fold, slot: int, able: U64, heavy: U64, sick_ps: int) -> N
             rest &= ~one
             n = 0
             for psn in range(row["n_psn"]):
-                if row["gaps"] & bit(psn) != ZERO and words[FIRST_ROW + psn, w] & one != ZERO:
+                if kept & bit(psn) != ZERO and words[FIRST_ROW + psn, w] & one != ZERO:
                     n += 1
             if n > most:
                 heavy[w] |= one
                 able[w] &= ~one
     give_up(fold, slot, heavy, STORE_HEAVY, sick_ps)
+
+
+@kernel
+def kept_of(fold: Fold, row: Row) -> np.uint64:
+    """PSNs of a slot's gaps that the store has."""
+    key, kept = (row["bfir_id"] << 32) | row["flow"], ZERO
+    for psn in range(row["n_psn"]):
+        if row["gaps"] & bit(psn) == ZERO:
+            continue
+        where = find_kept(fold.store, key, row["bift_id"], row["block"], psn, row["n_words"])
+        if where != NOT_KEPT:
+            kept |= bit(psn)
+    return kept
 
 
 @kernel

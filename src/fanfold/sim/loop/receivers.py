@@ -15,7 +15,9 @@ from fanfold.kernels.collect import (
     FREE,
     WHOLE,
     Collect,
+    note_space,
     put_off,
+    rest_ps,
 )
 from fanfold.kernels.due import gaps_of, report_at
 from fanfold.kernels.feedback import NOT_TOLD, own_report, whole_block, write_feedback
@@ -104,13 +106,13 @@ def on_fan_data(
         push(q, row["report_ps"], b * N_KINDS + EV_REPORT)
     row["port"] = pkt["link"]
     if row["state"] == WHOLE:
-        return tell_again(q, pkt, follow, row, b, collect.timing[0])
+        return tell_again(q, pkt, follow, row, b, rest_ps(follow, collect.timing))
     row["round"] = max(row["round"], pkt["stamp"])
     row["last_ps"] = last_of(fan, row, fresh, now)
     if pkt["marked"] != 0:
         follow["bift_id"] = 1
     polled = 2 if pkt["poll"] == 1 else i64(pkt["poll"] != 0)
-    put_off(row, polled, fresh != ZERO, now, collect.timing)
+    put_off(row, follow, polled, fresh != ZERO, now, collect.timing)
     see(q, collect, follow, b, fan["n_back"])
     row["have"] |= fresh
     nodes[host]["got_bytes"] += bytes_of(fan, block, fresh)
@@ -146,7 +148,7 @@ def note_data(q: I64, node: Row, pkt: Row, fresh: np.uint64) -> None:
 
 
 @kernel
-def tell_again(q: I64, pkt: Row, follow: Row, row: Row, b: int, reorder_ps: int) -> int:
+def tell_again(q: I64, pkt: Row, follow: Row, row: Row, b: int, wait_ps: int) -> int:
     """A block that is whole: when asked for it, its row, and what was said did not arrive.
 
     Each packet of a repair asks. One word answers all that come soon after the first: a slot
@@ -157,7 +159,7 @@ def tell_again(q: I64, pkt: Row, follow: Row, row: Row, b: int, reorder_ps: int)
     follow["entropy"] = (follow["entropy"] + 1) % N_WAYS
     if pkt["again"] == 0:
         return b
-    row["told"], row["report_ps"] = OWED, q[NOW] + reorder_ps
+    row["told"], row["report_ps"] = OWED, q[NOW] + wait_ps
     push(q, row["report_ps"], b * N_KINDS + EV_REPORT)
     return NONE
 
@@ -168,6 +170,7 @@ def see(q: I64, collect: Collect, follow: Row, b: int, n_back: int) -> None:
     row = collect.blocks[b]
     block = row["block"]
     if block > follow["front"]:
+        note_space(follow, block, row["n_psn"], q[NOW])
         follow["front"] = block
         for back in range(2, min(n_back, block) + 1):
             before = collect.blocks[b - back]
