@@ -1,8 +1,12 @@
 """Cost maps of a topology by name, and of a lab that runs, from the weights of its BGP."""
 
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
+import msgspec
+
+from fanfold.api.failing import failures_of, name_of
 from fanfold.errors import ConfigError, EnvironmentLack
 from fanfold.live.lab import Lab
 from fanfold.live.plane_sight import plan_of
@@ -14,8 +18,10 @@ from fanfold.topo.cost_map import (
     groups_of,
     maps_of,
     pids_of,
+    tables_between,
     tables_of,
 )
+from fanfold.topo.fabric import Fabric
 from fanfold.topo.fabric_net import fabric_net
 from fanfold.topo.fan_weights import Paths
 from fanfold.topo.lab_addresses import address_of
@@ -23,6 +29,7 @@ from fanfold.topo.lab_fabric import MAX_LAB_NODES
 from fanfold.topo.net import Net
 from fanfold.topo.plane_plan import PlanePlan
 from fanfold.topo.routes import build_routes
+from fanfold.units import parse_rate
 
 BITS = 8
 LINKS = 2
@@ -47,7 +54,7 @@ def map_of_net(net: Net) -> dict[str, Any]:
 
 
 def map_of_lab(lab: Lab) -> dict[str, Any]:
-    """Maps of a lab that is up: by BGP's paths just now, or else as its fabric has them.
+    """Maps of a lab that is up: by BGP's paths just now, or else by its fabric and failures.
 
     Raises:
         EnvironmentLack: it is not up, or nobody tells what BGP has.
@@ -55,7 +62,7 @@ def map_of_lab(lab: Lab) -> dict[str, Any]:
     fabric, plan = lab.fabric(), plan_of(lab)
     if plan is not None:
         return _map_of_plan(lab, plan)
-    net = fabric_net(fabric)
+    net = fabric_net(standing(lab, fabric))
     groups = groups_of(net)
     costs, bandwidths = tables_of(net, build_routes(net), groups)
     hosts = [node.address for node in fabric.nodes if node.role == "host"]
@@ -66,16 +73,51 @@ def map_of_lab(lab: Lab) -> dict[str, Any]:
     return maps_of(addresses, costs, bandwidths, NOMINAL)
 
 
-def _map_of_plan(lab: Lab, plan: PlanePlan) -> dict[str, Any]:
+def host_tables(
+    lab: Lab, fabric: Fabric, sources: Sequence[str], goals: Sequence[str]
+) -> tuple[Table, Table]:
+    """Cost and bandwidth from hosts of a lab to others just now, by name, as ``map_of_lab``.
+
+    Raises:
+        EnvironmentLack: nobody tells what BGP has.
+    """
+    plan = plan_of(lab)
+    if plan is not None:
+        return _tables_of_plan(lab, plan, sources)
+    net = fabric_net(standing(lab, fabric))
+    number = {net.node_name(host): host for host in range(net.n_hosts)}
+    ends = [number[name] for name in sources], [number[name] for name in goals]
+    return tables_between(net, build_routes(net), *ends)
+
+
+def standing(lab: Lab, fabric: Fabric) -> Fabric:
+    """A lab's fabric as it stands: no cut links and dead nodes, slow links at their rate."""
+    known, links = failures_of(lab), []
+    dead = {name for name, entry in lab.nodes().items() if not entry["alive"]}
+    for link in fabric.links:
+        is_up = link.up and name_of(link) not in known.links and not dead & {link.a, link.b}
+        rate, most = link.rate, known.slow.get(name_of(link), 0)
+        if most and (not rate or parse_rate(rate, "rate") > most):
+            rate = f"{most}bps"
+        links.append(msgspec.structs.replace(link, up=is_up, rate=rate))
+    return msgspec.structs.replace(fabric, links=tuple(links))
+
+
+def _tables_of_plan(lab: Lab, plan: PlanePlan, names: Sequence[str]) -> tuple[Table, Table]:
     costs: Table = {}
     bandwidths: Table = {}
-    for host in plan.hosts:
-        told = ask_paths(lab, host.name)
+    for host in names:
+        told = ask_paths(lab, host)
         if told is None:
             raise EnvironmentLack(f"lab {lab.name!r}: nobody tells its paths; see {lab.log}")
         carried = {name: carried_bps(paths, plan.scale) for name, paths in told.items()}
-        bandwidths[host.name] = {name: bps for name, bps in sorted(carried.items()) if bps}
-        costs[host.name] = dict.fromkeys(bandwidths[host.name], LINKS)
+        bandwidths[host] = {name: bps for name, bps in sorted(carried.items()) if bps}
+        costs[host] = dict.fromkeys(bandwidths[host], LINKS)
+    return costs, bandwidths
+
+
+def _map_of_plan(lab: Lab, plan: PlanePlan) -> dict[str, Any]:
+    costs, bandwidths = _tables_of_plan(lab, plan, [host.name for host in plan.hosts])
     addresses = {host.name: [host.address] for host in plan.hosts}
     return maps_of(addresses, costs, bandwidths, ESTIMATION)
 

@@ -19,13 +19,16 @@ from fanfold.units import (
     PPB_ONE,
     PS_PER_SECOND,
     format_duration,
+    format_rate,
     parse_duration,
     parse_probability,
+    parse_rate,
 )
 
-KINDS = ("link", "node", "pause", "gray", "port-corrupt", *PLANE_KINDS)
+KINDS = ("link", "node", "pause", "gray", "slow", "port-corrupt", *PLANE_KINDS)
 SHARE = "a share of packets such as 1%"
 TAKES = {"pause": "a duration such as 3s", "gray": SHARE, "port-corrupt": SHARE}
+TAKES["slow"] = "a rate such as 50Mbps"
 """What stands behind the name, for kinds that take anything."""
 ASK_S = 3.0
 LONGEST_PS = 3600 * PS_PER_SECOND
@@ -34,9 +37,10 @@ LONGEST_PS = 3600 * PS_PER_SECOND
 class Failures(msgspec.Struct):
     """What has failed by hand.
 
-    links: cut ones, by name. gray: of 10^9 packets so many are lost, each way. corrupt: so many
-    are damaged that come to a node from a neighbour, by "node-neighbour". nodes: ended.
-    planes: kinds and names of ports, half cables and leaves that are down (plane_faults.py).
+    links: cut ones, by name. gray: of 10^9 packets so many are lost, each way. slow: bits per
+    second that pass, each way. corrupt: so many of 10^9 are damaged that come to a node from a
+    neighbour, by "node-neighbour". nodes: ended. planes: kinds and names of ports, half cables
+    and leaves that are down (plane_faults.py).
     """
 
     links: list[str] = []
@@ -44,6 +48,7 @@ class Failures(msgspec.Struct):
     corrupt: dict[str, int] = {}
     nodes: list[str] = []
     planes: list[tuple[str, str]] = []
+    slow: dict[str, int] = {}
 
     def words(self) -> list[str]:
         """As they would be given to ``lab fail``."""
@@ -54,6 +59,7 @@ class Failures(msgspec.Struct):
                 f"port-corrupt {name} {ppb * 100 / PPB_ONE:g}%"
                 for name, ppb in self.corrupt.items()
             ),
+            *(f"slow {name} {_rate(bps)}" for name, bps in self.slow.items()),
             *(f"node {name}" for name in self.nodes),
             *(f"{kind} {name}" for kind, name in self.planes),
         ]
@@ -86,15 +92,8 @@ def fail(lab: Lab, kind: str, name: str, amount: str = "") -> str:
             link = name_of(_link(fabric, name))
             _tell(lab, fabric, known, links=[*(x for x in known.links if x != link), link])
             return f"link {link} is cut"
-        case "gray":
-            link, ppb = name_of(_link(fabric, name)), parse_probability(amount, f"gray {name}")
-            _tell(lab, fabric, known, gray=known.gray | {link: ppb})
-            return f"link {link} loses {amount} of packets each way"
-        case "port-corrupt":
-            node, to = _port(fabric, name)
-            ppb = parse_probability(amount, f"port-corrupt {name}")
-            _tell(lab, fabric, known, corrupt=known.corrupt | {f"{node}-{to}": ppb})
-            return f"{amount} of the packets that {node} takes from {to} are damaged"
+        case "gray" | "slow" | "port-corrupt":
+            return _impair(lab, fabric, known, kind, name, amount)
         case _ if kind in PLANE_KINDS:
             name = usual_name(lab, kind, name)
             down = [*(x for x in known.planes if x != (kind, name)), (kind, name)]
@@ -110,6 +109,25 @@ def fail(lab: Lab, kind: str, name: str, amount: str = "") -> str:
             return _pause(lab, fabric, name, amount)
 
 
+def _impair(
+    lab: Lab, fabric: Fabric, known: Failures, kind: str, name: str, amount: str
+) -> str:
+    """Let packets of a link, or those that come in by a port, be lost, damaged or late."""
+    link = name_of(_link(fabric, name))
+    if kind == "gray":
+        ppb = parse_probability(amount, f"gray {name}")
+        _tell(lab, fabric, known, gray=known.gray | {link: ppb})
+        return f"link {link} loses {amount} of packets each way"
+    if kind == "slow":
+        bps = parse_rate(amount, f"slow {name}")
+        _tell(lab, fabric, known, slow=known.slow | {link: bps})
+        return f"link {link} carries {_rate(bps)} each way"
+    node, to = _port(fabric, name)
+    ppb = parse_probability(amount, f"port-corrupt {name}")
+    _tell(lab, fabric, known, corrupt=known.corrupt | {f"{node}-{to}": ppb})
+    return f"{amount} of the packets that {node} takes from {to} are damaged"
+
+
 def heal(lab: Lab, names: Iterable[str] = ()) -> list[str]:
     """Mend links and nodes by name, or all that has failed; what was mended, in words.
 
@@ -118,7 +136,7 @@ def heal(lab: Lab, names: Iterable[str] = ()) -> list[str]:
     """
     fabric, known = lab.fabric(), failures_of(lab)
     paused = [node for node in fabric.by_name if _is_paused(lab, node)]
-    at_links = *known.links, *known.gray, *known.corrupt
+    at_links = *known.links, *known.gray, *known.slow, *known.corrupt
     wrong = {
         *at_links,
         *known.nodes,
@@ -138,7 +156,9 @@ def heal(lab: Lab, names: Iterable[str] = ()) -> list[str]:
         links = [name for name in known.links if name not in mended]
         gray = {name: ppb for name, ppb in known.gray.items() if name not in mended}
         corrupt = {name: ppb for name, ppb in known.corrupt.items() if name not in mended}
-        known = _tell(lab, fabric, known, links=links, gray=gray, corrupt=corrupt)
+        slow = {name: bps for name, bps in known.slow.items() if name not in mended}
+        left = {"links": links, "gray": gray, "corrupt": corrupt, "slow": slow}
+        known = _tell(lab, fabric, known, **left)
     known, broken = _heal_planes(lab, known, some)
     mended += broken
     for node in known.nodes:
@@ -166,10 +186,16 @@ def restart(lab: Lab, node: str) -> dict[str, Any]:
     if node in known.nodes:
         known.nodes.remove(node)
         _keep(lab, known)
-    if known.links or known.gray or known.corrupt:
+    if known.links or known.gray or known.slow or known.corrupt:
         fabric = lab.fabric()
         _require(_ask(lab, fabric, known, [node]))
     return told
+
+
+def _rate(bps: int) -> str:
+    """A rate as it would be given, all of it."""
+    text = format_rate(bps).replace(" ", "")
+    return text if parse_rate(text, "slow") == bps else f"{bps}bps"
 
 
 def name_of(link: Link) -> str:
@@ -269,14 +295,16 @@ def _require(failed: dict[str, str]) -> None:
 def _of(failures: Failures, fabric: Fabric, node: str) -> dict[str, Any]:
     """What one node is to be told, by neighbour."""
     told: dict[str, Any] = {}
-    for name in (*failures.links, *failures.gray):
+    for name in dict.fromkeys((*failures.links, *failures.gray, *failures.slow)):
         link = _link(fabric, name)
         if node in (link.a, link.b):
             row = told.setdefault(link.b if node == link.a else link.a, {})
             if name in failures.links:
                 row["shut"] = True
             if name in failures.gray:
-                row["impair"] = {"drop_ppb": failures.gray[name]}
+                row.setdefault("impair", {})["drop_ppb"] = failures.gray[name]
+            if name in failures.slow:
+                row.setdefault("impair", {})["rate_bps"] = failures.slow[name]
     for name, ppb in failures.corrupt.items():
         at, to = _port(fabric, name)
         if node == at:

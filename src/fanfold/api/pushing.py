@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from fanfold.api.arguments import by_argument
 from fanfold.api.avoiding import begin_avoiding, end_avoiding
@@ -26,6 +26,7 @@ from fanfold.live.plane_sight import plan_of
 from fanfold.live.plane_watch import PlaneWatch
 from fanfold.live.warm import is_compiled, warm
 from fanfold.push.attesting import AllowList, Verifier
+from fanfold.push.handed import Handed
 from fanfold.push.receipts import Receipts, require_folder
 from fanfold.push.result import PushResult, require_complete
 from fanfold.push.sending import PATIENCE_PS
@@ -35,6 +36,7 @@ from fanfold.seals.trust import Seals
 from fanfold.topo.fabric import Fabric, whose
 from fanfold.topo.openness import check_links, is_told, may_be_open, told_unsigned
 from fanfold.topo.planes import AUTO, chosen_planes
+from fanfold.topo.relays import NONE
 from fanfold.units import parse_duration, parse_rate
 
 
@@ -84,10 +86,11 @@ class Order(NamedTuple):
 
     losses, impairs, seed: what befalls links of a lab meanwhile. capture: file, bytes of each
     packet that are kept. receipts: a folder for those of its receivers.
-    attest: who judges their statements, or a list of software.
+    attest: who judges their statements, or a list of software. relay: who passes it on at
+    other sites, "none", "auto" or hosts by commas.
     """
 
-    path: Path
+    path: Path | Handed
     source: str = "h0"
     to: str = "all"
     terms: Terms = Terms()
@@ -99,6 +102,14 @@ class Order(NamedTuple):
     signing: Signing = Signing()
     receipts: Path | None = None
     attest: str | Path | Verifier | None = None
+    relay: str = NONE
+
+
+class Stoppable(Protocol):
+    """Something that runs and can be told to end."""
+
+    def stop(self) -> None:
+        """End early, in good order."""
 
 
 class Watch:
@@ -107,7 +118,7 @@ class Watch:
     def warming(self, text: str) -> None:
         """Kernels are compiled first: what is done just now."""
 
-    def began(self, job: Push) -> None:
+    def began(self, job: Stoppable) -> None:
         """It is ready; ``job.stop`` ends it in good order."""
 
     def progress(self, name: str, done: int, total: int) -> None:
@@ -155,6 +166,7 @@ def push(
     receipts: str | Path | None = None,
     only_through: str = "",
     attest: str | Path | Verifier | None = None,
+    relay: str = NONE,
     on_progress: Callable[[str, int, int], None] | None = None,
 ) -> PushResult:
     """Send a file or a folder to many hosts with one copy on each link.
@@ -171,6 +183,7 @@ def push(
         sign: receivers can prove who sent it. seal: and nobody on the way can read it. keys:
             folder of those of the source. trusted: file with those of receivers. receipts:
             folder for theirs. attest: judges their statements. only_through: "region=eu".
+        relay: passes it on at its site: "none", "auto" by the cost map, or hosts.
         on_progress: called with receiver, blocks that it has, and blocks in all; first "hash".
 
     Returns:
@@ -191,7 +204,8 @@ def push(
         terms = terms_of(rate, patience, planes=planes)._replace(takes_over=take_over)
         signing = Signing(sign, seal, place_of(keys, trusted))
         order = Order(Path(path), source, _named(to), terms, wish=wish, signing=signing)
-        order = order._replace(receipts=place_of(receipts, None).folder, attest=attest)
+        more: dict[str, Any] = {"receipts": place_of(receipts, None).folder, "attest": attest}
+        order = order._replace(**more, relay=relay)
         return _whole(run_push(site, order, _Progress(on_progress) if on_progress else QUIET))
 
 
@@ -213,15 +227,23 @@ def run_push(site: Site, order: Order, watch: Watch = QUIET) -> PushResult:
     Raises:
         ConfigError, EnvironmentLack: as ``push``; one that is incomplete is a result.
     """
+    run: Callable[[Site, Order, Watch], PushResult] = run_once
+    if order.relay != NONE:
+        from fanfold.api.relaying import run_relayed  # noqa: PLC0415 - which calls run_once
+
+        run = run_relayed
     if site.config is not None or not order.terms.avoids_gray:
-        return _run_push(site, order, watch)
+        return run(site, order, watch)
     for line in begin_avoiding(site.lab):
         watch.warn(line)
     site.fabric = site.lab.fabric()
-    return end_avoiding(site.lab, _run_push(site, order, watch))
+    return end_avoiding(site.lab, run(site, order, watch))
 
 
-def _run_push(site: Site, order: Order, watch: Watch) -> PushResult:
+def run_once(
+    site: Site, order: Order, watch: Watch, whole: Callable[[Push], PushResult] = Push.run
+) -> PushResult:
+    """One push as one fan; ``whole`` runs it once it is ready, and gives what is known."""
     fabric = site.fabric
     source, targets = tenant_ends(fabric, order.source, order.to)
     chosen_planes(fabric, source, order.terms.planes)
@@ -230,7 +252,8 @@ def _run_push(site: Site, order: Order, watch: Watch) -> PushResult:
     impairments = impairments_of(order.losses, order.impairs, links)
     seed, pcap = order.seed, order.capture[0]
     snaplen = snaplen_of(fabric, order.capture[1])
-    check_capture(pcap, order.path)
+    if isinstance(order.path, Path):
+        check_capture(pcap, order.path)
     if not is_compiled():  # half a minute before the first byte
         warm(watch.warming)
     cap, ask = order.terms.cap_bps, partial(site.begin_statuses, source=source)
@@ -245,10 +268,7 @@ def _run_push(site: Site, order: Order, watch: Watch) -> PushResult:
     job = Push(fabric, source, targets, order.path, cap, watch.progress, ask, wish)
     job.link_key = link_key
     job.receipts = receipts
-    _tell_terms(job, order)
-    job.on_silence, job.tell = watch.silent, watch.warn
-    for line in job.warnings:
-        watch.warn(line)
+    _tell_terms(job, order, watch)
     if pcap is not None:
         tell_size(job, pcap, snaplen, site.tell)
     watch.began(job)
@@ -258,7 +278,7 @@ def _run_push(site: Site, order: Order, watch: Watch) -> PushResult:
         job.impair(impairments, seed)
     try:
         with plane_weights(site, source, targets, order.terms.planes) as job.told_weights:
-            return job.run()
+            return whole(job)
     finally:
         if impairments:
             site.impair([], 0)
@@ -312,7 +332,10 @@ def _receipts_of(order: Order, *, is_signed: bool) -> Receipts | None:
     return Receipts(order.receipts, verifier) if order.receipts or verifier else None
 
 
-def _tell_terms(job: Push, order: Order) -> None:
+def _tell_terms(job: Push, order: Order, watch: Watch) -> None:
+    job.on_silence, job.tell = watch.silent, watch.warn
+    for line in job.warnings:
+        watch.warn(line)
     terms = order.terms
     job.patience_ps, job.takes_over = terms.patience_ps, terms.takes_over
     job.repairs_alone = terms.repair == REPAIRS[1]

@@ -10,7 +10,7 @@ import typer
 from rich.progress import BarColumn, Progress, TaskID, TimeRemainingColumn
 
 from fanfold.api.keys import Place, Signing
-from fanfold.api.pushing import Order, Watch, run_push, terms_of
+from fanfold.api.pushing import Order, Stoppable, Watch, run_push, terms_of
 from fanfold.api.site import Site
 from fanfold.cli.bars import Words
 from fanfold.cli.console import error_screen, print_json, tell_error, tell_warning
@@ -24,9 +24,9 @@ from fanfold.errors import CheckFailed, ExitCode
 from fanfold.live.capture import WHOLE
 from fanfold.live.lab import Lab
 from fanfold.push.result import PushResult, require_complete
-from fanfold.push.service import Push
 from fanfold.push.source import Wish
 from fanfold.topo.planes import AUTO
+from fanfold.topo.relays import NONE
 
 Loss = Annotated[
     list[str] | None,
@@ -79,6 +79,13 @@ AvoidGray = Annotated[
         "tables where there is another way, and tried again later",
     ),
 ]
+Relay = Annotated[
+    str,
+    typer.Option(
+        help="auto: one host of each other site, by the cost map, gets it and sends it on "
+        "there; or these hosts (labs only)"
+    ),
+]
 Patience = Annotated[
     str, typer.Option(help="wait this long for the silent when all others have ended")
 ]
@@ -129,6 +136,7 @@ class Sent(NamedTuple):
     planes: Planes = AUTO
     take_over: TakeOver = False
     avoid_gray: AvoidGray = False
+    relay: Relay = NONE
 
 
 class Secured(NamedTuple):
@@ -187,7 +195,7 @@ def push(
     loss, impair, seed, *_ = observed
     capture = observed.pcap, observed.snaplen
     rest = seed, capture, wish, signing, secured.receipts, secured.attest
-    order = Order(path, source, to, terms, loss or (), impair or (), *rest)
+    order = Order(path, source, to, terms, loss or (), impair or (), *rest, sent.relay)
     result = run_shown(site, order, is_shown=not as_json)
     finish(result, as_json)
 
@@ -270,7 +278,7 @@ class _Bars(Watch):
             self._say = self._before.enter_context(telling())
         self._say(text)
 
-    def began(self, job: Push) -> None:
+    def began(self, job: Stoppable) -> None:
         self.signals.stop = job.stop
 
     def warn(self, text: str) -> None:

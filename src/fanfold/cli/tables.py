@@ -5,6 +5,7 @@ from rich.table import Table
 
 from fanfold.cli.console import screen
 from fanfold.push.planes import BY_BGP
+from fanfold.push.relayed import RelayedResult
 from fanfold.push.result import LinkResult, PushResult
 from fanfold.units import format_rate, format_size
 
@@ -14,6 +15,8 @@ def show_push(result: PushResult) -> None:
     console = screen()
     console.print(_links(result))
     console.print(_receivers(result))
+    if isinstance(result, RelayedResult):
+        console.print(_relays(result))
     for line in summary(result):
         console.print(line)
 
@@ -89,6 +92,22 @@ def _links(result: PushResult) -> Table:
 def is_as_predicted(link: LinkResult) -> bool:
     """Packets and bytes are exactly what was predicted."""
     return (link.packets, link.bytes) == (link.predicted_packets, link.predicted_bytes)
+
+
+def _relays(result: RelayedResult) -> Table:
+    """Who passed it on at each site, why, and how that went."""
+    table = Table(title="relays", box=SIMPLE)
+    for column in ("site", "relay", "chosen for", "from", "verified", "seconds", "note"):
+        table.add_column(column)
+    for site in result.relays:
+        for one in site.passes:
+            n = f"{len(one.verified)} of {len(one.targets)}"
+            spent = f"{one.began_seconds:.2f} to {one.ended_seconds:.2f}"
+            cells = (one.source, n, spent, one.error)
+            table.add_row(site.site, site.relay, site.reason, *cells)
+        if not site.passes:
+            table.add_row(site.site, site.relay, site.reason, "", "", "", "it passed nothing")
+    return table
 
 
 def _receivers(result: PushResult) -> Table:

@@ -139,7 +139,7 @@ class Gate:
         trusted = grant.trusted
         if trusted is None or grant.signer is None:
             return
-        outside = _first_outside(manifest, trusted.prefix)
+        outside = first_outside(manifest, trusted.prefix)
         if outside is not None:
             text = f"{outside!r} is not below {trusted.prefix!r}, where its key may write"
             raise RefusedError(DROP_NOT_TRUSTED, text)
@@ -271,7 +271,7 @@ def open_manifest(grant: Grant, envelope: Envelope, flow: int) -> bytes:
     return bytes(room)
 
 
-def _first_outside(manifest: Manifest, prefix: str) -> str | None:
+def first_outside(manifest: Manifest, prefix: str) -> str | None:
     """The first path that is not below a prefix."""
     if manifest.place:
         return None if is_below(manifest.place, prefix) else manifest.place

@@ -36,6 +36,7 @@ from fanfold.push.envelope import wrap
 from fanfold.push.epochs import NO_EPOCH, TOP, Holder
 from fanfold.push.geometry import Geometry, geometry_of
 from fanfold.push.gray_links import Settling, gray_of
+from fanfold.push.handed import Handed, read_source
 from fanfold.push.link_results import link_results
 from fanfold.push.notes import notes_of
 from fanfold.push.peer import ENDED, State, found_newer, rival_of
@@ -46,7 +47,7 @@ from fanfold.push.receipts import Receipts
 from fanfold.push.result import PushResult, ReceiverResult
 from fanfold.push.sender_role import SenderRole, drive
 from fanfold.push.sending import PATIENCE_PS, PushSender
-from fanfold.push.source import Wish, build_manifest, fan_of, fan_of_bytes, warnings_of
+from fanfold.push.source import Wish, fan_of, fan_of_bytes, warnings_of
 from fanfold.seals.trust import Seals
 from fanfold.topo.fabric import Fabric
 from fanfold.topo.predict import nodes_on_trees, suspect
@@ -77,7 +78,8 @@ class Push:
     """A push being made ready, run, and looked at.
 
     Args:
-        fabric, source: who sends. targets: names of receivers. path: file or directory.
+        fabric, source: who sends. targets: names of receivers. path: file or directory, or
+            what a receiver of it has.
         cap_bps: rate asked for by hand, 0 = none. ask: for the counters of nodes.
         wish: how it is to arrive.
     """
@@ -90,7 +92,7 @@ class Push:
         fabric: Fabric,
         source: str,
         targets: Iterable[str],
-        path: Path,
+        path: Path | Handed,
         cap_bps: int,
         progress: Progress,
         ask: AskNodes,
@@ -109,13 +111,7 @@ class Push:
         self.nodes = self._nodes_on_trees()
         self._before = ask(self.nodes)  # they answer while the file is read
         warm()
-        self.manifest, self.reader = build_manifest(
-            path,
-            self.geometry.stride,
-            self.geometry.n_psn,
-            lambda done, total: progress("hash", done, total),
-            wish,
-        )
+        self.manifest, self.reader = read_source(path, self.geometry, progress, wish)
         self.warnings = [*warnings_of(self.reader), *self._key_log_warnings()]
         self.tell: Callable[[str], None] = lambda line: None
         """Told what receivers wait for."""
@@ -133,10 +129,13 @@ class Push:
         self.repairs_alone = False
         """BFRs keep nothing of it and leave all repairs to the source."""
         self.on_silence: OnSilence = lambda name, waits_s: None
+        self.on_verified: Callable[[str], None] = lambda name: None
+        """Told of each receiver once it has all, by its own word."""
         self.told_weights: ToldWeights = lambda: None
         """Asked all the time what weights the planes have now."""
         self.is_stopped = False
         self._silent, self._shown, self._notes = set[int](), dict[int, int](), dict[int, str]()
+        self._verified = set[int]()
         self._next_tick_ps = 0
         self._weights: Mapping[int, int] | None = None
 
@@ -348,6 +347,7 @@ class Push:
             return
         self._next_tick_ps = now + TICK_PS
         self._tell_silent(machine)
+        self._tell_verified(machine)
         total = machine.data_shape.n_blocks
         for bit, peer in machine.peers.items():
             done = total if peer.state == State.VERIFIED else 0
@@ -362,6 +362,12 @@ class Push:
             if self._shown.get(bit) != done:
                 self._shown[bit] = done
                 self.progress(self._name(bit), done, total)
+
+    def _tell_verified(self, machine: PushSender) -> None:
+        verified = {b for b, p in machine.peers.items() if p.state == State.VERIFIED}
+        for bit in sorted(verified - self._verified):
+            self.on_verified(self._name(bit))
+        self._verified = verified
 
     def _tell_silent(self, machine: PushSender) -> None:
         silent = {b for b, p in machine.peers.items() if p.state == State.SILENT}

@@ -80,6 +80,23 @@ def tables_of(net: Net, routes: Routes, groups: Sequence[Group]) -> tuple[Table,
     return costs, bandwidths
 
 
+def tables_between(
+    net: Net, routes: Routes, sources: Sequence[int], goals: Sequence[int]
+) -> tuple[Table, Table]:
+    """Cost and bandwidth from each of some hosts to each of others, by their names."""
+    paths = PlanePaths(net, routes)
+    costs: Table = {net.node_name(source): {} for source in sources}
+    bandwidths: Table = {net.node_name(source): {} for source in sources}
+    for goal in goals:
+        carried, to = paths.to_host(goal), net.node_name(goal)
+        for source in sources:
+            cost, bps = _from_host(net, routes, source, goal, carried)
+            if bps and source != goal:
+                of = net.node_name(source)
+                costs[of][to], bandwidths[of][to] = cost, bps
+    return costs, bandwidths
+
+
 def pids_of(groups: Sequence[Group]) -> list[str]:
     """Names of groups as RFC 7285 section 10.1 has them: no dots, 64 characters at most."""
     plain = [_NOT_OF_A_PID.sub("-", group.name)[:MAX_PID] for group in groups]

@@ -30,7 +30,8 @@ class Node(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     link_key: its public key, for links that have keys, or REVOKED; link_key_also: another one
     that counts as well, while one takes the other's place. labels: what an operator says of
-    it, pairs, sorted, signed by ``label_seal`` (topo/labels.py).
+    it, pairs, sorted, signed by ``label_seal`` (topo/labels.py). site: where a host stands,
+    for pushes with relays; empty: nobody says.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Node(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     link_key_also: str = ""
     labels: tuple[tuple[str, str], ...] = ()
     label_seal: str = ""
+    site: str = ""
 
 
 class Link(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -2,7 +2,8 @@
 
 [fabric]   name, sub_domain, bitstring_bits, mtu, port, n_ecmp, ports, version, cache,
 link_keys, open
-[[node]]   name, address, role, bfr_id, link_key, link_key_also, labels, label_seal
+[[node]]   name, address, role, bfr_id, link_key, link_key_also, labels, label_seal,
+site
 [[link]]   between, a pair of node names; rate, delay, weight, plane, up, keys
 [limits]   what each BFR keeps of arrays: array_groups, array_slots, group_slots
 [tenants.NAME]  sub_domain, hosts; slots, array_slots, cache, rate, receivers, only_through
@@ -52,6 +53,7 @@ class _Node(msgspec.Struct, frozen=True):
     link_key_also: str = ""
     labels: dict[str, str] = {}
     label_seal: str = ""
+    site: str = ""
 
 
 class _File(msgspec.Struct, frozen=True):
@@ -132,7 +134,7 @@ def _rows_of(fabric: Fabric) -> dict[str, Any]:
     """What its file says, table by table."""
     usual = {field.name: field.default for field in _NUMBERS if field.name in _RARE}
     mean = {field.name: field.default for field in _OF_A_TENANT}
-    bare = {"link_key": "", "link_key_also": "", "labels": (), "label_seal": ""}
+    bare = {field.name: field.default for field in fields(Node)[4:]}
     plain = {field.name: field.default for field in _OF_A_LINK}
     nodes = [_values_of(node, fields(Node), bare) for node in fabric.nodes]
     links = [

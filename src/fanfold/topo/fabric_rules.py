@@ -88,6 +88,8 @@ def _check_nodes(fabric: Fabric, source: str) -> None:
         _check_address(node.address, f"{where}.address", is_far=is_far)
         _check_node_id(node, fabric.bitstring_bits, f"{where}.bfr_id")
         check_labels(node.labels, f"{where}.labels")
+        if node.site:
+            check_name(node.site, f"{where}.site")
         for key, value in _unique_values(node):
             if (first := seen.setdefault((key, value), index)) != index:
                 raise ConfigError(f"{where}.{key}", value, f"one that node[{first}] has not")
