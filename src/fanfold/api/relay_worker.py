@@ -1,12 +1,13 @@
-"""The process that sends on for a relay of a lab: ``python -m fanfold.api.relay_worker LAB``.
+"""The process that sends on for a relay of a lab: ``python -m fanfold.api.relay_worker``.
 
-Its input has one task a line, or ``stop``; it answers lines of JSON: ``ready``, ``progress``,
-``tell``, at last ``result`` or ``error`` of each task. It sends from the address of the relay,
-in its namespace, with its keys, and only as long as the relay's node lives. When its input
-ends, so does it.
+Its input has one task a line, or ``stop``; it answers lines of JSON: ``began``, ``progress``,
+``tell``, ``dead``, at last ``result`` or ``error`` of each task. It sends from the address of
+the relay, in its namespace, with its keys, and only as long as the relay's node lives. When its
+input ends, so does it.
 """
 
 import signal
+from contextlib import suppress
 from functools import partial
 
 import msgspec
@@ -77,10 +78,12 @@ class _Telling(Watch):
     def end(self) -> None:
         """End the fan."""
         if self.job is not None:
-            self.job.stop()
+            with suppress(OSError):  # it ended just now
+                self.job.stop()
 
     def began(self, job: Stoppable) -> None:
         self.job = job
+        self.say(Line("began"))
         if self._is_stopped:
             job.stop()
 

@@ -58,7 +58,11 @@ def run_relayed(site: Site, order: Order, watch: Watch) -> PushResult:
     first = ",".join(host for host in targets if host not in rest)
     with tempfile.TemporaryDirectory(prefix="fanfold-") as folder:
         run = _Run(site, order, watch, choices, targets, Path(folder))
-        return run_once(site, order._replace(to=first), run, run.whole)
+        try:
+            run.begin(source)
+            return run_once(site, order._replace(to=first), run, run.whole)
+        finally:
+            run.close()
 
 
 def choose_relays(
@@ -151,6 +155,17 @@ class _Run(Watch):
         self._is_stopped = False
         self._start_ps = 0
 
+    def begin(self, source: str) -> None:
+        """Start who sends for each site: they get ready while the source is read."""
+        for site, relay, _, ranked in self._choices:
+            course = RelayCourse(source, relay, ranked, site.hosts)
+            self._courses[site.name], self._passes[site.name] = course, []
+            self._crew.start(site.name, WORKER)
+
+    def close(self) -> None:
+        """End them."""
+        self._crew.close()
+
     # What the first fan tells.
 
     def warming(self, text: str) -> None:
@@ -186,17 +201,10 @@ class _Run(Watch):
         (self._folder / "manifest").write_bytes(manifests.encode(job.manifest))
         job.on_verified = partial(self._on_relay, is_verified=True)
         self._start_ps = now_ps()
-        try:
-            for site, relay, _, ranked in self._choices:
-                course = RelayCourse(job.source, relay, ranked, site.hosts)
-                self._courses[site.name], self._passes[site.name] = course, []
-                self._crew.start(site.name, WORKER)
-            first = job.run()
-            for row in first.receivers:
-                self._on_relay(row.id, is_verified=row.state == State.VERIFIED)
-            self._crew.wait(self._is_over)
-        finally:
-            self._crew.close()
+        first = job.run()
+        for row in first.receivers:
+            self._on_relay(row.id, is_verified=row.state == State.VERIFIED)
+        self._crew.wait(self._is_over)
         return self._result(first)
 
     def _require_allowed(self, manifest: Manifest) -> None:
@@ -258,6 +266,8 @@ class _Run(Watch):
         match line.kind:
             case "progress" if line.name != "hash":
                 self._watch.progress(line.name, line.done, line.total)
+            case "began":
+                self._began[site] = now_ps()
             case "tell":
                 self._watch.warn(line.text)
             case "dead":
@@ -271,7 +281,7 @@ class _Run(Watch):
                     f"{r.id}: {r.error}" for r in rows if r.state != State.VERIFIED
                 )
                 good = [r.id for r in rows if r.state == State.VERIFIED]
-                self._over(site, good, lost, result.goodput_bps)
+                self._over(site, good, lost, result.goodput_bps if good else 0)
             case "error":
                 self._over(site, [], line.text)
             case _:

@@ -133,7 +133,7 @@ class Push:
         """Told of each receiver once it has all, by its own word."""
         self.told_weights: ToldWeights = lambda: None
         """Asked all the time what weights the planes have now."""
-        self.is_stopped = False
+        self.is_stopped = self._is_closed = False
         self._silent, self._shown, self._notes = set[int](), dict[int, int](), dict[int, str]()
         self._verified = set[int]()
         self._next_tick_ps = 0
@@ -237,10 +237,12 @@ class Push:
     def stop(self) -> None:
         """End early: what is verified stays at the receivers."""
         self.is_stopped = True
-        self.event_loop.wake()
+        if not self._is_closed:
+            self.event_loop.wake()
 
     def close(self) -> None:
         """Give files and the socket back."""
+        self._is_closed = True
         self.reader.close()
         for last in self._on_close:
             last()
