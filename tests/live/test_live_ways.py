@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 from live_site import LiveLab, Site, random_bytes, wait_for
 
-from fanfold.api.pushing import Order, Terms, run_push
+from fanfold.api.one_push import Order, Terms
+from fanfold.api.pushing import run_push
 from fanfold.api.site import Site as PushSite
 from fanfold.live.control_sockets import MOST_LINES, Call
 from fanfold.live.lab import Lab

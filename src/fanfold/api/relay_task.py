@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 
 from fanfold.api.keys import Place, Signing
-from fanfold.api.pushing import Order, Terms
+from fanfold.api.one_push import Order, Terms
 from fanfold.push import manifest as manifests
 from fanfold.push.handed import Handed
 from fanfold.push.source import Wish

@@ -12,7 +12,7 @@ from functools import partial
 
 import msgspec
 
-from fanfold.api.pushing import Stoppable, Watch, run_once
+from fanfold.api.one_push import Stoppable, Watch, run_once
 from fanfold.api.relay_task import STOP, Line, Task
 from fanfold.api.site import Site
 from fanfold.errors import FanfoldError

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from fanfold.api.cost_maps import host_tables
-from fanfold.api.pushing import Order, Stoppable, Watch, run_once, tenant_ends
+from fanfold.api.one_push import Order, Stoppable, Watch, run_once, tenant_ends
 from fanfold.api.relay_task import STOP, Line, task_of
 from fanfold.api.site import Site
 from fanfold.errors import ConfigError

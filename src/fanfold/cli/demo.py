@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from fanfold.api.labs import pick_fabric, start_lab
-from fanfold.api.pushing import Order
+from fanfold.api.one_push import Order
 from fanfold.api.site import Site
 from fanfold.cli.console import tell_warning
 from fanfold.cli.lab import HOSTS, LEAVES, MTU, PATIENCE_S, SPINES

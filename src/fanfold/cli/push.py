@@ -10,7 +10,8 @@ import typer
 from rich.progress import BarColumn, Progress, TaskID, TimeRemainingColumn
 
 from fanfold.api.keys import Place, Signing
-from fanfold.api.pushing import Order, Stoppable, Watch, run_push, terms_of
+from fanfold.api.one_push import Order, Stoppable, Watch, terms_of
+from fanfold.api.pushing import run_push
 from fanfold.api.site import Site
 from fanfold.cli.bars import Words
 from fanfold.cli.console import error_screen, print_json, tell_error, tell_warning

@@ -7,7 +7,7 @@ import pytest
 
 from fanfold.api import cost_maps, relaying
 from fanfold.api.failing import Failures
-from fanfold.api.pushing import Order, Terms
+from fanfold.api.one_push import Order, Terms
 from fanfold.api.relay_task import Task, task_of
 from fanfold.errors import ConfigError
 from fanfold.live.lab import Lab

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fanfold.api.pushing import rate_cap
+from fanfold.api.one_push import rate_cap
 from fanfold.cli.main import command, run
 from fanfold.errors import ConfigError
 

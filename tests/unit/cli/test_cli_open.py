@@ -5,8 +5,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fanfold.api import labs, pushing
-from fanfold.api.pushing import Order, Watch
+from fanfold.api import labs, one_push
+from fanfold.api.one_push import Order, Watch
 from fanfold.api.site import Site
 from fanfold.cli import bfr, receive
 from fanfold.cli.main import run
@@ -190,28 +190,28 @@ class Heard(Watch):
 def test_a_push_over_several_machines_is_signed_or_says_that_it_is_open(files: Path) -> None:
     order, heard = Order(files), Heard()
     with pytest.raises(ConfigError, match=r"keys for the links of h0"):
-        pushing._seals_of(Site(Lab("x"), files / "rack.toml"), order, ENDS, heard)
+        one_push._seals_of(Site(Lab("x"), files / "rack.toml"), order, ENDS, heard)
     with pytest.raises(ConfigError, match=r'--keys.*open = "ends" in .*links.toml'):
-        pushing._seals_of(Site(Lab("x"), files / "links.toml"), order, ENDS, heard)
+        one_push._seals_of(Site(Lab("x"), files / "links.toml"), order, ENDS, heard)
     heard.lines.clear()
     site = Site(Lab("x"), files / "open.toml")
-    assert pushing._seals_of(site, order, ENDS, heard) is None
+    assert one_push._seals_of(site, order, ENDS, heard) is None
     assert [line.partition(":")[0] for line in heard.lines] == ["h0", "h0"]
     assert "this push is not signed" in heard.lines[1]
     for node in ("h0", "h1"):
         assert run(["keys", "init", "--node", node]) == 0
     public = files / "state" / "keys" / "h1" / "key.pub"
     assert run(["keys", "trust", "h1", str(public), "--node", "h0"]) == 0
-    seals = pushing._seals_of(Site(Lab("x"), files / "links.toml"), order, ENDS, heard)
+    seals = one_push._seals_of(Site(Lab("x"), files / "links.toml"), order, ENDS, heard)
     assert seals is not None
     assert (seals.is_sealed, set(seals.trust)) == (False, {"h1"})
     heard.lines.clear()
     assert (
         run(["keys", "trust", "h1", str(public), "--node", "h0", "--until", "1999-12-31"]) == 0
     )
-    seals = pushing._seals_of(Site(Lab("x"), files / "links.toml"), order, ENDS, heard)
+    seals = one_push._seals_of(Site(Lab("x"), files / "links.toml"), order, ENDS, heard)
     assert seals is not None
     assert seals.trust["h1"] == ()
     assert [line.endswith(" of h1 ended (1999-12-31)") for line in heard.lines] == [False, True]
-    pushing._seals_of(Site(Lab("x"), files / "links.toml"), order, ("h0", []), heard)
+    one_push._seals_of(Site(Lab("x"), files / "links.toml"), order, ("h0", []), heard)
     assert len(heard.lines) == 3, "nobody that it goes to"

@@ -7,9 +7,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fanfold.api import pushing
+from fanfold.api import one_push
 from fanfold.api.captures import check_capture
-from fanfold.api.pushing import Order, ends_of, impairments_of
+from fanfold.api.one_push import Order, ends_of, impairments_of
 from fanfold.api.site import Site
 from fanfold.cli.end import Told
 from fanfold.cli.main import run
@@ -123,9 +123,9 @@ def test_a_push_that_has_to_compile_first_says_so(
     def push(*args: object) -> None:
         raise ConfigError("PATH", "x", "said before anything is read")
 
-    monkeypatch.setattr(pushing, "is_compiled", lambda: is_compiled)
-    monkeypatch.setattr(pushing, "warm", warm)
-    monkeypatch.setattr(pushing, "Push", push)
+    monkeypatch.setattr(one_push, "is_compiled", lambda: is_compiled)
+    monkeypatch.setattr(one_push, "warm", warm)
+    monkeypatch.setattr(one_push, "Push", push)
     site = Site(Lab("cold"), tmp_path / "cold.toml")
     with pytest.raises(ConfigError):
         run_shown(site, Order(tmp_path / "data"), is_shown=False)

@@ -9,7 +9,7 @@ from seals_world import NAMES, OTHER, RECEIVER, SENDER, Signed, gate_of, trusted
 from test_push_receiving import FLOW, NONCE
 from test_push_seals import World
 
-from fanfold.api.pushing import Order, _receipts_of
+from fanfold.api.one_push import Order, _receipts_of
 from fanfold.api.receipts import check_receipts
 from fanfold.errors import ConfigError
 from fanfold.live.ports import Limits, build_node_state

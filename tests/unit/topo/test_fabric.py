@@ -252,7 +252,7 @@ def test_unknown_key_suggests_the_nearest(path):
         == "did you mean bfr_id?"
     )
     far = refusal(path, GOOD.replace("bfr_id = 2", "colour = 2"))[1]
-    names = "name, address, role, bfr_id, link_key, link_key_also, labels, label_seal"
+    names = "name, address, role, bfr_id, link_key, link_key_also, labels, label_seal, site"
     assert far.allowed == names
 
 

@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from fanfold.api.pushing import tenant_ends
+from fanfold.api.one_push import tenant_ends
 from fanfold.api.tenants import with_tenants
 from fanfold.errors import ConfigError
 from fanfold.live.host import Host

@@ -35,6 +35,7 @@ MACHINERY = {
         "plane_paths",
         "plane_plan",
         "plane_rib",
+        "relays",
     ),
     *("placement", "portrait", "way_back", "weighted_sets"),
     "openness",
