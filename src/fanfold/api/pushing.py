@@ -88,8 +88,7 @@ def push(
         What the push knows of itself: receivers, links predicted and counted, repairs.
 
     Raises:
-        ConfigError: a wrong argument or file. EnvironmentLack: no lab, or what the machine
-            lacks. PushFailed: not everybody has it all.
+        ConfigError: wrong values. EnvironmentLack: no lab. PushFailed: somebody lacks it.
 
     >>> with fanfold.lab(leaves=1, spines=0, hosts=2) as lab:  # doctest: +SKIP
     ...     [r.state for r in fanfold.push("model.safetensors", lab=lab.name).receivers]
