@@ -83,6 +83,10 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     ),
     "explain": ("explain 4aabe474", "explain 4aabe474 --packet 63"),
     "gap": ("gap", "gap --numbers --json"),
+    "instances": (
+        "instances --sessions 3 --fail h3@30s",
+        "instances --policies nearest,cats --context 2GB --json",
+    ),
     "litmus": ("litmus", "litmus --runs 1000 --seed 7 --json"),
     "reduce-bench": (
         "reduce-bench --sizes 1MiB,64MiB",

@@ -62,6 +62,10 @@ VERBS: tuple[Verb, ...] = (
     ),
     Verb("gap", "Five requirements by scheme: words, and the measured numbers that make them."),
     Verb(
+        "instances",
+        "Serve sessions of several sites by each policy: first token, contexts moved, incast.",
+    ),
+    Verb(
         "litmus", "Which orders of memory each class of delivery forbids, seen in runs; costs."
     ),
     Verb(
