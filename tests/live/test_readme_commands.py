@@ -37,6 +37,7 @@ DEAR = (
 )
 KEYS = ("keys ", "lab up --keys", "lab up --link-keys")
 OF_PLANES = ("lab up --topology superpod",)
+OF_RELAYS = ("lab up --topology wan", "lab fail slow")
 OF_TENANTS = ("lab up --tenant",)
 OF_LABELS = ("lab up --config labelled.toml",)
 IN_ORDER = ("lab up --leaves", "push ", "lab status", "lab down")
@@ -91,6 +92,7 @@ def test_every_command_is_run_somewhere() -> None:
         *DEAR,
         *KEYS,
         *OF_PLANES,
+        *OF_RELAYS,
         *OF_TENANTS,
         *OF_LABELS,
         *IN_ORDER,
@@ -125,6 +127,20 @@ def test_planes_of_the_page(site: Site, here: Path) -> None:
     finally:
         site.run("lab", "down", "--purge")
     assert "plane" in told[-1]
+
+
+def test_relays_of_the_page(site: Site, here: Path) -> None:
+    """Half the rate of one host's link moves the choice; the line carries one copy."""
+    try:
+        told = [typed(site, c) for c in block_with(OF_RELAYS[0], "docs/pushing.md")]
+    finally:
+        site.run("lab", "down", "--purge")
+    for text, relay in ((told[1], "h4"), (told[3], "h5")):
+        assert "verified at 7 of 7 receivers" in text
+        (line,) = (x.split() for x in text.splitlines() if x.split()[:1] == ["rack1"])
+        assert (line[1], line[-5:-4]) == (relay, [relay]), line
+        (data,) = (x for x in text.splitlines() if "border0 > border1" in x)
+        assert len(set(data.split()[3:5])) == 1, data
 
 
 def test_tenants_of_the_page(site: Site, here: Path) -> None:

@@ -42,6 +42,7 @@ MAY_LOAD: dict[str, frozenset[str]] = {
     **dict.fromkeys(("bfr", "demo", "receive"), NODE),
     **dict.fromkeys(("compare", "explain", "gap", "sim-bench", "study"), RUNS),
     **dict.fromkeys(("failures", "planes"), RUNS),
+    "instances": frozenset({"numba", "numpy"}),
     "clean": frozenset({"blake3", "numpy"}),
     **dict.fromkeys(("fabric", "keys"), frozenset()),
     "encodings": frozenset({"numba", "numpy"}),

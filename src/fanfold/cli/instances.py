@@ -119,7 +119,7 @@ def _show(found: InstanceTable) -> None:
     table = Table(title="from a request to its first token, by policy", box=SIMPLE)
     table.add_column("policy")
     names = ["turns", "mean", "50 %", "99 %", "99.9 %", "moved", "contexts", "between sites"]
-    names += ["busiest", "incast"]
+    names += ["busiest", "incast", "held"]
     if asked.fail:
         names += ["99 % before", "99 % after"]
     for name in names:
@@ -132,6 +132,7 @@ def _show(found: InstanceTable) -> None:
             *map(format_size, (row.moved_bytes, row.between_bytes)),
             f"{row.busiest_ppm / PERCENT_PPM:.1f} %",
             f"{row.incast:,}",
+            format_size(row.held_bytes),
         ]
         if asked.fail:
             cells += [_time(row.before_p99_ps), _time(row.after_p99_ps)]
@@ -140,7 +141,7 @@ def _show(found: InstanceTable) -> None:
     console.print(
         "moved: turns whose context had to be fetched; incast: most contexts on their"
     )
-    console.print("way to one host at once; before, after: the loss of an instance")
+    console.print("way to one host at once; held: most contexts at one instance")
 
 
 def _time(ps: int) -> str:

@@ -21,7 +21,10 @@ P50, P99, P999 = 500_000, 990_000, 999_000
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """What is run. policies: names by commas, or all. fail: HOST@TIME, or nothing."""
+    """What is run.
+
+    policies: names by commas, or all. fail: what is lost and when, as h3@30s; empty: nothing.
+    """
 
     topology: str = TOPOLOGY
     instances: int = 1
@@ -37,8 +40,9 @@ class InstanceRow(msgspec.Struct, frozen=True):
 
     moved: turns whose context was fetched; moved_bytes: of contexts, between_bytes: the same on
     each link that joins sites. busiest_ppm: of the slots of the busiest instance, busy within
-    the window. incast: most contexts on their way to one host at once. before, after: 99 % of
-    turns that came before the loss, and in as long a time after it; 0: nothing is lost.
+    the window. incast: most contexts on their way to one host at once. held_bytes: most at one
+    instance, of sessions that go on. before, after: 99 % of turns near the loss with their
+    first token before it, and later; 0: nothing is lost.
     """
 
     policy: str
@@ -52,6 +56,7 @@ class InstanceRow(msgspec.Struct, frozen=True):
     between_bytes: int
     busiest_ppm: int
     incast: int
+    held_bytes: int
     before_p99_ps: int
     after_p99_ps: int
 
@@ -140,7 +145,9 @@ def _lost(asked: Asked, sites: ServiceSites) -> tuple[int, int] | None:
     """Instance that is lost, and when."""
     if not asked.fail:
         return None
-    name, _, when = asked.fail.partition("@")
+    name, at, when = asked.fail.partition("@")
+    if not at:
+        raise ConfigError("fail", asked.fail, "an instance and a time, such as h3@30s")
     names = [sites.name(host) for host in sites.instances]
     if len(names) == 1:
         raise ConfigError("fail", asked.fail, "another instance that is left")
@@ -154,8 +161,9 @@ def _lost(asked: Asked, sites: ServiceSites) -> tuple[int, int] | None:
 def _row(policy: Policy, run: ServiceRun, lost_ps: int, window_ps: int) -> InstanceRow:
     times = latencies_of(run.turns)
     span = min(lost_ps, window_ps - lost_ps)
-    before = [t for t in run.turns if lost_ps - span <= t.start_ps < lost_ps]
-    after = [t for t in run.turns if lost_ps <= t.start_ps < lost_ps + span]
+    near = [t for t in run.turns if lost_ps - span <= t.start_ps < lost_ps + span]
+    before = [t for t in near if t.first_ps < lost_ps]
+    after = [t for t in near if t.first_ps >= lost_ps]
     busy = [one.busy_ps * PPM // (window_ps * one.slots) for one in run.instances]
     return InstanceRow(
         policy.name,
@@ -169,6 +177,7 @@ def _row(policy: Policy, run: ServiceRun, lost_ps: int, window_ps: int) -> Insta
         run.between_bytes,
         max(busy),
         max(one.most_fetches for one in run.instances),
+        max(one.most_held for one in run.instances) * run.service.context_bytes,
         quantile(latencies_of(before), P99) if lost_ps else 0,
         quantile(latencies_of(after), P99) if lost_ps else 0,
     )

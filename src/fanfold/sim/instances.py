@@ -81,6 +81,9 @@ class Instance:
         self.busy_ps = 0
         self.n_fetches = 0
         self.most_fetches = 0
+        self.n_held = 0
+        self.most_held = 0
+        """Contexts of sessions that go on, at once: the memory that they take."""
         self.told = Load()
 
     def load(self, now_ps: int) -> Load:
@@ -116,7 +119,7 @@ class ServiceRun:
         window_ps: int,
         lost: tuple[int, int] | None = None,
     ) -> None:
-        self._sites, self._service, self._sessions = sites, service, sessions
+        self._sites, self.service, self._sessions = sites, service, sessions
         self._policy, self._window_ps = policy, window_ps
         self._transfers = Transfers(sites.net, routes, seed)
         self.instances = [Instance(host, service.slots) for host in sites.instances]
@@ -176,7 +179,7 @@ class ServiceRun:
         if kind == UPDATE:
             for one in self.instances:
                 one.told = one.load(now_ps)
-            self._put(now_ps + self._service.update_ps, UPDATE)
+            self._put(now_ps + self.service.update_ps, UPDATE)
         elif self._lost is not None:
             self._lose(now_ps, self._lost[0])
 
@@ -186,7 +189,7 @@ class ServiceRun:
         """Give a turn to an instance; its request leaves."""
         session = self._sessions[turn.session]
         prompt, answer = session.prompts[turn.number], session.answers[turn.number]
-        turn.work_ps = self._service.whole_ps(prompt, answer)
+        turn.work_ps = self.service.whole_ps(prompt, answer)
         last = self._last[turn.session]
         if self._policy.is_sticky and last != NONE and self.instances[last].is_alive:
             turn.at = last
@@ -199,10 +202,10 @@ class ServiceRun:
         self._put(now_ps + self.delay_ps(user, one.host), REACH, turn)
 
     def _candidates(self, now_ps: int, turn: Turn) -> list[Candidate]:
-        session, is_told = self._sessions[turn.session], bool(self._service.update_ps)
+        session, is_told = self._sessions[turn.session], bool(self.service.update_ps)
         user, place = self._sites.users[session.site], self._place[turn.session]
         holder = user if place == AT_HOME else self.instances[place].host
-        n_bytes = self._service.context_bytes
+        n_bytes = self.service.context_bytes
         found = []
         for number, one in enumerate(self.instances):
             if not one.is_alive:
@@ -217,13 +220,13 @@ class ServiceRun:
     def _on_reach(self, now_ps: int, turn: Turn) -> None:
         """The request is there: the context is, or is sent for."""
         place, one = self._place[turn.session], self.instances[turn.at]
-        if place == turn.at or not self._service.context_bytes:
-            self._place[turn.session] = turn.at
+        if place == turn.at or not self.service.context_bytes:
+            self._keep(turn.session, turn.at)
             self._wait(now_ps, turn)
             return
         one.n_fetches += 1
         one.most_fetches = max(one.most_fetches, one.n_fetches)
-        source, n_bytes = self._holder(turn), self._service.context_bytes
+        source, n_bytes = self._holder(turn), self.service.context_bytes
         turn.transfer = self._transfers.start(now_ps, source, one.host, n_bytes)
         self._fetching[turn.transfer] = turn
 
@@ -239,16 +242,26 @@ class ServiceRun:
         source, host = self._holder(turn), self.instances[turn.at].host
         path = self._transfers.path(source, host)
         self.moves += 1
-        self.moved_bytes += self._service.context_bytes
+        self.moved_bytes += self.service.context_bytes
         between = int(self._sites.is_between[path].sum())
-        self.between_bytes += self._service.context_bytes * between
+        self.between_bytes += self.service.context_bytes * between
         self._put(now_ps + self.delay_ps(source, host), FETCHED, turn)
 
     def _on_fetched(self, now_ps: int, turn: Turn) -> None:
         self.instances[turn.at].n_fetches -= 1
         turn.is_moved = True
-        self._place[turn.session] = turn.at
+        self._keep(turn.session, turn.at)
         self._wait(now_ps, turn)
+
+    def _keep(self, session: int, place: int) -> None:
+        """A context is at an instance, or at home, and nowhere else."""
+        before, self._place[session] = self._place[session], place
+        if before != AT_HOME:
+            self.instances[before].n_held -= 1
+        if place != AT_HOME:
+            one = self.instances[place]
+            one.n_held += 1
+            one.most_held = max(one.most_held, one.n_held)
 
     def _wait(self, now_ps: int, turn: Turn) -> None:
         one = self.instances[turn.at]
@@ -262,7 +275,7 @@ class ServiceRun:
             session = self._sessions[turn.session]
             user = self._sites.users[session.site]
             back_ps = self.delay_ps(user, one.host)
-            prompt_ps = self._service.prompt_ps(session.prompts[turn.number])
+            prompt_ps = self.service.prompt_ps(session.prompts[turn.number])
             turn.first_ps = now_ps + prompt_ps + back_ps
             turn.end_ps = now_ps + turn.work_ps
             one.busy.add(turn)
@@ -279,6 +292,8 @@ class ServiceRun:
             user = self._sites.users[session.site]
             when = now_ps + self.delay_ps(user, one.host) + session.thinks_ps[turn.number + 1]
             self._put(when, ARRIVE, Turn(turn.session, turn.number + 1, when))
+        else:
+            self._keep(turn.session, AT_HOME)
         self._serve(now_ps, one)
 
     def _counted(self, start_ps: int, end_ps: int) -> int:
@@ -292,7 +307,7 @@ class ServiceRun:
         one.is_alive = False
         held = [s for s, place in enumerate(self._place) if place == number]
         for session in held:
-            self._place[session] = AT_HOME
+            self._keep(session, AT_HOME)
         elsewhere = [t for t in self._fetching.values() if t.session in set(held)]
         for turn in elsewhere:  # fetched from it by another one: from home, once more
             self._stop(now_ps, turn)

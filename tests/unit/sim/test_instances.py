@@ -37,7 +37,7 @@ def mean_wait(load, *, is_fixed, slots=1, n=25_000):
     window_ps = n * 1000 * PS_PER_SECOND // rate_mhz
     words = {"turns": 1, "prompt": 10**6, "answer": 0, "is_fixed": is_fixed}
     demand = Demand(rate_mhz, 100, window_ps=window_ps, **words)
-    sessions = draw_sessions(demand, 1, 7)
+    sessions = draw_sessions(demand, 1, 1)
     run = served(ONE_SITE, Service(10**6, 1, slots, 0, 0), sessions)
     delay = 2 * run.delay_ps(0, 1)
     waits = [t.first_ps - t.start_ps - t.work_ps - delay for t in run.turns]
@@ -46,15 +46,15 @@ def mean_wait(load, *, is_fixed, slots=1, n=25_000):
 
 
 def test_one_instance_waits_as_m_m_1_and_m_d_1_have_it():
-    load = 0.6
-    assert mean_wait(load, is_fixed=False) == pytest.approx(load / (1 - load), rel=0.08)
-    assert mean_wait(load, is_fixed=True) == pytest.approx(load / (1 - load) / 2, rel=0.08)
+    load = 0.5  # 25,000 turns: the standard error of M/M/1 is 3 %
+    assert mean_wait(load, is_fixed=False) == pytest.approx(load / (1 - load), rel=0.05)
+    assert mean_wait(load, is_fixed=True) == pytest.approx(load / (1 - load) / 2, rel=0.05)
 
 
 def test_two_slots_wait_as_m_m_2_has_it():
-    load = 0.6  # Erlang C of two servers: 2 load^2 / (1 + load), by 2 (1 - load)
+    load = 0.5  # Erlang C of two servers: 2 load^2 / (1 + load), by 2 (1 - load)
     expected = 2 * load**2 / (1 + load) / (2 * (1 - load))
-    assert mean_wait(load, is_fixed=False, slots=2) == pytest.approx(expected, rel=0.08)
+    assert mean_wait(load, is_fixed=False, slots=2) == pytest.approx(expected, rel=0.05)
 
 
 def test_contexts_move_to_the_byte_and_the_last_place_counts():
@@ -68,6 +68,7 @@ def test_contexts_move_to_the_byte_and_the_last_place_counts():
     assert run.moves == sum(t.is_moved for t in run.turns) == 5
     assert run.moved_bytes == 5 * 4_000_000
     assert run.between_bytes == 0
+    assert [one.most_held for one in run.instances] == [1, 1]
     way = 3 * run.delay_ps(0, 1)  # request there, context, first token back
     # 4 ms of the context at 8 Gbit/s, 1 ms of the prompt
     assert latencies_of(run.turns).tolist() == [5 * MS + way] * 5
@@ -79,7 +80,8 @@ def test_contexts_into_one_host_share_its_link():
     service = Service(10**6, 10**6, 8, 4_000_000, 0)
     sessions = [Session(0, 0, (1000,), (0,), (0,)) for _ in range(4)]
     run = served(ONE_SITE, service, sessions)
-    assert run.instances[0].most_fetches == 4
+    one = run.instances[0]
+    assert (one.most_fetches, one.most_held, one.n_held) == (4, 4, 0)
     way = 3 * run.delay_ps(0, 1)
     assert latencies_of(run.turns).tolist() == [17 * MS + way] * 4  # not 5
 
@@ -119,6 +121,18 @@ def test_a_context_on_its_way_from_a_lost_instance_is_sent_from_home_again():
     delay = run.delay_ps(0, 1)
     assert last.first_ps - last.start_ps == 2 * MS + 5 * MS + 2 * delay
     assert run.moves == 2
+
+
+def test_what_an_instance_had_is_lost_with_it():
+    """Home is at the second site: what was at the first one does not come from there."""
+    for lost, lines in ((None, 2), ((0, 10 * PS_PER_SECOND), 1)):
+        turns = iter([0, 1])
+        policy = POLICIES[1]._replace(choose=lambda them, n=turns: them[next(n) - len(them)])
+        service = Service(10**6, 10**6, 1, 4_000_000, 0)
+        sessions = [Session(1, 0, (1000, 1000), (0, 0), (0, 20 * PS_PER_SECOND))]
+        run = served("wan:sites=2,hosts=2", service, sessions, policy, lost=lost)
+        assert [t.at for t in run.turns] == [0, 1]
+        assert (run.moved_bytes, run.between_bytes) == (8_000_000, lines * 4_000_000)
 
 
 def candidate(number, cost=4, delay=10, wait=0, bps=0, fetches=0):
@@ -212,7 +226,7 @@ def test_a_loss_breaks_stickiness_and_shows_before_and_after():
         ({"policies": "fastest"}, "policies: got 'fastest', allowed: all, nearest, least-"),
         ({"instances": 3}, "instances: got 3, allowed: 1 to 2: a site has 3 hosts"),
         ({"fail": "h1@3s"}, "fail: got 'h1'"),
-        ({"fail": "h2"}, "fail: got ''"),
+        ({"fail": "h2"}, "fail: got 'h2', allowed: an instance and a time, such as"),
         ({"fail": "h2@20s"}, "fail: got 'h2@20s', allowed: a time within that of sessions"),
         ({"topology": ONE_SITE, "fail": "h1@3s"}, "allowed: another instance that is left"),
         ({"topology": "star:hosts=1"}, "allowed: hosts beside users'"),

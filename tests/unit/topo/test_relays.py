@@ -40,6 +40,8 @@ def test_half_a_rate_moves_the_choice():
 def test_cost_and_then_the_way_to_the_others_decide_between_equals():
     nearer = {"h0": {"h3": 5, "h4": 4, "h5": 5}}
     assert choose(FAR, "h0", nearer, ALIKE, FAR.hosts).relay == "h4"
+    slower = {"h0": {"h3": 100, "h4": 90, "h5": 100}} | {k: ALIKE[k] for k in FAR.hosts}
+    assert choose(FAR, "h0", nearer, slower, FAR.hosts).relay == "h3"  # bandwidth comes first
     inside = ALIKE | {"h5": {"h3": 10, "h4": 12}}
     assert choose(FAR, "h0", COSTS, inside, FAR.hosts).relay == "h5"
     assert (
