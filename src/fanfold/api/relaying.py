@@ -39,7 +39,7 @@ from fanfold.topo.relays import Site as Place
 from fanfold.units import PS_PER_SECOND
 
 WORKER = (sys.executable, "-m", "fanfold.api.relay_worker")
-STOPPED = "interrupted"
+STOPPED = "interrupted: the push was stopped"
 BY_NAME = "as it was asked for"
 
 
@@ -153,6 +153,7 @@ class _Run(Watch):
         self._gone: set[str] = set()
         self._job: Stoppable | None = None
         self._is_stopped = False
+        self._heir = ""  # who has a newer push of this name: nothing is begun any more
         self._start_ps = 0
 
     def begin(self, source: str) -> None:
@@ -192,7 +193,7 @@ class _Run(Watch):
         self._is_stopped = True
         if self._job is not None:
             self._job.stop()
-        for name in self._sending:
+        for name in list(self._sending):
             self._crew.tell(name, STOP)
 
     def whole(self, job: Push) -> RelayedResult:
@@ -202,6 +203,7 @@ class _Run(Watch):
         job.on_verified = partial(self._on_relay, is_verified=True)
         self._start_ps = now_ps()
         first = job.run()
+        self._heir = self._heir or first.taken_over_by
         for row in first.receivers:
             self._on_relay(row.id, is_verified=row.state == State.VERIFIED)
         self._crew.wait(self._is_over)
@@ -222,7 +224,7 @@ class _Run(Watch):
                 raise ConfigError(FLAG, got, "hosts that the lab's trust file lets push it")
 
     def _is_over(self) -> bool:
-        if self._is_stopped:
+        if self._is_stopped or self._heir:
             return not self._sending
         return all(course.is_over() for course in self._courses.values())
 
@@ -236,7 +238,7 @@ class _Run(Watch):
 
     def _send(self, site: str, send: Send | None) -> None:
         """Let the process of a site send one fan."""
-        if send is None or self._is_stopped:
+        if send is None or self._is_stopped or self._heir:
             return
         order, course = self._order, self._courses[site]
         is_relayed = send.source != course.source
@@ -276,6 +278,7 @@ class _Run(Watch):
             case "result":
                 result = msgspec.json.decode(bytes(line.result), type=PushResult)
                 self._ended.append(Ended(self._seconds(self._began[site]), result))
+                self._heir = self._heir or result.taken_over_by
                 rows = result.receivers
                 lost = "; ".join(
                     f"{r.id}: {r.error}" for r in rows if r.state != State.VERIFIED
@@ -312,13 +315,15 @@ class _Run(Watch):
             RelayResult(c.site.name, c.relay, c.reason, self._passes[c.site.name])
             for c in self._choices
         ]
-        lost = dict.fromkeys(self._targets, f"{STOPPED}: the push was stopped")
+        why = f"not sent: {self._heir} has a newer push of its name" if self._heir else STOPPED
+        lost = dict.fromkeys(self._targets, why)
         for one in (one for passes in self._passes.values() for one in passes):
             lost |= dict.fromkeys(one.targets, one.error)
         seconds = self._seconds(now_ps())
         whole = joined(first, self._ended, relays, lost, seconds)
         is_stopped = self._is_stopped and not whole.is_complete()
-        return msgspec.structs.replace(whole, is_interrupted=is_stopped)
+        heir = {"is_interrupted": is_stopped, "taken_over_by": self._heir}
+        return msgspec.structs.replace(whole, **heir)
 
 
 def send_ends(send: Send) -> tuple[str, list[str]]:

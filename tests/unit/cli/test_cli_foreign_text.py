@@ -20,6 +20,7 @@ from fanfold.cli.console import (
     tell_error,
     tell_warning,
 )
+from fanfold.push.relayed import PassResult, RelayedResult, RelayResult
 from fanfold.push.result import LinkResult, PushResult, ReceiverResult
 
 BAD = [
@@ -46,10 +47,12 @@ def a_push(text: str) -> PushResult:
     link = LinkResult(text, text, *[1] * 7)
     receiver = ReceiverResult(text, "failed", "ab" * 32, 1.0, f"io: {text}", True)
     fed = {"at_source": 1, "unfolded_equivalent": 1}
-    return PushResult(
+    relay = RelayResult(text, text, text, [PassResult(text, [text], [], 1.0, 2.0, 0, text)])
+    return RelayedResult(
         *(text, text, 7, 10, 1, 1.0, 1.0, 10, [receiver], [link], fed),
         *({"packets": 0, "bytes": 0}, 10, {}, [text], [text], 1.0),
         unheard=[text],
+        relays=[relay, RelayResult(text, text, text)],
     )
 
 

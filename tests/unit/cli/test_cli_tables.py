@@ -17,6 +17,7 @@ from fanfold.cli.main import run
 from fanfold.cli.sim_bench import Speed
 from fanfold.group.bench import Line
 from fanfold.group.expectation import Case
+from fanfold.push.relayed import PassResult, RelayedResult, RelayResult
 from fanfold.push.result import LinkResult, PushResult, ReceiverResult
 
 TRACES = Path(__file__).parents[1] / "work" / "traces"
@@ -57,8 +58,18 @@ def a_push() -> PushResult:
     )
 
 
+def a_relayed_push() -> RelayedResult:
+    push = {name: getattr(a_push(), name) for name in PushResult.__struct_fields__}
+    one = PassResult(
+        "host-of-rack-17", ["h1", "h2"], ["h1"], 12345.678, 123456.789, 0, "h2: no"
+    )
+    site = RelayResult("far-away-site", "host-of-rack-17", "400 Gbit/s from h0", [one])
+    return RelayedResult(**push, relays=[site, RelayResult("other-site", "h9", "by name")])
+
+
 PRINTED: dict[str, Callable[[], object]] = {
     "push": lambda: tables.show_push(a_push()),
+    "push --relay": lambda: tables.show_push(a_relayed_push()),
     "reduce-bench": lambda: reduce_bench._show([a_line("reduce_scatter")], ["h1", "h2"]),
     "sim-bench": lambda: sim_bench._show([Speed("S4", *[10**11] * 7)]),
     "lab status": lambda: lab.show(
