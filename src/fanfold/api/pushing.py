@@ -8,7 +8,6 @@ from fanfold.api.arguments import by_argument
 from fanfold.api.avoiding import begin_avoiding, end_avoiding
 from fanfold.api.keys import Signing, place_of
 from fanfold.api.one_push import Order, Watch, run_once, terms_of
-from fanfold.api.relaying import run_relayed
 from fanfold.api.site import Site
 from fanfold.errors import CheckFailed
 from fanfold.live.lab import Lab
@@ -125,6 +124,8 @@ def run_push(site: Site, order: Order, watch: Watch = QUIET) -> PushResult:
     """
     run: Callable[[Site, Order, Watch], PushResult] = run_once
     if order.relay != NONE:
+        from fanfold.api.relaying import run_relayed  # noqa: PLC0415 - few pushes have relays
+
         run = run_relayed
     if site.config is not None or not order.terms.avoids_gray:
         return run(site, order, watch)

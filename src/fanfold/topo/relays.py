@@ -10,12 +10,13 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from fanfold.errors import ConfigError
-from fanfold.topo.cost_map import Table
 from fanfold.units import format_rate
 
 AUTO, NONE = "auto", "none"
 FLAG = "--relay"
 LEAST_TARGETS = 2
+Between = Mapping[str, Mapping[str, int]]
+"""From a host, to a host, by name; who cannot be reached is not in it."""
 
 
 class Site(NamedTuple):
@@ -49,7 +50,7 @@ def sites_of(groups: Mapping[str, str], targets: Sequence[str], source: str) -> 
 
 
 def choose(
-    site: Site, source: str, costs: Table, bandwidths: Table, may: Sequence[str]
+    site: Site, source: str, costs: Between, bandwidths: Between, may: Sequence[str]
 ) -> Choice | None:
     """The relay of a site, and all that could be it, best first.
 
@@ -97,7 +98,7 @@ def named(text: str, sites: Sequence[Site]) -> dict[str, str]:
     return found
 
 
-def _inside(bandwidths: Table, host: str, site: Site) -> int:
+def _inside(bandwidths: Between, host: str, site: Site) -> int:
     """What a fan of one host to all others of its site gets: the least that leads to one."""
     to = bandwidths.get(host, {})
     return min(to.get(other, 0) for other in site.hosts if other != host)
