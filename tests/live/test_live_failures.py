@@ -167,13 +167,14 @@ def test_failures_that_cannot_be_are_refused_in_one_line(lab: LiveLab) -> None:
     for words, said in (
         (
             "wire leaf1-spine1",
-            "WHAT: got 'wire', allowed: link, node, pause, gray, port",
+            "WHAT: got 'wire', allowed: link, node, pause, gray, slow, port",
         ),
         ("link leaf1-leaf2", "link: got 'leaf1-leaf2'; did you mean leaf1-spine2?"),
         ("node h9", "node: got 'h9', allowed: h1, "),
         ("pause h3", "pause h3: got 'nothing behind it', allowed: a duration such as 3s"),
         ("pause h3 2h", "pause h3: got '2h', allowed: up to 3600 s"),
         ("gray leaf1-spine1", "allowed: a share of packets such as 1%"),
+        ("slow leaf1-spine1", "allowed: a rate such as 50Mbps"),
         ("link leaf1-spine1 1%", "link leaf1-spine1: got '1%', allowed: nothing"),
     ):
         done = lab.site.run("lab", "fail", *words.split(), "--name", lab.name)
