@@ -107,7 +107,7 @@ def _failing(ctx: Any) -> list[str]:
 def _failed(ctx: Any) -> list[str]:
     lab = import_module("fanfold.live.lab").Lab(ctx.params.get("name") or "lab")
     found = import_module("fanfold.api.failing").failures_of(lab)
-    return [*found.links, *found.gray, *found.corrupt, *found.nodes]
+    return [*found.links, *found.gray, *found.slow, *found.corrupt, *found.nodes]
 
 
 def _named(module: str, rows: str, *others: str) -> Words:

@@ -251,7 +251,7 @@ def fail(
     what: Annotated[
         str,
         typer.Argument(
-            help="link, node, pause, gray, port-corrupt; with --bgp port, half-cable, leaf"
+            help="link, node, pause, gray, slow, port-corrupt; with --bgp port, half-cable, leaf"
         ),
     ],
     target: Annotated[
@@ -259,7 +259,9 @@ def fail(
     ],
     amount: Annotated[
         str,
-        typer.Argument(help="of a pause its time, of gray links and ports a share: 3s, 1%"),
+        typer.Argument(
+            help="of a pause its time, of gray links and ports a share, of slow links a rate: 3s, 1%, 5Mbps"
+        ),
     ] = "",
     name: Name = "lab",
     as_json: Json = False,
