@@ -251,7 +251,8 @@ def fail(
     what: Annotated[
         str,
         typer.Argument(
-            help="link, node, pause, gray, slow, port-corrupt; with --bgp port, half-cable, leaf"
+            help="link, node, pause, gray, slow, port-corrupt; with --bgp port, half-cable, "
+            "leaf"
         ),
     ],
     target: Annotated[
@@ -259,9 +260,7 @@ def fail(
     ],
     amount: Annotated[
         str,
-        typer.Argument(
-            help="of a pause its time, of gray links and ports a share, of slow links a rate: 3s, 1%, 5Mbps"
-        ),
+        typer.Argument(help="of a pause its time, of what is gray a share, or a rate: 3s, 1%"),
     ] = "",
     name: Name = "lab",
     as_json: Json = False,
