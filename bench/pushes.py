@@ -15,10 +15,11 @@ from jobs import FANFOLD, Job, JobError, run, run_well
 from measure import Part, random_file
 from msgspec.structs import replace
 from shaped_net import QUEUE_BYTES, WIRE, ShapedNet, shaped_net
-from wire_loss import Loss
 
+from fanfold.live.line_loss import Loss
 from fanfold.topo.fabric import Fabric
 from fanfold.topo.fabric_file import save_fabric
+from fanfold.units import PPB_ONE
 
 N_RECEIVERS = 8
 START_S = 180.0
@@ -197,7 +198,7 @@ def _lose(net: ShapedNet, case: Case) -> Loss:
         return net.lossy(case.loss)
     ends = [(link.a, link.b) for link in net.fabric.links]
     devices = [net.device(a, b) for a, b in (*ends, *((b, a) for a, b in ends))]
-    return Loss(case.loss, devices)
+    return Loss(round(case.loss * PPB_ONE), devices)
 
 
 def _env(folder: Path) -> dict[str, str]:

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 from jobs import FANFOLD, Job, JobError
 from measure import Part
 from shaped_net import WIRE, ShapedNet, shaped_net
-from wire_loss import LossError
 
+from fanfold.live.line_loss import LossError
 from fanfold.topo.fabric_file import save_fabric
 
 N_RANKS = 8

@@ -14,10 +14,12 @@ from pathlib import Path
 
 from jobs import JobError, run, run_well
 from msgspec.structs import replace
-from wire_loss import Loss, inside
 
+from fanfold.live.line_loss import Loss
+from fanfold.live.spaces import inside
 from fanfold.topo.fabric import Fabric, Node
 from fanfold.topo.lab_fabric import leaf_spine
+from fanfold.units import PPB_ONE
 
 N_LEAVES, N_SPINES = 4, 2
 SUBNET = "10.84.0"
@@ -92,7 +94,7 @@ class ShapedNet:
         for host in self.hosts:
             leaf = self.uplink(host.name)
             devices += [self.device(host.name, leaf), self.device(leaf, host.name)]
-        return Loss(chance, devices)
+        return Loss(round(chance * PPB_ONE), devices)
 
     def uplink(self, host: str) -> str:
         """Leaf of a host, and its device there."""

@@ -9,6 +9,8 @@ import ctypes
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from fanfold.errors import EnvironmentLack
@@ -45,9 +47,9 @@ def remove_speaker_homes(lab: str) -> None:
         shutil.rmtree(home, ignore_errors=True)
 
 
-def pids_in_spaces(lab: str) -> list[int]:
-    """Processes that run in the namespaces of a lab, whoever started them."""
-    spaces = {_inode(path) for path in RUN.glob(f"{space_of(lab, '')}*")} - {None}
+def pids_in_spaces(lab: str, node: str = "*") -> list[int]:
+    """Processes that run in the namespaces of a lab or of one node, whoever started them."""
+    spaces = {_inode(path) for path in RUN.glob(space_of(lab, node))} - {None}
     pids = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
     return [pid for pid in pids if _inode(Path(f"/proc/{pid}/ns/net")) in spaces]
 
@@ -79,6 +81,25 @@ def enter_space(lab: str, node: str, *, forwards: bool = False) -> bool:
     if forwards:
         FORWARD.write_text("1")
     return True
+
+
+@contextmanager
+def inside(space: str) -> Iterator[None]:
+    """This thread in a namespace, by the name of that, for a time."""
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def enter(fd: int) -> None:
+        if libc.setns(fd, CLONE_NEWNET) != 0:
+            why = os.strerror(ctypes.get_errno())
+            raise EnvironmentLack(f"{space}: cannot enter this network namespace: {why}")
+
+    with Path("/proc/thread-self/ns/net").open("rb") as own:
+        with (RUN / space).open("rb") as there:
+            enter(there.fileno())
+        try:
+            yield
+        finally:
+            enter(own.fileno())
 
 
 def run_ip(space: str, lines: list[str]) -> None:

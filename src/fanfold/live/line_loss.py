@@ -1,4 +1,4 @@
-"""Random loss on arrival at network devices, without tools: an eBPF program at their tcx hook.
+"""Random loss on arrival at network devices: an eBPF program at their tcx hook, without tools.
 
 Loss belongs on arrival: what is dropped on departure is told to the sender, which repeats it.
 The program is loaded by the bpf() system call and is gone with its descriptors, so nothing is
@@ -9,35 +9,34 @@ import ctypes
 import os
 import platform
 import struct
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Sequence
 
-from jobs import JobError
+from fanfold.errors import EnvironmentLack
+from fanfold.live.spaces import inside
+from fanfold.units import PPB_ONE
 
 SYS_BPF = {"x86_64": 321, "aarch64": 280}
 MAP_CREATE, MAP_LOOKUP, PROG_LOAD, LINK_CREATE = 0, 1, 5, 28
 MAP_ARRAY, PROG_SCHED_CLS, TCX_INGRESS = 2, 3, 46
 PASS, DROP = 0, 2
 MAP_LOOKUP_ELEM, GET_PRANDOM_U32 = 1, 7
-CLONE_NEWNET = 0x40000000
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-class LossError(JobError):
+class LossError(EnvironmentLack):
     """This kernel cannot drop packets so."""
 
 
 class Loss:
     """Loss at devices: each packet that arrives is dropped with the same chance."""
 
-    def __init__(self, chance: float, devices: Sequence[tuple[str, int]]) -> None:
-        """devices: namespace and number of each device."""
+    def __init__(self, loss_ppb: int, devices: Sequence[tuple[str, int]]) -> None:
+        """loss_ppb: of 10^9 packets, below half. devices: namespace and number of each."""
         self._fds: list[int] = []
         try:
             self._counts = self._keep(MAP_CREATE, struct.pack("=4I", MAP_ARRAY, 4, 8, 1))
-            program = self._load(_program(chance, self._counts))
+            program = self._load(_program(loss_ppb, self._counts))
             for name, number in devices:
                 with inside(name):
                     at = struct.pack("=4I", program, number, TCX_INGRESS, 0)
@@ -72,23 +71,6 @@ class Loss:
         return self._fds[-1]
 
 
-@contextmanager
-def inside(name: str) -> Iterator[None]:
-    """This thread in a named network namespace."""
-    with Path("/proc/thread-self/ns/net").open("rb") as own:
-        with Path(f"/run/netns/{name}").open("rb") as there:
-            _enter(there.fileno())
-        try:
-            yield
-        finally:
-            _enter(own.fileno())
-
-
-def _enter(fd: int) -> None:
-    if _libc.setns(fd, CLONE_NEWNET):
-        raise JobError(f"setns: {os.strerror(ctypes.get_errno())}")
-
-
 def _bpf(command: int, words: bytes) -> int:
     number = SYS_BPF.get(platform.machine())
     if number is None:
@@ -100,12 +82,12 @@ def _bpf(command: int, words: bytes) -> int:
     return got
 
 
-def _program(chance: float, counts: int) -> bytes:
-    """Drop with a chance below 1/2, and count what is dropped in element 0 of an array."""
+def _program(loss_ppb: int, counts: int) -> bytes:
+    """Drop with a chance, and count what is dropped in element 0 of an array."""
     return b"".join(
         [
             _insn(0x85, imm=GET_PRANDOM_U32),
-            _insn(0xA5, off=2, imm=int(chance * 2**32)),  # lost when below
+            _insn(0xA5, off=2, imm=(loss_ppb << 32) // PPB_ONE),  # lost when below
             _insn(0xB7, imm=PASS),
             _insn(0x95),
             _insn(0x62, dst=10, off=-4),  # key 0 on the stack
