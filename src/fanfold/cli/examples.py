@@ -92,6 +92,10 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         "reduce-bench --sizes 1MiB,64MiB",
         "reduce-bench --collective all --dtype all --op all --sizes 0,1,8193",
     ),
+    "peers": (
+        "peers model.safetensors --with fanfold,uftp,tcp",
+        "peers model.safetensors --loss 0,1% --kill --install",
+    ),
     "report": ("report --last", "report 4aabe474 --no-gap"),
     "sim-bench": ("sim-bench", "sim-bench --only S3 --json"),
     "study": (

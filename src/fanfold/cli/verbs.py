@@ -55,6 +55,10 @@ VERBS: tuple[Verb, ...] = (
         "Name receivers by every encoding, send the packets hop by hop, count; or list them.",
     ),
     Verb("compare", "Compare schemes: by a scenario file, or by a topology and a workload."),
+    Verb(
+        "peers",
+        "Send FILE by fanfold and by other tools over the same shaped links; needs root.",
+    ),
     Verb("explain", "Make a run again and follow one packet, its copies and what answers it."),
     Verb(
         "failures",

@@ -1,1 +1,1 @@
-"""A file to many hosts by fanfold and by others, over the same shaped links: `fanfold peers`."""
+"""A file to many hosts by fanfold and others over the same shaped links: `fanfold peers`."""

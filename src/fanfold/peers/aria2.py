@@ -4,33 +4,37 @@ import hashlib
 import subprocess
 import sys
 from pathlib import Path
+from typing import ClassVar
 
-from fanfold.peers import tracker_end
-from fanfold.peers.transfer import NAME, SENDER, Peer, Transfer
+from fanfold.peers.ground import SENDER
+from fanfold.peers.transfer import NAME, Peer, Transfer
 
 TRACKER_PORT, PORT = 6969, 6881
 PIECE = 1 << 20
 COMPLETED, STARTED = "completed", "started"
-QUIET = ("--enable-dht=false", "--enable-dht6=false", "--bt-enable-lpd=false")
-QUIET += ("--summary-interval=0", "--console-log-level=warn", "--enable-color=false")
+QUIET = (
+    *("--enable-dht=false", "--enable-dht6=false", "--bt-enable-lpd=false"),
+    *("--summary-interval=0", "--console-log-level=warn", "--enable-color=false"),
+)
 SHARED = ("--seed-ratio=0.0", "--bt-max-peers=0", f"--listen-port={PORT}")
+WORDS = ("aria2c", "--no-conf", *QUIET, *SHARED)
 
 
 class Aria2(Peer):
     """The torrent is made, and receivers wait, before the clock runs; seeding has no end."""
 
     name = "aria2"
-    packages = {"aria2": "aria2c"}
+    packages: ClassVar = {"aria2": "aria2c"}
 
     def receive(self, t: Transfer) -> None:
         """A tracker at the sender, a client at each receiver that has asked it."""
         torrent(t)
         own = t.ground.address(SENDER)
-        program = [sys.executable, "-I", str(Path(tracker_end.__file__)), own]
+        program = [sys.executable, "-I", str(Path(__file__).with_name("tracker_end.py")), own]
         t.start("tracker", SENDER, [*program, str(TRACKER_PORT)])
         t.await_port(SENDER, "tcp", TRACKER_PORT)
         for host in t.receivers:
-            words = [*_words(t), f"--dir={t.into(host)}", "--file-allocation=none"]
+            words = [*WORDS, f"--dir={t.into(host)}", "--file-allocation=none"]
             words.append(str(t.folder / "torrent"))
             t.commands["receiver"] = words
             t.start(host, host, words)
@@ -39,7 +43,7 @@ class Aria2(Peer):
 
     def send(self, t: Transfer) -> subprocess.Popen[bytes]:
         """A seeder, which takes its file for whole."""
-        words = [*_words(t), f"--dir={t.file.parent}", "--bt-seed-unverified=true"]
+        words = [*WORDS, f"--dir={t.file.parent}", "--bt-seed-unverified=true"]
         words.append(str(t.folder / "torrent"))
         t.commands["sender"] = words
         return t.start("sender", SENDER, words)
@@ -65,11 +69,6 @@ def torrent(t: Transfer) -> None:
     )
     text = b"d8:announce%d:%s4:info%se" % (len(where), where, info)
     (t.folder / "torrent").write_bytes(text)
-
-
-def _words(t: Transfer) -> list[str]:
-    del t
-    return ["aria2c", "--no-conf", *QUIET, *SHARED]
 
 
 def _told(t: Transfer, event: str) -> set[str]:

@@ -1,9 +1,9 @@
 """Where transfers are compared: a leaf-spine of namespaces, each link at one rate.
 
 It is a lab of `fanfold lab up --namespaces`, and on top of that a token bucket at both ends of
-each link, segments that leave one by one, routes over all spines for TCP, and one static tree for
-IP multicast over the first spine. A packet of 64 KB would not be one on a wire, and 1 % of loss
-not 1 %.
+each link, segments that leave one by one, routes over all spines for TCP, and one static tree
+for IP multicast over the first spine. A packet of 64 KB would not be one on a wire, and 1 % of
+loss not 1 %.
 """
 
 import ctypes
@@ -124,13 +124,17 @@ class Ground:
         """Bytes that each device of a node received and sent, headers of Ethernet included."""
         with inside(self.space(node)):
             lines = Path("/proc/thread-self/net/dev").read_text().splitlines()
-        rows = {name.strip(): words.split() for name, _, words in (x.partition(":") for x in lines)}
+        rows = {
+            name.strip(): words.split() for name, _, words in (x.partition(":") for x in lines)
+        }
         return {n: (int(w[0]), int(w[8])) for n, w in rows.items() if n.startswith("p")}
 
     def sent_bytes(self) -> tuple[int, int]:
         """Bytes that h0's device sent, and all devices."""
         sent = {n.name: self.counters(n.name) for n in self.fabric.nodes}
-        return sent[SENDER][UPLINK][1], sum(tx for node in sent.values() for _, tx in node.values())
+        return sent[SENDER][UPLINK][1], sum(
+            tx for node in sent.values() for _, tx in node.values()
+        )
 
     def nodes(self) -> dict[str, int]:
         """Processes of fanfold that live here."""
@@ -193,7 +197,10 @@ class Ground:
         first = next(n.name for n in self.fabric.nodes if n.name.startswith("spine"))
         rest = {leaf: [h for h in hosts if h not in below[leaf]] for leaf in leaves}
         trees = {
-            leaf: [*((h, [h]) for h in below[leaf]), *([(first, rest[leaf])] * bool(rest[leaf]))]
+            leaf: [
+                *((h, [h]) for h in below[leaf]),
+                *([(first, rest[leaf])] * bool(rest[leaf])),
+            ]
             for leaf in leaves
         }
         trees[first] = list(below.items())

@@ -7,6 +7,7 @@ uses the standard library only.
 """
 
 import mmap
+import os
 import sys
 from ctypes import CDLL, RTLD_GLOBAL, addressof, byref, c_char, c_int, c_longlong, c_void_p
 from pathlib import Path
@@ -28,8 +29,8 @@ def main(folders: list[str], path: Path) -> None:
     mpi.MPI_Bcast(byref(size), 1, wide, 0, world)
     if rank.value:
         path = Path(folders[rank.value - 1]) / path.name
-        with path.open("wb") as file:
-            file.truncate(size.value)
+        path.touch()
+        os.truncate(path, size.value)
     kind = mmap.ACCESS_COPY if rank.value == 0 else mmap.ACCESS_WRITE
     with path.open("r+b") as file, mmap.mmap(file.fileno(), 0, access=kind) as room:
         for at in range(0, size.value, MOST):

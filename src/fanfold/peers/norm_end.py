@@ -1,4 +1,4 @@
-"""A file by NORM (RFC 5740): a small sender and receiver on Debian's libnorm, by its C interface.
+"""A file by NORM (RFC 5740): a small sender and receiver on the C interface of libnorm.
 
     python norm_end.py send JSON       ends when all receivers have acknowledged the file
     python norm_end.py receive JSON    puts the file at its path, then goes on answering
@@ -8,8 +8,22 @@ JSON is an object of the fields of ``End``. It uses the standard library only.
 
 import json
 import sys
-from ctypes import CDLL, POINTER, Structure, byref, c_bool, c_char_p, c_double, c_int
-from ctypes import c_ubyte, c_uint, c_uint32, c_ushort, c_void_p, create_string_buffer
+from ctypes import (
+    CDLL,
+    POINTER,
+    Structure,
+    byref,
+    c_bool,
+    c_char_p,
+    c_double,
+    c_int,
+    c_ubyte,
+    c_uint,
+    c_uint32,
+    c_ushort,
+    c_void_p,
+    create_string_buffer,
+)
 from pathlib import Path
 from typing import Any
 
@@ -64,8 +78,8 @@ class End:
 
     Args:
         told: ``group``, ``port``, ``interface``, ``node`` (an id), ``path``; of a sender also
-            ``rate_bps``, ``segment`` (bytes), ``data``, ``parity`` (packets of a block), ``grtt_s``
-            (first estimate) and ``nodes``, name -> id of receivers.
+            ``rate_bps``, ``segment`` (bytes), ``data``, ``parity`` (packets of a block),
+            ``grtt_s`` (first estimate) and ``nodes``, name -> id of receivers.
     """
 
     def __init__(self, told: dict[str, Any]) -> None:

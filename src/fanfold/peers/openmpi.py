@@ -8,10 +8,10 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import ClassVar
 
-from fanfold.peers import mpi_end
-from fanfold.peers.ground import UPLINK
-from fanfold.peers.transfer import SENDER, Peer, Transfer
+from fanfold.peers.ground import SENDER, UPLINK
+from fanfold.peers.transfer import Peer, Transfer
 
 PIPELINE, SEGMENT = "3", 128 << 10
 """The algorithm of coll_tuned that is fastest for long messages, and bytes of its pieces."""
@@ -23,14 +23,16 @@ esac
 shift
 exec ip netns exec "$space" unshare --uts sh -c "hostname $name; exec sh -c '$*'"
 """
-_FAILED = re.compile(r"exited on signal|lost|abort|not responding|terminat|fail", re.IGNORECASE)
+_FAILED = re.compile(
+    r"exited on signal|lost|abort|not responding|terminat|fail|peer host:", re.IGNORECASE
+)
 
 
 class OpenMpi(Peer):
     """One process a host; the whole command is mpirun."""
 
     name = "openmpi"
-    packages = {"openmpi-bin": "mpirun"}
+    packages: ClassVar = {"openmpi-bin": "mpirun"}
 
     def receive(self, t: Transfer) -> None:
         """Ranks are started by the sender's command; here only the agent is written."""
@@ -62,7 +64,13 @@ class OpenMpi(Peer):
         words += ["--host", ",".join(hosts), "--map-by", "node", "--bind-to", "none"]
         words += [word for name, value in settings.items() for word in ("--mca", name, value)]
         folders = [str(t.into(host)) for host in t.receivers]
-        program = [sys.executable, "-IS", str(Path(mpi_end.__file__)), *folders, str(t.file)]
+        program = [
+            sys.executable,
+            "-IS",
+            str(Path(__file__).with_name("mpi_end.py")),
+            *folders,
+            str(t.file),
+        ]
         t.commands["sender"] = [*words, *program]
         own = f'hostname {SENDER}; exec "$@"'
         inside = ["unshare", "--uts", "sh", "-c", own, SENDER, *words, *program]

@@ -4,11 +4,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from fanfold.peers import tcp_end
-from fanfold.peers.transfer import NAME, SENDER, Peer, Transfer
+from fanfold.peers.ground import SENDER
+from fanfold.peers.transfer import NAME, Peer, Transfer
 
 PORT = 7000
-PROGRAM = [sys.executable, "-IS", str(Path(tcp_end.__file__))]
+PROGRAM = [sys.executable, "-IS", str(Path(__file__).with_name("tcp_end.py"))]
 
 
 class Tcp(Peer):

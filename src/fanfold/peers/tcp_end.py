@@ -1,7 +1,7 @@
 """N copies of a file over N TCP connections: what `scp` in a loop would do at its best.
 
-One sending process with a thread and a ``sendfile`` for each receiver; each receiver is a process
-that writes a file. It uses the standard library only.
+One sending process with a thread and a ``sendfile`` for each receiver; each receiver is a
+process that writes a file. It uses the standard library only.
 
     python tcp_end.py receive FILE ADDRESS PORT      prints its port, takes one copy, ends
     python tcp_end.py send FILE ADDRESS:PORT...      prints the seconds until all have it
@@ -47,7 +47,10 @@ def send(path: Path, ends: list[str]) -> None:
     def one(end: str) -> None:
         address, port = end.rsplit(":", 1)
         try:
-            with socket.create_connection((address, int(port))) as sock, path.open("rb") as file:
+            with (
+                socket.create_connection((address, int(port))) as sock,
+                path.open("rb") as file,
+            ):
                 sock.settimeout(TIMEOUT_S)
                 sock.sendall(struct.pack("!Q", size))
                 sock.setblocking(True)
@@ -65,7 +68,9 @@ def send(path: Path, ends: list[str]) -> None:
     for thread in threads:
         thread.join()
     if failed:
-        raise SystemExit("\n".join(f"{address} failed: {why}" for address, why in failed.items()))
+        raise SystemExit(
+            "\n".join(f"{address} failed: {why}" for address, why in failed.items())
+        )
     print(time.monotonic() - began)  # noqa: T201 - as above
 
 

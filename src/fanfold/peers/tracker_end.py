@@ -2,13 +2,14 @@
 
     python tracker_end.py ADDRESS PORT
 
-A line "started ADDRESS" or "completed ADDRESS" for each event that a peer announces. It uses the
-standard library only.
+A line "started ADDRESS" or "completed ADDRESS" for each event that a peer announces. It uses
+the standard library only.
 """
 
 import socket
 import sys
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import ClassVar
 from urllib.parse import parse_qs, urlsplit
 
 AGAIN_S = 5
@@ -20,9 +21,9 @@ COMPACT = 6
 class Tracker(BaseHTTPRequestHandler):
     """Answers announcements (BEP 3, compact peers by BEP 23)."""
 
-    peers: dict[str, bytes] = {}
+    peers: ClassVar[dict[str, bytes]] = {}
 
-    def do_GET(self) -> None:  # noqa: N802 - the library's name
+    def do_GET(self) -> None:
         """One announcement."""
         asked = parse_qs(urlsplit(self.path).query)
         address = self.client_address[0]

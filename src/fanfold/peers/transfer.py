@@ -8,14 +8,14 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 from blake3 import blake3
 
 from fanfold.errors import CheckFailed
 from fanfold.live.spaces import inside
-from fanfold.peers.ground import SENDER, Ground, cpu_of, kill
+from fanfold.peers.ground import Ground, cpu_of, kill
 from fanfold.units import Ppb
 
 NAME = "sent.bin"
@@ -34,9 +34,10 @@ LISTENS = {"tcp": "0A", "udp": "07"}
 class Outcome(msgspec.Struct, frozen=True):
     """What one transfer took.
 
-    seconds: of the sender's whole command. had_s: from its start to the last byte written at a
-    living receiver that has the right file, 0 where none has. code: exit code, None where it had
-    to be ended. is_late: by the bound. right, wrong: receivers with the file, with another one.
+    seconds: of the sender's whole command, or where that has no end of its own ``had_s``.
+    had_s: from its start to the last byte written at a living receiver that has the right file,
+    0 where none has. code: exit code, None where it had to be ended. is_late: by the bound.
+    right, wrong: receivers with the file, with another one.
     sender_bytes, all_bytes: on the sender's link, on all. cpu_s: of all its processes.
     softirq_s: of the whole machine. n_lost: packets. dead: who was killed. named: whom its
     output says to have failed. said: its last line.
@@ -128,9 +129,7 @@ class Transfer:
                     with suppress(OSError):
                         rows += Path(f"/proc/thread-self/net/{form}").read_text().splitlines()
             found = (row.split() for row in rows)
-            return any(
-                r[1].endswith(f":{port:04X}") and r[3] == LISTENS[kind] for r in found
-            )
+            return any(r[1].endswith(f":{port:04X}") and r[3] == LISTENS[kind] for r in found)
 
         self.await_true(listens, f"{host} to listen at {kind} port {port}")
 
@@ -159,7 +158,9 @@ class Transfer:
 
     def _last_words(self) -> str:
         logs = sorted(self.folder.glob("*.log"))
-        last = [line for log in logs for line in log.read_text(errors="replace").split("\n")[-2:]]
+        last = [
+            line for log in logs for line in log.read_text(errors="replace").split("\n")[-2:]
+        ]
         return next((line for line in reversed(last) if line.strip()), "nothing was said")
 
 
@@ -205,11 +206,14 @@ def run_transfer(peer: "Peer", t: Transfer, digest: str) -> Outcome:
         said = t.said("sender")
         named = sorted(peer.dead(t, said)) if t.victim else []
     cpu_s = spent.ru_utime + spent.ru_stime - usage.ru_utime - usage.ru_stime
+    had_s = max(had_ns - wall_ns, 0) / 1e9 if right else 0.0
+    if code is None and not is_late:
+        seconds = had_s  # nobody but us knew that it was over
     return Outcome(
         peer=peer.name,
         loss_ppb=t.loss_ppb,
         seconds=round(seconds, 3),
-        had_s=round(max(had_ns - wall_ns, 0) / 1e9, 3) if right else 0.0,
+        had_s=round(had_s, 3),
         code=code,
         is_late=is_late,
         right=right,
@@ -228,7 +232,7 @@ def run_transfer(peer: "Peer", t: Transfer, digest: str) -> Outcome:
 def _watch(
     peer: "Peer", t: Transfer, job: subprocess.Popen[bytes]
 ) -> tuple[int | None, bool, dict[int, float]]:
-    """Until the sender's command ends, or has to be; exit code, whether late, CPU of who died."""
+    """Until the sender's command ends or has to; exit code, whether late, CPU of who died."""
     until = time.monotonic() + t.bound_s
     arrived = t.ground.counters(t.victim) if t.victim else {}
     last: dict[int, float] = {}
@@ -239,7 +243,7 @@ def _watch(
                 return job.wait(), False, last
             if not is_dead and _came(t, arrived) * DIES_AT >= t.n_bytes:
                 is_dead = True
-                last = _kill_host(t)
+                last = _kill_host(t, has_node=peer.is_of_nodes)
             if peer.is_over(t, is_dead and bool(t.victim)):
                 return None, False, last
     return None, True, last
@@ -261,16 +265,16 @@ def _came(t: Transfer, before: dict[str, tuple[int, int]]) -> int:
     return sum(rx for rx, _ in now.values()) - sum(rx for rx, _ in before.values())
 
 
-def _kill_host(t: Transfer) -> dict[int, float]:
-    """All processes of a host die; their CPU seconds until then, of nodes of fanfold."""
-    node = t.ground.nodes().get(t.victim)
+def _kill_host(t: Transfer, *, has_node: bool) -> dict[int, float]:
+    """All processes of a host that take part die; CPU seconds of its node until then."""
+    node = t.ground.nodes().get(t.victim) if has_node else None
     last = {node: cpu_of(node)} if node else {}
     kill([*t.ground.strangers(t.victim), *last])
     return last
 
 
 def judge(peer: "Peer", t: Transfer, digest: str) -> tuple[list[str], list[str], int]:
-    """Receivers with the right file, those with another one, and when the last right one had it.
+    """Receivers with the right file, those with another one, and when the last had it.
 
     Of one that was killed nothing counts. The time is of the wall's clock, in ns.
     """
@@ -309,7 +313,7 @@ def empty(folder: Path) -> None:
 
 
 def softirq_s() -> float:
-    """Seconds that all processors have spent in the kernel's work for the network and the like."""
+    """Seconds that all processors spent in the kernel's work for the network and the like."""
     fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()
     return int(fields[7]) / os.sysconf("SC_CLK_TCK")
 
@@ -323,7 +327,7 @@ class Peer:
     """
 
     name = ""
-    packages: dict[str, str] = {}
+    packages: ClassVar[dict[str, str]] = {}
     is_of_nodes = False
 
     def receive(self, t: Transfer) -> None:
@@ -350,12 +354,3 @@ class Peer:
 
     def mend(self, t: Transfer) -> None:
         """Undo what a transfer left at nodes."""
-
-
-def hosts_in(t: Transfer, words: dict[str, str], lines: Sequence[str]) -> set[str]:
-    """Receivers that lines speak of; words: what each is called there."""
-    del t
-    return {host for host, word in words.items() if any(word in line.split() for line in lines)}
-
-
-__all__ = ["LOOK_S", "NAME", "SENDER", "Outcome", "Peer", "Transfer", "run_transfer"]

@@ -1,22 +1,26 @@
 """udpcast by Debian's package: IP multicast in slices that every receiver acknowledges."""
 
+import re
 import subprocess
+from typing import ClassVar
 
-from fanfold.peers.ground import GROUPS, UPLINK
-from fanfold.peers.transfer import NAME, SENDER, Peer, Transfer
+from fanfold.peers.ground import GROUPS, SENDER, UPLINK
+from fanfold.peers.transfer import NAME, Peer, Transfer
 
 PORT = 9000
 LESS = 100
 """Bytes of a block below the MTU; 1456 are documented, larger ones are taken."""
 HOPS = "8"
 WAITS_S = "60"
+_CAME = re.compile(r"New connection from ([0-9.]+) +\(#(\d+)\)")
+_MISSED = re.compile(r"notAnswered=\[([\d,]*)\]")
 
 
 class Udpcast(Peer):
     """Its acknowledged mode, which begins when so many receivers are there."""
 
     name = "udpcast"
-    packages = {"udpcast": "udp-sender"}
+    packages: ClassVar = {"udpcast": "udp-sender"}
 
     def receive(self, t: Transfer) -> None:
         """One command a receiver."""
@@ -39,7 +43,9 @@ class Udpcast(Peer):
         return t.start("sender", SENDER, words)
 
     def dead(self, t: Transfer, said: str) -> set[str]:
-        """Receivers that it dropped."""
-        lines = [x for x in said.splitlines() if "drop" in x.lower() or "timeout" in x.lower()]
-        named = {h: t.ground.address(h) for h in t.receivers}
-        return {h for h, address in named.items() if any(address in x for x in lines)}
+        """Receivers that do not answer; it counts them as they came."""
+        came = dict(_CAME.findall(said))
+        missed = _MISSED.findall(said)
+        numbers = missed[-1].split(",") if missed else []
+        addresses = {address for address, n in came.items() if n in numbers}
+        return {host for host in t.receivers if t.ground.address(host) in addresses}

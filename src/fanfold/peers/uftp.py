@@ -2,9 +2,10 @@
 
 import re
 import subprocess
+from typing import ClassVar
 
-from fanfold.peers.ground import GROUPS, UPLINK
-from fanfold.peers.transfer import SENDER, Peer, Transfer
+from fanfold.peers.ground import GROUPS, SENDER, UPLINK
+from fanfold.peers.transfer import Peer, Transfer
 
 PORT = 1044
 BUFFER = str(4 << 20)
@@ -22,7 +23,7 @@ class Uftp(Peer):
     """A closed group: it begins when all have answered."""
 
     name = "uftp"
-    packages = {"uftp": "uftp"}
+    packages: ClassVar = {"uftp": "uftp"}
 
     def receive(self, t: Transfer) -> None:
         """A daemon at each receiver."""
