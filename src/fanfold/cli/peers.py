@@ -1,7 +1,6 @@
 """`fanfold peers`: a file of yours by fanfold and by others, on the same shaped links."""
 
 import signal
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -196,13 +195,10 @@ def _ended_well() -> Iterator[None]:
     """The first Ctrl-C or SIGTERM undoes everything; a second one does not disturb that."""
     ends = (signal.SIGINT, signal.SIGTERM)
 
-    def stop(number: int, frame: object) -> None:
-        del frame
+    def stop(*_: object) -> None:
         for each in ends:
             signal.signal(each, signal.SIG_IGN)
-        if number == signal.SIGINT:
-            raise KeyboardInterrupt
-        sys.exit(128 + number)
+        raise KeyboardInterrupt
 
     before = {number: signal.signal(number, stop) for number in ends}
     try:

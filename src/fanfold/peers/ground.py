@@ -185,6 +185,8 @@ class Ground:
             ipv4 = Path("/proc/sys/net/ipv4")
             for which in ("all", "default", *ports):
                 (ipv4 / "conf" / which / "rp_filter").write_text("0")
+            # else a connection begins by what the one before met, of whichever peer it was
+            (ipv4 / "tcp_no_metrics_save").write_text("1")
             if self.fabric.by_name[node].role != "host":
                 (ipv4 / "ip_forward").write_text("1")
                 (ipv4 / "fib_multipath_hash_policy").write_text("1")  # by ports

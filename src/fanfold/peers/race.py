@@ -196,7 +196,7 @@ def row_of(
 
 def told(o: Outcome, n_living: int) -> str:
     """One transfer in words."""
-    wrong = f", {len(o.wrong)} another one" if o.wrong else ""
+    wrong = f", {len(o.wrong)} a broken one" if o.wrong else ""
     late = ", ended by the bound" if o.is_late else ""
     lost = f"{o.loss_ppb / 1e7:g} % lost"
     has = f"{len(o.right)} of {n_living} have the file{wrong}"

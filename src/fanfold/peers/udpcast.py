@@ -37,7 +37,15 @@ class Udpcast(Peer):
         """The sender counts receivers."""
         words = ["udp-sender", "--file", str(t.file), "--interface", UPLINK, "--nokbd"]
         words += ["--mcast-rdv-address", GROUPS[0], "--mcast-data-address", GROUPS[1]]
-        words += ["--ttl", HOPS, "--min-receivers", str(len(t.receivers)), "--full-duplex"]
+        words += [
+            "--ttl",
+            HOPS,
+            "--min-receivers",
+            str(len(t.receivers)),
+            "--full-duplex",
+            "--retries-until-drop",
+            "30",
+        ]
         words += ["-b", str(t.ground.mtu - LESS), "--start-timeout", WAITS_S]
         t.commands["sender"] = words
         return t.start("sender", SENDER, words)
