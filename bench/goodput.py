@@ -14,11 +14,14 @@ from labs import N_RECEIVERS, bench_lab
 from measure import Part, hash_file, random_file, touch_memory
 from peers import Transfer
 
+from fanfold.peers import tcp
+
 N_ROUNDS = 2
 PACKAGES = {"uftp": "uftp", "udpcast": "udp-sender"}
 RATES_MBPS = (500, 1000, 1500, 2000, 3000, 5000, -1)
 """Rates tried for uftp; -1 is its own "as fast as the interface"."""
 TRIAL_BYTES = 64 << 20
+LOOPBACK = "127.0.0.1"
 SLOWEST_BPS = 4e6 * 8
 
 Way = Callable[[Path, Path, float], tuple[Transfer, list[Path]]]
@@ -142,12 +145,12 @@ def _fanfold(file: Path, into: Path, timeout_s: float) -> tuple[Transfer, list[P
 
 
 def _tcp(file: Path, into: Path, timeout_s: float) -> tuple[Transfer, list[Path]]:
-    program = [sys.executable, str(Path(__file__).with_name("tcp_copies.py"))]
+    program = [sys.executable, "-IS", str(Path(tcp.__file__).with_name("tcp_end.py"))]
     copies = [into / f"copy{i + 1}" for i in range(N_RECEIVERS)]
-    receivers = [Job([*program, "receive", str(copy)]) for copy in copies]
+    receivers = [Job([*program, "receive", str(copy), LOOPBACK, "0"]) for copy in copies]
     try:
-        ports = [receiver.line().strip() for receiver in receivers]
-        ended = Job([*program, "send", str(file), *ports]).end(timeout_s)
+        ends = [f"{LOOPBACK}:{receiver.line().strip()}" for receiver in receivers]
+        ended = Job([*program, "send", str(file), *ends]).end(timeout_s)
         if ended.code:
             raise JobError(ended.err.strip() or f"exit {ended.code}")
         cpu_s = ended.cpu_s + sum(r.end(20).cpu_s for r in receivers)

@@ -6,7 +6,7 @@ import os
 import platform
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import arrays
@@ -19,6 +19,7 @@ import link_keys
 import loss
 import pushes
 import shaped
+import shaped_peers
 import starts
 from jobs import JobError
 from labs import N_RECEIVERS
@@ -31,6 +32,7 @@ from fanfold.units import format_size, parse_rate, parse_size
 
 SPARE = 1 << 30
 LOSS_BYTES = 256 << 20
+WITH = {"shaped": ("peers",)}
 
 
 def main() -> int:
@@ -56,8 +58,9 @@ def main() -> int:
             "broadcasts": lambda: beside.run_broadcasts(folder, args.rounds or 5),
             "pushes": lambda: pushes.run_pushes(folder, args.rate, args.rounds or 5),
             "shaped": lambda: shaped.run(folder, args.rate, args.rounds or 3),
+            "peers": lambda: shaped_peers.run_peers(folder, args.rate, args.rounds or 3),
         }
-        for name in args.only or todo:
+        for name in _wanted(args.only, todo):
             try:
                 part = todo[name]()
             except (JobError, FanfoldError) as error:
@@ -88,15 +91,23 @@ def _arguments() -> argparse.Namespace:
         "broadcasts",
         "pushes",
         "shaped",
+        "peers",
     ]
     parser.add_argument("--only", action="append", choices=names, help="repeat for several")
     parser.add_argument("--rounds", type=int, default=0, help="fewer or more of what repeats")
     parser.add_argument("--array", action="append", type=_size, help="sizes of `gloo` alone")
     parser.add_argument(
-        "--rate", type=_rate, default="200Mbps", help="of links of `pushes`, `shaped`"
+        "--rate", type=_rate, default="200Mbps", help="of links of `pushes`, `shaped`, `peers`"
     )
     parser.add_argument("--json", type=Path, help="write every figure here too")
     return parser.parse_args()
+
+
+def _wanted(only: list[str] | None, all_parts: Iterable[str]) -> list[str]:
+    """Parts by name; files by other tools on shaped links go with the collectives there."""
+    names = only or list(all_parts)
+    with_peers = [each for name in names for each in (name, *WITH.get(name, ()))]
+    return list(dict.fromkeys(with_peers))
 
 
 def _size(text: str) -> int:

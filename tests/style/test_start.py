@@ -46,6 +46,7 @@ MAY_LOAD: dict[str, frozenset[str]] = {
     "clean": frozenset({"blake3", "numpy"}),
     **dict.fromkeys(("fabric", "keys"), frozenset()),
     "encodings": frozenset({"numba", "numpy"}),
+    "peers": NODE,
     "push": NODE - {"concurrent"},
     "reduce-bench": NODE - {"blake3"},
     "report": frozenset({"blake3", "numpy"}),

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import ClassVar
+from urllib.parse import urlunsplit
 
 from fanfold.peers.ground import SENDER
 from fanfold.peers.transfer import NAME, Peer, Transfer
@@ -55,13 +56,14 @@ class Aria2(Peer):
 
 
 def torrent(t: Transfer) -> None:
-    """The file's description (BEP 3)."""
+    """The file's description, as the protocol of BitTorrent has it."""
     with t.file.open("rb") as file:
         sums = b"".join(
             hashlib.sha1(piece, usedforsecurity=False).digest()
             for piece in iter(lambda: file.read(PIECE), b"")
         )
-    where = f"http://{t.ground.address(SENDER)}:{TRACKER_PORT}/announce".encode()
+    tracker = f"{t.ground.address(SENDER)}:{TRACKER_PORT}"
+    where = urlunsplit(("http", tracker, "/announce", "", "")).encode()
     name = NAME.encode()
     info = b"d6:lengthi%de4:name%d:%s12:piece lengthi%de6:pieces%d:%se" % (
         *(t.n_bytes, len(name), name),

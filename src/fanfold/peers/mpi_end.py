@@ -1,6 +1,6 @@
 """One rank of a broadcast of a file by Open MPI, by the C interface of its library.
 
-    mpirun ... python mpi_end.py FOLDERS... FILE
+    mpirun ... python mpi_end.py FOLDER... FILE
 
 Rank 0 reads FILE; rank r writes a file of that name into the folder of r, counted from 1. It
 uses the standard library only.

@@ -3,8 +3,8 @@
 One sending process with a thread and a ``sendfile`` for each receiver; each receiver is a
 process that writes a file. It uses the standard library only.
 
-    python tcp_end.py receive FILE ADDRESS PORT      prints its port, takes one copy, ends
-    python tcp_end.py send FILE ADDRESS:PORT...      prints the seconds until all have it
+    python tcp_end.py receive FILE address port      prints its port, takes one copy, ends
+    python tcp_end.py send FILE address:port...      prints the seconds until all have it
 """
 
 import os

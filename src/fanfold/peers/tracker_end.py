@@ -1,8 +1,8 @@
 """A tracker of BitTorrent for one torrent: tells each who asks of all others, prints events.
 
-    python tracker_end.py ADDRESS PORT
+    python tracker_end.py address port
 
-A line "started ADDRESS" or "completed ADDRESS" for each event that a peer announces. It uses
+A line ``started 10.81.0.1`` or ``completed 10.81.0.1`` for each event that is announced. It uses
 the standard library only.
 """
 
@@ -19,7 +19,7 @@ COMPACT = 6
 
 
 class Tracker(BaseHTTPRequestHandler):
-    """Answers announcements (BEP 3, compact peers by BEP 23)."""
+    """Answers announcements of BitTorrent, with peers in the compact form."""
 
     peers: ClassVar[dict[str, bytes]] = {}
 
