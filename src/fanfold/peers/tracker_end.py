@@ -2,8 +2,8 @@
 
     python tracker_end.py address port
 
-A line ``started 10.81.0.1`` or ``completed 10.81.0.1`` for each event that is announced. It uses
-the standard library only.
+A line ``started 10.81.0.1`` or ``completed 10.81.0.1`` for each event that is announced. It has
+no more than the standard library.
 """
 
 import socket
