@@ -58,7 +58,9 @@ def main() -> int:
             "broadcasts": lambda: beside.run_broadcasts(folder, args.rounds or 5),
             "pushes": lambda: pushes.run_pushes(folder, args.rate, args.rounds or 5),
             "shaped": lambda: shaped.run(folder, args.rate, args.rounds or 3),
-            "peers": lambda: shaped_peers.run_peers(folder, args.rate, args.rounds or 3),
+            "peers": lambda: shaped_peers.run_peers(
+                folder, min(size, LOSS_BYTES), args.rate, args.rounds or 3
+            ),
         }
         for name in _wanted(args.only, todo):
             try:

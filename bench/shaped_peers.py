@@ -9,21 +9,20 @@ from measure import Part, random_file
 
 from fanfold.units import format_rate
 
-SIZE = 256 << 20
 LONGEST_S = 7200.0
 
 
-def run_peers(folder: Path, rate_bps: int, n_rounds: int) -> Part:
+def run_peers(folder: Path, size: int, rate_bps: int, n_rounds: int) -> Part:
     """The verb's rows, once as they are and once with a receiver that dies."""
     file = folder / "peers.bin"
-    random_file(file, SIZE)
+    random_file(file, size)
     rate = ["--rate", format_rate(rate_bps), "--rounds", str(n_rounds)]
     whole = _told([str(file), *rate, "--install"])
     dead = _told([str(file), *rate, "--loss", "0", "--kill"])
     file.unlink()
     return Part(
         name="peers",
-        title=f"{SIZE >> 20} MiB to {whole['n_receivers']} over links of"
+        title=f"{size >> 20} MiB to {whole['n_receivers']} over links of"
         f" {rate_bps / 1e6:g} Mbit/s each way, and with {dead['dead']} killed at a quarter",
         columns={
             "what": "case",

@@ -45,7 +45,18 @@ UNMEASURED = {TESTS / "property", TESTS / "sim"}
 MEASURED = {"test_sender_joins.py", "test_sender_machine.py"}
 ONCE = {
     TESTS / "unit" / name
-    for name in ("cli", "core", "push", "report", "results", "seals", "study", "wire", "work")
+    for name in (
+        "cli",
+        "core",
+        "peers",
+        "push",
+        "report",
+        "results",
+        "seals",
+        "study",
+        "wire",
+        "work",
+    )
 }
 ONCE |= {
     TESTS / "property" / f"test_{name}.py"

@@ -16,7 +16,6 @@ from fanfold.errors import ConfigError, ExitCode
 from fanfold.peers.catalog import PEERS
 from fanfold.peers.race import Asked, Race, Row, race
 from fanfold.peers.transfer import Peer
-from fanfold.topo.fabric_rules import MTU_RANGE
 from fanfold.units import (
     PPB_ONE,
     Ppb,
@@ -28,7 +27,7 @@ from fanfold.units import (
 
 HOSTS, ROUNDS = (2, 64), (1, 100)
 RATES = (10**6, 10**11)
-LEAST_MTU = 1000
+MTUS = 1000, 9000
 ALL = "all"
 NAMES = ", ".join(peer.name for peer in PEERS)
 PATIENCE_S = 1.0
@@ -60,7 +59,7 @@ def peers(
     """Send FILE by fanfold and by other tools over the same shaped links; needs root."""
     _within("--hosts", hosts, HOSTS)
     _within("--rounds", rounds, ROUNDS)
-    _within("--mtu", mtu, (LEAST_MTU, MTU_RANGE[1]))
+    _within("--mtu", mtu, MTUS)
     rate_bps = parse_rate(rate, "--rate")
     if not RATES[0] <= rate_bps <= RATES[1]:
         allowed = f"{format_rate(RATES[0])} to {format_rate(RATES[1])}"

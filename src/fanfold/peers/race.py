@@ -128,6 +128,8 @@ def race(asked: Asked, say: Say, tell: Callable[[str], None]) -> Race:
         found.versions = versions(needed)
         outcomes: dict[tuple[Ppb, str], list[Outcome]] = {}
         with ground.up(say):
+            if any(asked.losses):
+                ground.lossy(max(asked.losses)).close()  # or it is refused before anything ran
             if has_nodes:
                 _warm(ground, folder)
             for peer, loss_ppb in order(here, asked.losses, asked.rounds):
