@@ -60,5 +60,5 @@ def warm(t: Transfer) -> None:
     finally:
         t.end()
     if code != 0:
-        last = t.said("sender").strip().splitlines()[-1:]
+        last = (t.said("sender").strip().splitlines() or ["nothing was said"])[-1]
         raise CheckFailed(f"fanfold: a first push of {WARM_BYTES} bytes: exit {code}; {last}")

@@ -22,8 +22,9 @@ NAME = "sent.bin"
 """Of the file, at its sender and at each receiver."""
 LOOK_S = 0.02
 READY_S = 30.0
-TIMES, MORE_S = 12, 10.0
-"""A command is ended after so many times the link's time for the file, and seconds on top."""
+TIMES, MORE_S = 12, 40.0
+"""A command is ended after so many times the link's time for the file, and seconds on top:
+fanfold waits 30 s for a silent receiver before it names it."""
 DIES_AT = 4
 """A receiver dies when one part of so many of the file has come to it."""
 PIECE = 1 << 22
