@@ -37,7 +37,7 @@ class Pushed(Peer):
             except ValueError:
                 continue
             if isinstance(told, dict) and "receivers" in told:
-                return {r["name"] for r in told["receivers"] if r["state"] != "verified"}
+                return {r["id"] for r in told["receivers"] if r["state"] != "verified"}
         return set()
 
     def mend(self, t: Transfer) -> None:

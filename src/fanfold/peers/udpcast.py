@@ -12,6 +12,10 @@ LESS = 100
 """Bytes of a block below the MTU; 1456 are documented, larger ones are taken."""
 HOPS = "8"
 WAITS_S = "60"
+RETRIES = "30"
+"""Its own 200 keep all waiting for a dead receiver for minutes."""
+HELLO_MS = "100"
+"""As its manual asks where packets are lost: without, a lost request to connect hangs it."""
 _CAME = re.compile(r"New connection from ([0-9.]+) +\(#(\d+)\)")
 _MISSED = re.compile(r"notAnswered=\[([\d,]*)\]")
 
@@ -43,8 +47,8 @@ class Udpcast(Peer):
             "--min-receivers",
             str(len(t.receivers)),
             "--full-duplex",
-            "--retries-until-drop",
-            "30",
+            *("--retries-until-drop", RETRIES),
+            *("--rexmit-hello-interval", HELLO_MS),
         ]
         words += ["-b", str(t.ground.mtu - LESS), "--start-timeout", WAITS_S]
         t.commands["sender"] = words

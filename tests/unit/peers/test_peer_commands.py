@@ -105,8 +105,8 @@ SAID = {
     "norm": "h2 has not acknowledged",
     "openmpi": "  Local host: h3\n  Local PID:  16676\n  Peer host:  {h2}\n",
     "tcp": "{h2} failed: Broken pipe",
-    "fanfold": '{{"receivers":[{{"name":"h1","state":"verified"}},'
-    '{{"name":"h2","state":"silent"}}]}}',
+    "fanfold": '{{"receivers":[{{"id":"h1","state":"verified"}},'
+    '{{"id":"h2","state":"silent"}}]}}',
     "aria2": "",
 }
 """What each printed when h2 was killed, shortened."""
