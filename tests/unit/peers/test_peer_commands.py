@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 from fanfold.live.mroutes import Branch, entries
@@ -15,6 +16,7 @@ from fanfold.peers.aria2 import PIECE, Aria2, torrent
 from fanfold.peers.catalog import PEERS
 from fanfold.peers.ground import Ground
 from fanfold.peers.transfer import NAME, Peer, Transfer
+from fanfold.push.result import ReceiverResult
 from fanfold.units import Bps, Ppb
 
 BY_NAME = {peer.name: peer for peer in PEERS}
@@ -105,17 +107,22 @@ SAID = {
     "norm": "h2 has not acknowledged",
     "openmpi": "  Local host: h3\n  Local PID:  16676\n  Peer host:  {h2}\n",
     "tcp": "{h2} failed: Broken pipe",
-    "fanfold": '{{"receivers":[{{"id":"h1","state":"verified"}},'
-    '{{"id":"h2","state":"silent"}}]}}',
     "aria2": "",
 }
 """What each printed when h2 was killed, shortened."""
 
 
+def pushed() -> str:
+    """What a push prints whose h2 fell silent."""
+    states = {"h1": "verified", "h2": "silent", "h3": "verified"}
+    rows = [ReceiverResult(h, state, "", 1.0, "", False) for h, state in states.items()]
+    return f"a note\n{msgspec.json.encode({'receivers': rows}).decode()}\nerror: h2 is silent\n"
+
+
 @pytest.mark.parametrize("name", BY_NAME)
 def test_the_dead_is_found_in_what_is_said(name: str, transfer: Unstarted) -> None:
     addresses = {host: transfer.ground.address(host) for host in transfer.receivers}
-    said = SAID[name].format(**addresses)
+    said = SAID[name].format(**addresses) if name in SAID else pushed()
     assert BY_NAME[name].dead(transfer, said) == (set() if name == "aria2" else {"h2"})
     assert BY_NAME[name].dead(transfer, "all went well\n") == set()
 
