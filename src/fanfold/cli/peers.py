@@ -156,6 +156,7 @@ def cells_of(row: Row, found: Race) -> list[str]:
         return [row.note or "did not run"]
     wrong = sum(len(o.wrong) for o in row.rounds)
     has = f"{row.n_right} of {row.n_living}"
+    note = f", {row.note}" if row.note else ""
     cells = [
         f"{row.seconds:.2f}",
         " ".join(f"{o.seconds:.2f}{'!' if o.is_late else ''}" for o in row.rounds),
@@ -164,7 +165,7 @@ def cells_of(row: Row, found: Race) -> list[str]:
         f"{row.sender_copies:.3f}",
         f"{row.all_copies:.2f}",
         f"{row.cpu_s:.2f}",
-        has if row.is_right else f"not right: {has}{f', {wrong} wrong' if wrong else ''}",
+        has if row.is_right else f"not right: {has}{f', {wrong} wrong' if wrong else ''}{note}",
         " ".join(dict.fromkeys(code_of(o.code, o.is_late) for o in row.rounds)),
     ]
     if found.dead:

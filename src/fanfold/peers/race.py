@@ -183,6 +183,8 @@ def row_of(
     if not took:
         return row
     row.rounds = list(took)
+    if n := sum(o.dead != found.dead for o in took):
+        row.note = note or f"over before {found.dead} was to die, in {n} of {len(took)} rounds"
     row.n_right = min(len(o.right) for o in took)
     row.seconds = round(median(o.seconds for o in took), 3)
     row.had_s = round(median(o.had_s for o in took), 3)

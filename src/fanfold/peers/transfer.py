@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 from blake3 import blake3
@@ -40,8 +40,8 @@ class Outcome(msgspec.Struct, frozen=True):
     0 where none has. code: exit code, None where it had to be ended. is_late: by the bound.
     right, wrong: receivers with the file, with another one.
     sender_bytes, all_bytes: on the sender's link, on all. cpu_s: of all its processes.
-    softirq_s: of the whole machine. n_lost: packets. dead: who was killed. named: whom its
-    output says to have failed. said: its last line.
+    softirq_s: of the whole machine. n_lost: packets. dead: who was killed, "" for nobody.
+    named: whom its output says to have failed. said: its last line.
     """
 
     peer: str
@@ -195,12 +195,14 @@ def run_transfer(peer: "Peer", t: Transfer, digest: str) -> Outcome:
         before = t.ground.sent_bytes()
         began, wall_ns = time.monotonic(), time.time_ns()
         job = peer.send(t)
-        code, is_late, last = _watch(peer, t, job)
+        watched = _watch(peer, t, job)
         seconds = time.monotonic() - began
         after = t.ground.sent_bytes()
         n_lost = loss.count() if loss else 0
         softirq = softirq_s() - softirq
-        of_nodes = sum(max(cpu_of(p), last.get(p, was)) - was for p, was in nodes.items())
+        of_nodes = sum(
+            max(cpu_of(p), watched.last.get(p, was)) - was for p, was in nodes.items()
+        )
         t.end()
         spent = resource.getrusage(resource.RUSAGE_CHILDREN)
         right, wrong, had_ns = judge(peer, t, digest)
@@ -208,15 +210,15 @@ def run_transfer(peer: "Peer", t: Transfer, digest: str) -> Outcome:
         named = sorted(peer.dead(t, said)) if t.victim else []
     cpu_s = spent.ru_utime + spent.ru_stime - usage.ru_utime - usage.ru_stime
     had_s = max(had_ns - wall_ns, 0) / 1e9 if right else 0.0
-    if code is None and not is_late:
+    if watched.code is None and not watched.is_late:
         seconds = had_s  # nobody but us knew that it was over
     return Outcome(
         peer=peer.name,
         loss_ppb=t.loss_ppb,
         seconds=round(seconds, 3),
         had_s=round(had_s, 3),
-        code=code,
-        is_late=is_late,
+        code=watched.code,
+        is_late=watched.is_late,
         right=right,
         wrong=wrong,
         sender_bytes=after[0] - before[0],
@@ -224,30 +226,41 @@ def run_transfer(peer: "Peer", t: Transfer, digest: str) -> Outcome:
         cpu_s=round(cpu_s + (of_nodes if peer.is_of_nodes else 0.0), 3),
         softirq_s=round(softirq, 2),
         n_lost=n_lost,
-        dead=t.victim,
+        dead=t.victim if watched.is_dead else "",
         named=named,
         said=next((line for line in reversed(said.splitlines()) if line.strip()), "")[:200],
     )
 
 
-def _watch(
-    peer: "Peer", t: Transfer, job: subprocess.Popen[bytes]
-) -> tuple[int | None, bool, dict[int, float]]:
-    """Until the sender's command ends or has to; exit code, whether late, CPU of who died."""
+class Watched(NamedTuple):
+    """How a sender's command ended.
+
+    code: None where it had no end. is_late: by the bound. is_dead: the victim was killed
+    meanwhile. last: CPU seconds of its node until then.
+    """
+
+    code: int | None
+    is_late: bool
+    is_dead: bool
+    last: dict[int, float]
+
+
+def _watch(peer: "Peer", t: Transfer, job: subprocess.Popen[bytes]) -> Watched:
+    """Until the sender's command ends or has to."""
     until = time.monotonic() + t.bound_s
     arrived = t.ground.counters(t.victim) if t.victim else {}
     last: dict[int, float] = {}
-    is_dead = not t.victim
+    is_dead = False
     with _ended(job) as end:
         while time.monotonic() < until:
             if end.poll(LOOK_S * 1000):
-                return job.wait(), False, last
-            if not is_dead and _came(t, arrived) * DIES_AT >= t.n_bytes:
+                return Watched(job.wait(), False, is_dead, last)
+            if t.victim and not is_dead and _came(t, arrived) * DIES_AT >= t.n_bytes:
                 is_dead = True
                 last = _kill_host(t, has_node=peer.is_of_nodes)
-            if peer.is_over(t, is_dead and bool(t.victim)):
-                return None, False, last
-    return None, True, last
+            if peer.is_over(t, is_dead):
+                return Watched(None, False, is_dead, last)
+    return Watched(None, True, is_dead, last)
 
 
 @contextmanager

@@ -69,6 +69,11 @@ def test_a_copy_that_is_missing_or_of_the_dead_is_not_right(transfer: Transfer) 
     assert not row_of("tcp", Ppb(0), [outcome(right=right, dead="h3")], dead).is_right
     more = outcome(right=["h1", "h2"], dead="h3", named=["h2", "h3"])
     assert row_of("tcp", Ppb(0), [both, more], dead).named == 1
+    early = row_of("tcp", Ppb(0), [both, outcome(right=["h1", "h2"])], dead)
+    assert (early.is_right, early.note) == (
+        False,
+        "over before h3 was to die, in 1 of 2 rounds",
+    )
 
 
 def test_medians_are_of_all_rounds() -> None:
