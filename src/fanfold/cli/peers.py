@@ -104,7 +104,12 @@ def name_of(row: Row) -> str:
     late = sum(o.is_late for o in row.rounds)
     why = row.note or f"{row.n_right} of {row.n_living} have the file"
     more = f", ended by the bound in {late} of {len(row.rounds)} rounds" if late else ""
-    return f"{row.peer} at {row.loss_ppb * 100 / PPB_ONE:g} %: {why}{more}"
+    return f"{told_row(row)}: {why}{more}"
+
+
+def told_row(row: Row) -> str:
+    """Peer and loss."""
+    return f"{row.peer} at {row.loss_ppb * 100 / PPB_ONE:g} %"
 
 
 def show(found: Race) -> None:
@@ -127,6 +132,12 @@ def show(found: Race) -> None:
     if found.dead:
         console.print(f"{found.dead} was killed in each transfer and is not counted in has it")
     console.print(f"load of this machine before: {found.load}")
+    for row in found.rows:
+        if stood := [o for o in row.rounds if o.stood_s]:
+            rounds = f"{len(stood)} of {len(row.rounds)} rounds"
+            console.print(
+                f"{told_row(row)}: this machine stood still in {rounds}, in s with it"
+            )
     for name, commands in found.commands.items():
         version = ", ".join(f"{p} {v}" for p, v in found.versions.items() if _is_of(p, name))
         console.print(

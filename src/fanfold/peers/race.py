@@ -204,7 +204,8 @@ def told(o: Outcome, n_living: int) -> str:
     late = ", ended by the bound" if o.is_late else ""
     lost = f"{o.loss_ppb / 1e7:g} % lost"
     has = f"{len(o.right)} of {n_living} have the file{wrong}"
-    return f"{o.peer}, {lost}: {o.seconds:.2f} s, {has}{late}"
+    stood = f", the machine stood still for {o.stood_s:.1f} s of it" if o.stood_s else ""
+    return f"{o.peer}, {lost}: {o.seconds:.2f} s, {has}{late}{stood}"
 
 
 def require_tools() -> None:

@@ -20,7 +20,8 @@ from fanfold.units import Ppb
 
 NAME = "sent.bin"
 """Of the file, at its sender and at each receiver."""
-LOOK_S = 0.02
+LOOK_S, STANDS_S = 0.02, 1.0
+"""Between two looks; where so much was between them, the machine stood still."""
 READY_S = 30.0
 TIMES, MORE_S = 12, 40.0
 """A command is ended after so many times the link's time for the file, and seconds on top:
@@ -42,6 +43,7 @@ class Outcome(msgspec.Struct, frozen=True):
     sender_bytes, all_bytes: on the sender's link, on all. cpu_s: of all its processes.
     softirq_s: of the whole machine. n_lost: packets. dead: who was killed, "" for nobody.
     named: whom its output says to have failed. said: its last line.
+    stood_s: this machine stood still for so long meanwhile, as a virtual one does.
     """
 
     peer: str
@@ -60,6 +62,7 @@ class Outcome(msgspec.Struct, frozen=True):
     dead: str
     named: list[str]
     said: str
+    stood_s: float = 0.0
 
 
 class Transfer:
@@ -229,6 +232,7 @@ def run_transfer(peer: "Peer", t: Transfer, digest: str) -> Outcome:
         dead=t.victim if watched.is_dead else "",
         named=named,
         said=next((line for line in reversed(said.splitlines()) if line.strip()), "")[:200],
+        stood_s=round(watched.stood_s, 2),
     )
 
 
@@ -236,13 +240,14 @@ class Watched(NamedTuple):
     """How a sender's command ended.
 
     code: None where it had no end. is_late: by the bound. is_dead: the victim was killed
-    meanwhile. last: CPU seconds of its node until then.
+    meanwhile. last: CPU seconds of its node until then. stood_s: nobody looked for so long.
     """
 
     code: int | None
     is_late: bool
     is_dead: bool
     last: dict[int, float]
+    stood_s: float
 
 
 def _watch(peer: "Peer", t: Transfer, job: subprocess.Popen[bytes]) -> Watched:
@@ -250,17 +255,21 @@ def _watch(peer: "Peer", t: Transfer, job: subprocess.Popen[bytes]) -> Watched:
     until = time.monotonic() + t.bound_s
     arrived = t.ground.counters(t.victim) if t.victim else {}
     last: dict[int, float] = {}
-    is_dead = False
+    is_dead, stood_s, looked = False, 0.0, time.monotonic()
     with _ended(job) as end:
-        while time.monotonic() < until:
-            if end.poll(LOOK_S * 1000):
-                return Watched(job.wait(), False, is_dead, last)
+        while looked < until + stood_s:
+            is_ended = bool(end.poll(LOOK_S * 1000))
+            before, looked = looked, time.monotonic()
+            if looked - before > STANDS_S:
+                stood_s += looked - before
+            if is_ended:
+                return Watched(job.wait(), False, is_dead, last, stood_s)
             if t.victim and not is_dead and _came(t, arrived) * DIES_AT >= t.n_bytes:
                 is_dead = True
                 last = _kill_host(t, has_node=peer.is_of_nodes)
             if peer.is_over(t, is_dead):
-                return Watched(None, False, is_dead, last)
-    return Watched(None, True, is_dead, last)
+                return Watched(None, False, is_dead, last, stood_s)
+    return Watched(None, True, is_dead, last, stood_s)
 
 
 @contextmanager

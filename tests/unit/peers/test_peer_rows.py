@@ -82,6 +82,8 @@ def test_medians_are_of_all_rounds() -> None:
     assert (row.seconds, row.limit_share, row.sender_copies, row.all_copies) == (4, 0.25, 3, 6)
     assert row.goodput_bps == len(DATA) * 8 // 4
     assert told(took[0], 3) == "tcp, 0 % lost: 5.00 s, 3 of 3 have the file"
+    stood = outcome(seconds=9, stood_s=7.0)
+    assert told(stood, 3).endswith(", the machine stood still for 7.0 s of it")
     late = outcome(is_late=True, code=None, right=["h1"], wrong=["h2"], loss_ppb=10**7)
     assert told(late, 3) == (
         "tcp, 1 % lost: 2.00 s, 1 of 3 have the file, 1 a broken one, ended by the bound"
