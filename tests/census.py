@@ -124,6 +124,7 @@ def _rows(sim: Simulation, places: Places) -> list[str]:
     free = q[at : at + int(q[r.N_BODIES])]
     kinds = pkts["kind"][used]
     words = pkts["path"][used[(kinds == r.PK_FEEDBACK) | (kinds >= r.PK_ARRAY)]]
+    words = words[words >= 0]  # others say what they say without a row (alone.py)
     n = np.bincount(np.concatenate([free, words]), minlength=r.MAX_BODIES)
     if (n != 1).any():
         wrong.append(f"row {int(np.argmax(n != 1))} of words: in {n[np.argmax(n != 1)]} places")
